@@ -1,0 +1,136 @@
+"""What every test gets: no screen, own settings, and a watch on what it leaves behind."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+from hypothesis import settings
+
+# Before Qt is imported: which platform it draws on is read once.
+if asked := os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM"):
+    os.environ["QT_QPA_PLATFORM"] = asked
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+from PySide6.QtCore import QCoreApplication, QEvent, QSettings, QThread, QThreadPool
+from PySide6.QtWidgets import QApplication
+from shiboken6 import Shiboken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+GRACE_S = 2.0
+"""How long a thread that was told to stop may take to do so."""
+
+QT_KEEPS = {"QTipLabel"}
+"""Windows that Qt itself keeps for a while after their last use."""
+
+# A first run that imports torch is slow; that says nothing about the test.
+settings.register_profile("default", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu"):
+        import torch
+
+        if not torch.accelerator.is_available():
+            pytest.skip("torch finds no accelerator here")
+
+
+@pytest.fixture(autouse=True)
+def own_settings(tmp_path: Path) -> None:
+    """Keep the settings of the person who runs the tests out of them, and theirs untouched."""
+    QSettings.setDefaultFormat(QSettings.Format.IniFormat)
+    for settings_format in (QSettings.Format.IniFormat, QSettings.Format.NativeFormat):
+        for scope in (QSettings.Scope.UserScope, QSettings.Scope.SystemScope):
+            QSettings.setPath(settings_format, scope, str(tmp_path / "settings"))
+
+
+@pytest.fixture(autouse=True)
+def quiet_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Fail a test that logs a warning or worse; one that means to asserts, then clears."""
+    yield
+    loud = [
+        f"{record.name}: {record.levelname}: {record.getMessage()}"
+        for when in ("setup", "call")
+        for record in caplog.get_records(when)
+        if record.levelno >= logging.WARNING
+    ]
+    if loud:
+        pytest.fail("logged, and not asserted and caplog.clear()ed:\n  " + "\n  ".join(loud))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test with a window that leaves widgets or threads behind, and say which."""
+    if "qtbot" not in request.fixturenames:
+        yield
+        return
+    request.getfixturevalue("qapp")
+    old_widgets = set(_top_level_widgets())
+    old_threads = set(threading.enumerate())
+    old_system_threads = _system_threads()
+    yield
+    left = [
+        *_left_widgets(old_widgets),
+        *_left_threads(old_threads),
+        *_left_qt_threads(old_system_threads),
+    ]
+    if left:
+        pytest.fail("left behind by the test:\n  " + "\n  ".join(left))
+
+
+def _top_level_widgets() -> dict[int, str]:
+    """Address and description of each widget without a parent."""
+    return {
+        Shiboken.getCppPointer(widget)[0]: f"{widget!r} titled {widget.windowTitle()!r}"
+        for widget in QApplication.topLevelWidgets()
+        if widget.metaObject().className() not in QT_KEEPS
+    }
+
+
+def _left_widgets(old: set[int]) -> list[str]:
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    if set(_top_level_widgets()) - old:
+        gc.collect()  # a widget in a dead reference cycle is Python's delay, not a leak
+    return [
+        f"widget {description}"
+        for address, description in _top_level_widgets().items()
+        if address not in old
+    ]
+
+
+def _left_threads(old: set[threading.Thread]) -> list[str]:
+    new = [thread for thread in threading.enumerate() if thread not in old]
+    for thread in new:
+        thread.join(GRACE_S)
+    return [f"thread {thread!r}" for thread in new if thread.is_alive()]
+
+
+def _system_threads() -> set[int]:
+    return {thread.id for thread in psutil.Process().threads()}
+
+
+def _left_qt_threads(old: set[int]) -> list[str]:
+    """Qt keeps no list of its threads: where the process has new ones, search all objects."""
+    pool = QThreadPool.globalInstance()
+    if not pool.waitForDone(int(GRACE_S * 1000)):
+        return [f"{pool.activeThreadCount()} of the global QThreadPool still running"]
+    if not _system_threads() - old:
+        return []
+    threads = [thing for thing in gc.get_objects() if issubclass(type(thing), QThread)]
+    return [
+        f"Qt thread {thread!r}"
+        for thread in threads
+        if Shiboken.isValid(thread)
+        and thread is not QThread.currentThread()
+        and not thread.wait(int(GRACE_S * 1000))
+    ]

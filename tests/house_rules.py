@@ -1,0 +1,269 @@
+"""The borders and limits of the house, as rules over its sources.
+
+torch never leaves ``attention/`` and ``language/``. Qt never enters below ``ui/``. An import for
+the type checker alone crosses nothing. A rule yields what breaks it in one source.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).parents[1]
+
+QT = ("PySide6", "pyqtgraph", "shiboken6")
+TORCH_HOMES = ("visualizer.attention", "visualizer.language")
+FOR_STATE = (
+    "visualizer.attention.explain",
+    "visualizer.attention.explanation",
+    "visualizer.attention.masks",
+    "visualizer.attention.mechanisms",
+    "visualizer.attention.spec",
+    "visualizer.attention.stages",
+    "visualizer.language.tokenizers",
+)
+TORCH_FREE = (*FOR_STATE, "visualizer.attention.embedding", "visualizer.attention.trace")
+STANDARD_LIBRARY = tuple(sys.stdlib_module_names)
+
+FILE_LINES = 300
+FUNCTION_LINES = 40
+WINDOW_LINES = 249
+
+
+# ---------------------------------------------------------------------------- reading sources
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    path: str
+    """From the root of the repository, with forward slashes."""
+    text: str
+
+    @property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, self.path)
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.endswith("__init__.py")
+
+    @property
+    def is_test(self) -> bool:
+        return self.path.startswith("tests/")
+
+    @property
+    def may_hold_torch(self) -> bool:
+        return self.within(*TORCH_HOMES) and not self.is_package and not self.within(*TORCH_FREE)
+
+    def within(self, *modules: str) -> bool:
+        name = self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        return within(name, *modules)
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    name: str
+    line: int
+    in_function: bool
+
+    def within(self, *modules: str) -> bool:
+        return within(self.name, *modules)
+
+    @property
+    def brings_torch(self) -> bool:
+        return self.within("torch", *TORCH_HOMES) and not self.within(*TORCH_FREE)
+
+
+class Imports(ast.NodeVisitor):
+    """Collects the imports that can happen when the program runs."""
+
+    def __init__(self, source: Source) -> None:
+        self.found: list[Import] = []
+        self._depth = 0
+        self.visit(source.tree)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self._add(alias.name, node.lineno)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        for alias in node.names:
+            self._add(f"{'.' * node.level}{node.module or ''}.{alias.name}", node.lineno)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        by_name = name_of(node.func) in {"import_module", "__import__"}
+        if by_name and node.args and isinstance(node.args[0], ast.Constant):
+            self._add(str(node.args[0].value), node.lineno)
+        self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> None:
+        for_types = name_of(node.test) == "TYPE_CHECKING"
+        for statement in node.orelse if for_types else ast.iter_child_nodes(node):
+            self.visit(statement)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self._depth += 1
+        self.generic_visit(node)
+        self._depth -= 1
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        self.visit_FunctionDef(node)
+
+    def _add(self, name: str, line: int) -> None:
+        self.found.append(Import(name, line, in_function=self._depth > 0))
+
+
+def within(name: str, *modules: str) -> bool:
+    """Whether a dotted name is one of the modules or lies inside one."""
+    return any(name == module or name.startswith(f"{module}.") for module in modules)
+
+
+def name_of(node: ast.expr) -> str:
+    """``b`` for ``b`` and for ``a.b``."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def functions(source: Source) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def lines_of(node: ast.stmt) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def house() -> list[Source]:
+    """All of the program and of its tests."""
+    files = [ROOT / "main.py", *ROOT.glob("visualizer/**/*.py"), *ROOT.glob("tests/**/*.py")]
+    return [
+        Source(file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8"))
+        for file in sorted(files)
+    ]
+
+
+# -------------------------------------------------------------------------------- import rules
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """Sources of one side, and the imports that must not be found there."""
+
+    side: Callable[[Source], bool]
+    forbids: Callable[[Import], bool]
+
+    def __call__(self, source: Source) -> Iterator[str]:
+        if self.side(source):
+            for found in filter(self.forbids, Imports(source).found):
+                yield f"line {found.line} imports {found.name}"
+
+
+torch_never_leaves_its_homes = Border(
+    lambda source: not source.is_test and not source.may_hold_torch,
+    lambda found: found.within("torch"),
+)
+torch_free_files_lead_to_no_torch = Border(
+    lambda source: source.within(*TORCH_HOMES) and not source.may_hold_torch,
+    lambda found: found.brings_torch,
+)
+ui_leads_to_no_torch = Border(
+    lambda source: source.within("visualizer.ui"),
+    lambda found: found.brings_torch,
+)
+qt_never_enters_below_ui = Border(
+    lambda source: not source.is_test and not source.within("visualizer.ui", "visualizer.app"),
+    lambda found: found.within(*QT, "visualizer.ui"),
+)
+app_loads_what_is_heavy_late = Border(
+    lambda source: source.within("visualizer.app", "main"),
+    lambda found: (
+        not found.in_function and (found.brings_torch or found.within(*QT, "visualizer.ui"))
+    ),
+)
+state_is_plain_values = Border(
+    lambda source: source.within("visualizer.state"),
+    lambda found: not found.within(*STANDARD_LIBRARY, "numpy", "visualizer.state", *FOR_STATE),
+)
+packages_import_nothing_heavy = Border(
+    lambda source: source.is_package and not source.is_test,
+    lambda found: not found.within(*STANDARD_LIBRARY),
+)
+imports_give_the_whole_name = Border(
+    lambda _: True,
+    lambda found: found.name.startswith("."),
+)
+
+
+# --------------------------------------------------------------------------- rules of measure
+
+
+def files_are_short(source: Source) -> Iterator[str]:
+    lines = len(source.text.splitlines())
+    if lines > FILE_LINES and not source.is_test:
+        yield f"{lines} lines, at most {FILE_LINES}"
+
+
+def functions_are_short(source: Source) -> Iterator[str]:
+    for function in () if source.is_test else functions(source):
+        if (lines := lines_of(function)) > FUNCTION_LINES:
+            yield f"{function.name} has {lines} lines, at most {FUNCTION_LINES}"
+
+
+def the_window_stays_small(source: Source) -> Iterator[str]:
+    for node in source.tree.body if source.within("visualizer.ui.window") else ():
+        if isinstance(node, ast.ClassDef) and (lines := lines_of(node)) > WINDOW_LINES:
+            yield f"{node.name} has {lines} lines, at most {WINDOW_LINES}"
+
+
+# ------------------------------------------------------------------------------ rules of tests
+
+
+def every_test_asserts(source: Source) -> Iterator[str]:
+    for function in functions(source) if source.is_test else ():
+        is_test = function.name.startswith("test_")
+        if is_test and not any(asserts(node) for node in ast.walk(function)):
+            yield f"{function.name} asserts nothing"
+
+
+def asserts(node: ast.AST) -> bool:
+    """An assert, ``pytest.raises`` or ``warns``, or a call of something named ``assert_…``."""
+    if isinstance(node, ast.Call):
+        name = name_of(node.func)
+        return name in {"raises", "warns"} or name.startswith("assert_")
+    return isinstance(node, ast.Assert)
+
+
+def no_test_sleeps(source: Source) -> Iterator[str]:
+    for node in ast.walk(source.tree) if source.is_test else ():
+        if isinstance(node, ast.Call) and sleeps(node.func):
+            yield f"line {node.lineno}: {ast.unparse(node)}"
+
+
+def sleeps(called: ast.expr) -> bool:
+    by_bot = isinstance(called, ast.Attribute) and name_of(called.value) == "qtbot"
+    return name_of(called) in {"sleep", "qSleep", "qWait"} or (by_bot and name_of(called) == "wait")
+
+
+# ------------------------------------------------------------------------------- all of them
+
+RULES: dict[str, Callable[[Source], Iterator[str]]] = {
+    "torch never leaves its homes": torch_never_leaves_its_homes,
+    "torch-free files lead to no torch": torch_free_files_lead_to_no_torch,
+    "ui leads to no torch": ui_leads_to_no_torch,
+    "Qt never enters below ui": qt_never_enters_below_ui,
+    "app loads what is heavy late": app_loads_what_is_heavy_late,
+    "state is plain values": state_is_plain_values,
+    "packages import nothing heavy": packages_import_nothing_heavy,
+    "imports give the whole name": imports_give_the_whole_name,
+    "files are short": files_are_short,
+    "functions are short": functions_are_short,
+    "the window stays small": the_window_stays_small,
+    "every test asserts": every_test_asserts,
+    "no test sleeps": no_test_sleeps,
+}

@@ -1,0 +1,128 @@
+"""The house keeps its rules, and every rule is able to fail."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.house_rules import FILE_LINES, FUNCTION_LINES, ROOT, RULES, WINDOW_LINES, Source, house
+
+OFFENCES = [
+    ("torch never leaves its homes", "visualizer/state/panels.py", "import torch"),
+    ("torch never leaves its homes", "visualizer/app.py", "def run():\n    import torch.nn as nn"),
+    ("torch never leaves its homes", "visualizer/attention/stages.py", "from torch import nn"),
+    ("torch never leaves its homes", "visualizer/attention/__init__.py", "import torch"),
+    ("torch never leaves its homes", "visualizer/ui/worker.py", "import_module('torch')"),
+    (
+        "torch-free files lead to no torch",
+        "visualizer/attention/explain.py",
+        "from visualizer.attention import attend",
+    ),
+    (
+        "ui leads to no torch",
+        "visualizer/ui/a.py",
+        "from visualizer.attention.attend import attend",
+    ),
+    (
+        "ui leads to no torch",
+        "visualizer/ui/a.py",
+        "def f():\n    import visualizer.language.models",
+    ),
+    ("Qt never enters below ui", "visualizer/state/view.py", "from PySide6.QtCore import QRect"),
+    ("Qt never enters below ui", "visualizer/attention/attend.py", "import pyqtgraph as pg"),
+    ("Qt never enters below ui", "visualizer/state/panels.py", "from visualizer.ui import theme"),
+    ("app loads what is heavy late", "visualizer/app.py", "from PySide6 import QtWidgets"),
+    ("app loads what is heavy late", "visualizer/app.py", "import visualizer.ui.window"),
+    ("app loads what is heavy late", "visualizer/app.py", "import visualizer.attention.attend"),
+    ("state is plain values", "visualizer/state/document.py", "import psutil"),
+    ("state is plain values", "visualizer/state/history.py", "import visualizer.ui.theme"),
+    ("state is plain values", "visualizer/state/view.py", "import visualizer.attention.attend"),
+    ("packages import nothing heavy", "visualizer/__init__.py", "import numpy"),
+    ("packages import nothing heavy", "visualizer/ui/__init__.py", "import visualizer.ui.window"),
+    ("imports give the whole name", "visualizer/state/view.py", "from . import document"),
+    ("imports give the whole name", "visualizer/ui/theme.py", "from ..attention import trace"),
+    ("files are short", "visualizer/ui/theme.py", "\n" * (FILE_LINES + 1)),
+    (
+        "functions are short",
+        "visualizer/ui/theme.py",
+        "class Theme:\n  def paint(self):\n" + "    pass\n" * FUNCTION_LINES,
+    ),
+    (
+        "the window stays small",
+        "visualizer/ui/window.py",
+        "class Window:\n" + "  x = 0\n" * WINDOW_LINES,
+    ),
+    ("every test asserts", "tests/test_a.py", "def test_a(qtbot):\n    qtbot.addWidget(f())"),
+    ("every test asserts", "tests/test_a.py", "class TestA:\n  def test_a(self):\n    print(1)"),
+    ("no test sleeps", "tests/test_a.py", "time.sleep(1)"),
+    ("no test sleeps", "tests/test_a.py", "QTest.qWait(100)"),
+    ("no test sleeps", "tests/ui/test_a.py", "qtbot.wait(100)"),
+]
+
+LAWFUL = [
+    ("visualizer/attention/attend.py", "import torch"),
+    ("visualizer/attention/stages.py", "import numpy\nimport visualizer.attention.spec"),
+    ("visualizer/state/panels.py", "from visualizer.attention import explain, spec"),
+    (
+        "visualizer/state/panels.py",
+        "if TYPE_CHECKING:\n    from visualizer.attention.trace import Trace",
+    ),
+    ("visualizer/ui/heatmap.py", "import pyqtgraph\nimport visualizer.state.panels"),
+    ("visualizer/app.py", "def main():\n    from visualizer.attention.attend import attend"),
+    ("tests/test_a.py", "def test_a():\n    with pytest.raises(ValueError):\n        f()"),
+    ("tests/test_a.py", "def test_a(worker):\n    assert worker.wait(100)"),
+]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_house_keeps(rule: str) -> None:
+    broken = [f"{source.path}: {what}" for source in house() for what in RULES[rule](source)]
+    assert not broken, "\n".join([rule, *broken])
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), OFFENCES)
+def test_a_breach_is_found(rule: str, path: str, text: str) -> None:
+    assert list(RULES[rule](Source(path, text)))
+
+
+@pytest.mark.parametrize(("path", "text"), LAWFUL)
+def test_what_is_allowed_passes(path: str, text: str) -> None:
+    broken = [name for name, rule in RULES.items() if list(rule(Source(path, text)))]
+    assert broken == []
+
+
+def test_every_rule_has_a_breach() -> None:
+    assert {rule for rule, _, _ in OFFENCES} == set(RULES)
+
+
+@pytest.mark.parametrize("folder", ["visualizer/attention", "visualizer/state", "visualizer/ui"])
+def test_the_walk_finds_each_folder(folder: str) -> None:
+    assert [source for source in house() if source.path.startswith(f"{folder}/")]
+
+
+# --------------------------------------------------------------------------- what really loads
+
+
+def loaded_by(module: str) -> set[str]:
+    """The top-level packages that a fresh Python holds after importing a module."""
+    code = f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if run.returncode:
+        pytest.fail(f"import {module}:\n{run.stderr}")
+    return set(run.stdout.split())
+
+
+def test_the_window_loads_qt_and_no_torch() -> None:
+    loaded = loaded_by("visualizer.ui.window")
+    assert "PySide6" in loaded
+    assert "torch" not in loaded
+
+
+def test_the_command_line_loads_neither() -> None:
+    loaded = loaded_by("visualizer.app")
+    assert "visualizer" in loaded
+    assert not {"torch", "PySide6"} & loaded

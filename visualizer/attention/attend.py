@@ -1,0 +1,211 @@
+"""The computation: one line a stage, each a new tensor.
+
+Sources: Vaswani et al. 2017, §3.2.1, eq. 1 (scores to context), §3.2.2 (heads and output
+projection); Raschka 2024, §3.3 to §3.6 (the variants).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from visualizer.attention import masks
+from visualizer.attention.embedding import sinusoids
+from visualizer.attention.parameters import as_matrix
+from visualizer.attention.spec import (
+    Arrangement,
+    AttentionSpec,
+    InputError,
+    Normalisation,
+    Position,
+    check,
+)
+from visualizer.attention.stages import Operation, Stage, parameter_names, shape, stages
+from visualizer.attention.trace import Trace, hold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def attend(
+    spec: AttentionSpec,
+    given: Tensor,
+    parameters: Mapping[str, Tensor],
+    *,
+    reuse: Trace | None = None,
+    kept: Tensor | None = None,
+) -> Trace:
+    """Compute every stage of a spec.
+
+    Parameters
+    ----------
+    given : Tensor
+        Embeddings [..., token, d_in].
+    parameters : mapping
+        Weights by the names of the book's ``state_dict``; see `parameters.draw`.
+    reuse : Trace, optional
+        An earlier trace; what did not change is taken over from it.
+    kept : Tensor, optional
+        Cells [..., head, query, key] that dropout keeps, instead of those of the spec's seed. A
+        trace that was made with them is not one to reuse.
+
+    Raises
+    ------
+    InputError
+        When the spec has a problem, or the input is not of its embedding size or of the size of
+        its own matrices.
+    """
+    _check(spec, given)
+    work = _Work(spec, given, parameters, kept)
+    held = {}
+    recomputed: set[str] = set()
+    for stage in stages(spec):
+        if reuse and recomputed.isdisjoint(stage.reads) and _is_kept(stage, work, reuse):
+            held[stage.name] = reuse.holding(stage.name)
+        else:
+            read = [held[name].tensor for name in stage.reads]
+            held[stage.name] = hold(_COMPUTE[stage.operation](work, stage, *read))
+            recomputed.add(stage.name)
+    return Trace(spec, stages(spec), dict(parameters), held, frozenset(recomputed))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Work:
+    """What every operation may look at."""
+
+    spec: AttentionSpec
+    given: Tensor
+    parameters: Mapping[str, Tensor]
+    kept: Tensor | None
+
+    @property
+    def tokens(self) -> int:
+        return self.given.shape[-2]
+
+    def allowed(self) -> Tensor:
+        cells = masks.allowed(self.spec, self.tokens).copy()
+        return torch.from_numpy(cells).to(self.given.device)  # query key
+
+
+def _check(spec: AttentionSpec, given: Tensor) -> None:
+    check(spec)
+    if given.shape[-1] != spec.d_in:
+        sentence = f"Vectors of {given.shape[-1]} numbers do not fit the size {spec.d_in}."
+        raise InputError("d_in", sentence)
+
+
+def _is_kept(stage: Stage, work: _Work, reuse: Trace) -> bool:
+    if stage.name not in reuse or reuse.stage(stage.name) != stage:
+        return False
+    old, spec = reuse.tensor(stage.name), work.spec
+    expected = work.given.shape[:-2] + shape(spec, stage.dims, work.tokens)
+    if old.shape != expected or old.dtype != work.given.dtype or old.device != work.given.device:
+        return False
+    if stage.operation is Operation.GIVEN:
+        return torch.equal(old, work.given)
+    if stage.operation is Operation.DROP and work.kept is not None:
+        return False
+    return all(getattr(spec, name) == getattr(reuse.spec, name) for name in stage.fields) and all(
+        name in reuse.parameters and _same(reuse.parameters[name], work.parameters[name])
+        for layer in stage.parameters
+        for name in parameter_names(spec, layer)
+    )
+
+
+def _same(old: Tensor, new: Tensor) -> bool:
+    return old is new or (old.shape == new.shape and torch.equal(old, new))
+
+
+def _position(work: _Work, stage: Stage) -> Tensor:
+    if work.spec.position is Position.LEARNED:
+        table = work.parameters["position.weight"][: work.tokens]  # token d_in
+    else:
+        table = torch.from_numpy(sinusoids(work.tokens, work.spec.d_in))  # token d_in
+    return table.to(work.given).expand(work.given.shape)
+
+
+def _project(work: _Work, stage: Stage, x: Tensor) -> Tensor:
+    weight, bias = as_matrix(work.spec, work.parameters, stage.parameters[0])  # width d_in
+    return _to_heads(work.spec, functional.linear(x, weight, bias))  # head token d_head
+
+
+def _split(work: _Work, stage: Stage, x: Tensor) -> Tensor:
+    if work.spec.arrangement is Arrangement.SPLIT:
+        return _to_heads(work.spec, x)  # head token d_head
+    return x.unsqueeze(-3).expand(*x.shape[:-2], work.spec.heads, *x.shape[-2:])
+
+
+def _to_heads(spec: AttentionSpec, x: Tensor) -> Tensor:
+    return torch.unflatten(x, -1, (spec.heads, spec.d_head)).transpose(-3, -2)
+
+
+def _normalise(work: _Work, stage: Stage, x: Tensor) -> Tensor:
+    if work.spec.normalisation is Normalisation.SUM:
+        return x / x.sum(-1, keepdim=True)
+    if work.spec.normalisation is Normalisation.NAIVE_SOFTMAX:
+        exponentials = x.exp()  # head query key; overflows where softmax does not
+        weights = exponentials / exponentials.sum(-1, keepdim=True)
+    else:
+        weights = x.softmax(-1)
+    return _nothing_read(work, weights) if stage.reads[0] == "masked" else weights
+
+
+def _nothing_read(work: _Work, weights: Tensor) -> Tensor:
+    # Softmax has no value for a row of −∞: a query that may read nothing reads nothing.
+    some = work.allowed().any(-1, keepdim=True)
+    return weights if some.all() else weights.masked_fill(~some, 0)
+
+
+def _average(work: _Work, stage: Stage) -> Tensor:
+    cells = work.allowed() if stage.name == "weights" else torch.ones(work.tokens, work.tokens)
+    rows = cells.to(work.given)
+    weights = rows / rows.sum(-1, keepdim=True).clamp(min=1)  # query key
+    sizes = work.given.shape[:-2] + shape(work.spec, stage.dims, work.tokens)
+    return weights.expand(sizes)  # head query key
+
+
+def _renormalise(work: _Work, stage: Stage, zeroed: Tensor) -> Tensor:
+    sums = zeroed.sum(-1, keepdim=True)  # head query 1
+    # A row of nothing but zeros has nothing to share out.
+    return zeroed / sums.masked_fill(~zeroed.any(-1, keepdim=True), 1)
+
+
+def _drop(work: _Work, stage: Stage, weights: Tensor) -> Tensor:
+    spec = work.spec
+    if work.kept is not None:
+        kept = work.kept
+    elif spec.own_kept is not None:
+        kept = torch.from_numpy(masks.own_cells("own_kept", spec.own_kept, work.tokens))
+    else:
+        kept = torch.from_numpy(masks.kept(spec.dropout, spec.dropout_seed, tuple(weights.shape)))
+    return (weights / (1 - spec.dropout)).where(kept.to(weights.device), 0.0)
+
+
+def _project_out(work: _Work, stage: Stage, concat: Tensor) -> Tensor:
+    return functional.linear(
+        concat, work.parameters["out_proj.weight"], work.parameters.get("out_proj.bias")
+    )
+
+
+_COMPUTE: dict[Operation, Callable[..., Tensor]] = {
+    Operation.GIVEN: lambda work, stage: work.given,  # token d_in
+    Operation.POSITION: _position,  # token d_in
+    Operation.ADD: lambda work, stage, embedding, position: embedding + position,  # token d_in
+    Operation.PROJECT: _project,  # head token d_head
+    Operation.SPLIT: _split,  # head token d_head
+    Operation.DOT: lambda work, stage, queries, keys: queries @ keys.mT,  # head query key
+    Operation.SCALE: lambda work, stage, scores: scores / work.spec.divisor,  # head query key
+    Operation.FORBID: lambda work, stage, x: x.masked_fill(~work.allowed(), -torch.inf),
+    Operation.NORMALISE: _normalise,  # head query key
+    Operation.AVERAGE: _average,  # head query key
+    Operation.ZERO: lambda work, stage, x: x.masked_fill(~work.allowed(), 0),  # head query key
+    Operation.RENORMALISE: _renormalise,  # head query key
+    Operation.DROP: _drop,  # head query key
+    Operation.MIX: lambda work, stage, weights, values: weights @ values,  # head query d_head
+    Operation.JOIN: lambda work, stage, context: context.transpose(-3, -2).flatten(-2),
+    Operation.PROJECT_OUT: _project_out,  # query d_out
+}

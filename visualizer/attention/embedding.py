@@ -1,0 +1,77 @@
+"""From tokens to vectors: a token has the same vector in every sentence; no torch.
+
+Vectors are standard normal, as in ``torch.nn.Embedding``, but drawn by our own recipe, so that
+they do not depend on the operating system, on the sentence, nor on the other tokens.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Raschka 2024, §3.3.1: the inputs printed in the book, one row a token.
+BOOK_VECTORS = {
+    "Your": (0.43, 0.15, 0.89),
+    "journey": (0.55, 0.87, 0.66),
+    "starts": (0.57, 0.85, 0.64),
+    "with": (0.22, 0.58, 0.33),
+    "one": (0.77, 0.25, 0.10),
+    "step": (0.05, 0.80, 0.55),
+}
+PADDING = "⟨pad⟩"
+
+
+def embed(tokens: Sequence[str], d_in: int, seed: int) -> np.ndarray:
+    """Look up the vectors of a text.
+
+    Returns
+    -------
+    numpy.ndarray
+        float64, [token, d_in]. The book's six words have the book's vectors where d_in is 3.
+    """
+    rows = [_token(token, d_in, seed) for token in tokens]
+    return np.stack(rows) if rows else np.empty((0, d_in))
+
+
+def positions(count: int, d_in: int, seed: int) -> np.ndarray:
+    """Draw learned position vectors as they stand before training, float64 [token, d_in].
+
+    A place has the same vector however long the text is.
+    """
+    return np.stack([normal(f"position {place}", d_in, seed) for place in range(count)])
+
+
+def sinusoids(count: int, d_in: int) -> np.ndarray:
+    """Compute sinusoidal positions, float64 [token, d_in] (Vaswani et al. 2017, §3.5)."""
+    column = np.arange(d_in)
+    angles = np.arange(count)[:, None] / 10_000 ** ((column - column % 2) / d_in)
+    return np.where(column % 2 == 0, np.sin(angles), np.cos(angles))
+
+
+def _token(token: str, d_in: int, seed: int) -> np.ndarray:
+    if token == PADDING:
+        return np.zeros(d_in)
+    if d_in == 3 and token in BOOK_VECTORS:
+        return np.array(BOOK_VECTORS[token])
+    return normal(f"token {token}", d_in, seed)
+
+
+@lru_cache(maxsize=2048)
+def normal(name: str, size: int, seed: int) -> np.ndarray:
+    """Draw a standard normal vector that depends on its name and the seed alone.
+
+    The first numbers of a longer vector are those of a shorter one. Box and Muller 1958.
+    """
+    key = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, salt=seed.to_bytes(8))
+    words = np.random.Philox(key=int.from_bytes(key.digest())).random_raw(size + size % 2)
+    uniform = ((words >> np.uint64(11)).astype(np.float64) + 0.5) / 2**53
+    radius, angle = np.sqrt(-2 * np.log(uniform[::2])), 2 * np.pi * uniform[1::2]
+    vector = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).ravel()[:size]
+    vector.flags.writeable = False
+    return vector

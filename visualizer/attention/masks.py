@@ -1,0 +1,124 @@
+"""Which cells a query may read, and which dropout keeps; the same on every machine, no torch.
+
+Sources: Raschka 2024, §3.5.1 (causal) and §3.5.2 (dropout); Beltagy et al. 2020, "Longformer",
+§3.1, and Jiang et al. 2023, "Mistral 7B", §2 (sliding window).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from visualizer.attention.spec import AttentionSpec, BooleanMatrix, InputError, Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Masking:
+    """What of a spec decides which cells are allowed."""
+
+    mask: Mask
+    window: int
+    own: BooleanMatrix | None
+    lengths: tuple[int, ...]
+
+    @classmethod
+    def of(cls, spec: AttentionSpec) -> Masking:
+        """Take it from a spec; what the kind of mask does not read is left out."""
+        window = spec.window if spec.mask is Mask.WINDOW else 0
+        own = spec.own_mask if spec.mask is Mask.OWN else None
+        return cls(spec.mask, window, own, spec.lengths)
+
+
+def allowed(spec: AttentionSpec, tokens: int) -> np.ndarray:
+    """Say which cells are allowed.
+
+    Returns
+    -------
+    numpy.ndarray
+        Boolean, read-only, [query, key]; with a padded batch [text, 1, query, key].
+
+    Raises
+    ------
+    InputError
+        When the user's own matrix is not of the text's size.
+    """
+    return allowed_by(Masking.of(spec), tokens)
+
+
+@lru_cache(maxsize=2)
+def allowed_by(masking: Masking, tokens: int) -> np.ndarray:
+    """Do what `allowed` does for what of a spec it reads."""
+    cells = np.ones((tokens, tokens), dtype=bool)
+    if masking.own is not None:
+        cells = own_cells("own_mask", masking.own, tokens)
+    elif masking.mask is not Mask.NONE:
+        cells = np.tri(tokens, dtype=bool)
+        if masking.mask is Mask.WINDOW:
+            cells &= ~np.tri(tokens, k=-masking.window, dtype=bool)
+    if masking.lengths:
+        real = np.arange(tokens) < np.array(masking.lengths)[:, None]
+        cells = cells & real[:, None, None, :]
+    cells.flags.writeable = False
+    return cells
+
+
+def own_cells(field: str, own: BooleanMatrix, tokens: int) -> np.ndarray:
+    """Unpack a user's own matrix, boolean [query, key], from the field of a spec that holds it.
+
+    Raises
+    ------
+    InputError
+        When it is not of the text's size.
+    """
+    if (own.rows, own.columns) == (tokens, tokens):
+        return own.array()
+    wanted = f"{tokens} × {tokens}"
+    sentence = f"The matrix is {own.rows} × {own.columns} and the text needs {wanted}."
+    raise InputError(field, sentence)
+
+
+def parse_mask(text: str) -> BooleanMatrix:
+    """Read a matrix from rows of 0 and 1, with or without spaces or commas between them.
+
+    Raises
+    ------
+    InputError
+        With the line at which the text stops being such a matrix.
+    """
+    rows = [line.replace(",", " ").split() for line in text.splitlines() if line.strip()]
+    cells = [list("".join(row)) for row in rows]
+    for number, row in enumerate(cells, 1):
+        if set(row) - {"0", "1"}:
+            sentence = f"Row {number} has “{(set(row) - {'0', '1'}).pop()}”. Use 0 and 1 only."
+            raise InputError("own_mask", sentence)
+        if len(row) != len(cells[0]):
+            sentence = f"Row {number} has {len(row)} cells and row 1 has {len(cells[0])}."
+            raise InputError("own_mask", sentence)
+    if not cells:
+        raise InputError("own_mask", "There is no matrix yet. Write a row of 0s and 1s a query.")
+    return BooleanMatrix.of(np.array(cells) == "1")
+
+
+def kept(rate: float, seed: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Draw the cells that dropout keeps.
+
+    The words of a counter-based generator (Philox 4×64, Salmon et al. 2011) are compared as whole
+    numbers, so a seed gives the same cells on every operating system, which torch's dropout does
+    not.
+
+    Parameters
+    ----------
+    rate : float
+        Share of cells to drop, in [0, 1).
+
+    Returns
+    -------
+    numpy.ndarray
+        Boolean, of the given shape.
+    """
+    count = int(np.prod(shape))
+    words = np.random.Philox(key=seed).random_raw((count + 1) // 2)
+    draws = words.astype("<u8", copy=False).view("<u4")[:count]
+    return (draws >= np.uint32(min(round(rate * 2**32), 2**32 - 1))).reshape(shape)

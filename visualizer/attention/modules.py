@@ -1,0 +1,185 @@
+"""The book's modules: same names, same arguments, same parameter names, every stage in reach.
+
+A ``state_dict`` of the book's code loads. `trace` gives all stages of what `forward` computes.
+
+Source: Raschka 2024, §3.3 to §3.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from visualizer.attention.attend import attend
+from visualizer.attention.mechanisms import Mechanism, spec_of
+from visualizer.attention.spec import AttentionSpec, InputError, Mode, Projection, check
+
+if TYPE_CHECKING:
+    from visualizer.attention.trace import Trace
+
+
+class _Attention(nn.Module):
+    """What the modules share: a spec, and a forward pass that is the end of a trace."""
+
+    def __init__(self, spec: AttentionSpec, context_length: int | None = None) -> None:
+        check(spec)
+        super().__init__()
+        self.spec = spec
+        self.context_length = context_length
+
+    def trace(self, x: Tensor) -> Trace:
+        """Compute every stage for inputs [..., token, d_in]; the last one is `forward`'s result.
+
+        In training, dropout keeps the cells that ``torch.nn.functional.dropout`` would keep.
+
+        Raises
+        ------
+        InputError
+            When the inputs have another size than d_in, or more tokens than the context length.
+        """
+        if self.context_length is not None and x.shape[-2] > self.context_length:
+            limit = f"the context length of {self.context_length}"
+            raise InputError("text", f"{x.shape[-2]} tokens are more than {limit}.")
+        training = self.training and self.spec.dropout > 0
+        spec = replace(self.spec, mode=Mode.TRAIN if training else Mode.EVAL)
+        kept = self._kept(x) if training else None
+        return attend(spec, x, self._weights(), kept=kept)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map inputs [..., token, d_in] to [..., token, d_out], all heads side by side."""
+        trace = self.trace(x)
+        return trace.tensor(trace.last)
+
+    def _weights(self) -> dict[str, Tensor]:
+        return dict(self.named_parameters())
+
+    def _kept(self, x: Tensor) -> Tensor:
+        cells = (*x.shape[:-2], self.spec.heads, x.shape[-2], x.shape[-2])
+        return _drawn_kept(cells, self.spec.dropout, x)  # head query key
+
+
+class SimplifiedSelfAttention(_Attention):
+    """Attention without weights to learn: every token is its own query, key and value (§3.3)."""
+
+    def __init__(self) -> None:
+        super().__init__(spec_of(Mechanism.SIMPLIFIED))
+
+    def trace(self, x: Tensor) -> Trace:
+        """Compute every stage; see `_Attention.trace`."""
+        return attend(replace(self.spec, d_in=x.shape[-1]), x, {})
+
+
+class SelfAttentionV1(_Attention):
+    """Self-attention whose weights are drawn from [0, 1) (§3.4.1)."""
+
+    def __init__(self, d_in: int, d_out: int) -> None:
+        base = spec_of(Mechanism.SELF)
+        super().__init__(replace(base, d_in=d_in, d_out=d_out, projection=Projection.UNIFORM))
+        self.W_query = nn.Parameter(torch.rand(d_in, d_out))
+        self.W_key = nn.Parameter(torch.rand(d_in, d_out))
+        self.W_value = nn.Parameter(torch.rand(d_in, d_out))
+
+
+class SelfAttentionV2(_Attention):
+    """Self-attention with linear layers (§3.4.2)."""
+
+    def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False) -> None:
+        base = spec_of(Mechanism.SELF)
+        super().__init__(replace(base, d_in=d_in, d_out=d_out, bias=qkv_bias))
+        _add_projections(self, d_in, d_out, qkv_bias)
+
+
+class CausalAttention(_Attention):
+    """Self-attention that reads no later token, with dropout on the weights (§3.5.3)."""
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        context_length: int,
+        dropout: float,
+        qkv_bias: bool = False,
+    ) -> None:
+        base = spec_of(Mechanism.CAUSAL)
+        spec = replace(base, d_in=d_in, d_out=d_out, dropout=dropout, bias=qkv_bias)
+        super().__init__(spec, context_length)
+        _add_projections(self, d_in, d_out, qkv_bias)
+        _add_mask(self, context_length)
+
+
+class MultiHeadAttentionWrapper(_Attention):
+    """Causal heads of d_out each, their context vectors side by side (§3.6.1)."""
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        context_length: int,
+        dropout: float,
+        num_heads: int,
+        qkv_bias: bool = False,
+    ) -> None:
+        base = spec_of(Mechanism.STACKED)
+        spec = replace(
+            base, d_in=d_in, d_out=d_out, heads=num_heads, dropout=dropout, bias=qkv_bias
+        )
+        super().__init__(spec, context_length)
+        heads = [
+            CausalAttention(d_in, d_out, context_length, dropout, qkv_bias)
+            for _ in range(num_heads)
+        ]
+        self.heads = nn.ModuleList(heads)
+
+    def _weights(self) -> dict[str, Tensor]:
+        weights = super()._weights()
+        if self.spec.heads > 1:
+            return weights
+        return {name.removeprefix("heads.0."): weight for name, weight in weights.items()}
+
+    def _kept(self, x: Tensor) -> Tensor:
+        # The book's heads run one after the other, so they draw one after the other.
+        cells = (*x.shape[:-2], 1, x.shape[-2], x.shape[-2])
+        return torch.cat([_drawn_kept(cells, self.spec.dropout, x) for _ in self.heads], dim=-3)
+
+
+class MultiHeadAttention(_Attention):
+    """Causal heads that share d_out, mixed by an output projection (§3.6.2)."""
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        context_length: int,
+        dropout: float,
+        num_heads: int,
+        qkv_bias: bool = False,
+    ) -> None:
+        base = spec_of(Mechanism.MULTI_HEAD)
+        spec = replace(
+            base, d_in=d_in, d_out=d_out, heads=num_heads, dropout=dropout, bias=qkv_bias
+        )
+        super().__init__(spec, context_length)
+        _add_projections(self, d_in, d_out, qkv_bias)
+        _add_mask(self, context_length)
+        self.out_proj = nn.Linear(d_out, d_out)
+
+
+def _add_projections(module: nn.Module, d_in: int, d_out: int, bias: bool) -> None:
+    # In this order, in which the book draws them.
+    for name in ("W_query", "W_key", "W_value"):
+        module.add_module(name, nn.Linear(d_in, d_out, bias=bias))
+
+
+def _add_mask(module: nn.Module, context_length: int) -> None:
+    # The book's modules keep their mask as a buffer, so a state_dict of theirs has it.
+    above = torch.triu(torch.ones(context_length, context_length), diagonal=1)
+    module.register_buffer("mask", above)  # query key
+
+
+def _drawn_kept(cells: tuple[int, ...], rate: float, like: Tensor) -> Tensor:
+    ones = torch.ones(cells, dtype=like.dtype, device=like.device)
+    return functional.dropout(ones, rate) != 0

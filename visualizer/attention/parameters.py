@@ -1,0 +1,82 @@
+"""The weights of a spec, drawn from its seed in the order in which the book's modules draw them.
+
+Source: Raschka 2024, §3.4 to §3.6; `torch.nn.Linear.reset_parameters` for the distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+
+from visualizer.attention.embedding import positions
+from visualizer.attention.spec import AttentionSpec, Position, Projection
+from visualizer.attention.stages import parameter_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DRAWN_FROM = ("d_in", "d_out", "heads", "arrangement", "projection", "bias", "seed")
+LAYERS = ("W_query", "W_key", "W_value")
+
+
+def draw(spec: AttentionSpec, tokens: int, device: torch.device) -> dict[str, torch.Tensor]:
+    """Draw all weights of a spec, named as in the book's ``state_dict``.
+
+    They are drawn in float32 on the CPU whatever the spec's type and device, so that these do not
+    change them.
+    """
+    generator = torch.Generator().manual_seed(spec.seed)
+    drawn: dict[str, torch.Tensor] = {}
+    if spec.projection is not Projection.NONE:
+        drawn |= _projections(spec, generator)
+    if spec.output_projection:
+        drawn |= _linear("out_proj", spec.width, spec.width, True, generator)
+    if spec.position is Position.LEARNED:
+        drawn["position.weight"] = torch.from_numpy(positions(tokens, spec.d_in, spec.seed))
+    dtype: torch.dtype = getattr(torch, spec.dtype)
+    return {name: tensor.to(device, dtype) for name, tensor in drawn.items()}
+
+
+def _projections(spec: AttentionSpec, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    drawn: dict[str, torch.Tensor] = {}
+    per_layer = [parameter_names(spec, layer) for layer in LAYERS]
+    count = len([name for name in per_layer[0] if not name.endswith(".bias")])
+    for head in range(count):
+        for names in per_layer:
+            name = names[head]
+            if spec.projection is Projection.UNIFORM:
+                drawn[name] = torch.rand(spec.d_in, spec.d_out, generator=generator)
+            else:
+                layer = name.removesuffix(".weight")
+                drawn |= _linear(layer, spec.d_in, spec.d_out, spec.bias, generator)
+    return drawn
+
+
+def _linear(
+    layer: str, columns: int, rows: int, bias: bool, generator: torch.Generator
+) -> dict[str, torch.Tensor]:
+    weight = torch.empty(rows, columns)
+    torch.nn.init.kaiming_uniform_(weight, a=math.sqrt(5), generator=generator)
+    if not bias:
+        return {f"{layer}.weight": weight}
+    bound = 1 / math.sqrt(columns)
+    drawn = torch.empty(rows).uniform_(-bound, bound, generator=generator)
+    return {f"{layer}.weight": weight, f"{layer}.bias": drawn}
+
+
+def as_matrix(
+    spec: AttentionSpec, parameters: Mapping[str, torch.Tensor], layer: str
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Put a layer's weights, of all heads, into one matrix [width, d_in] and one bias [width]."""
+    names = parameter_names(spec, layer)
+    weights = [parameters[name] for name in names if not name.endswith(".bias")]
+    biases = [parameters[name] for name in names if name.endswith(".bias")]
+    if spec.projection is Projection.UNIFORM and layer in LAYERS:
+        weights = [weight.T for weight in weights]
+    return _joined(weights), _joined(biases) if biases else None
+
+
+def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)

@@ -1,0 +1,189 @@
+"""From tokens and a spec to a trace: the door through which the program computes.
+
+What can go wrong on the way is said in a sentence: no text, too much of it, a device that is
+absent, memory that runs out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from visualizer.attention import device as devices
+from visualizer.attention.attend import attend
+from visualizer.attention.embedding import PADDING, embed
+from visualizer.attention.parameters import DRAWN_FROM, draw
+from visualizer.attention.spec import (
+    AttentionSpec,
+    Device,
+    InputError,
+    Normalisation,
+    check,
+)
+from visualizer.attention.stages import bytes_needed
+
+if TYPE_CHECKING:
+    from visualizer.attention.trace import Trace
+
+Texts = tuple[tuple[str, ...], ...]
+
+# Below this share of the free memory the machine stays usable while a trace is computed.
+USABLE = 0.75
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """A trace with the tokens it is of.
+
+    Parameters
+    ----------
+    texts : tuple of tuple of str
+        Tokens of each text, padded to the longest.
+    device : str
+        Where it was computed, in words.
+    notices : tuple of str
+        What a reader of the numbers should know, in sentences.
+    """
+
+    texts: Texts
+    trace: Trace
+    device: str
+    notices: tuple[str, ...]
+
+
+def run(texts: Texts, spec: AttentionSpec, previous: Run | None = None) -> Run:
+    """Compute a spec on tokenized texts.
+
+    Parameters
+    ----------
+    texts : tuple of tuple of str
+        One tuple of tokens a text; several make a batch, padded where lengths differ.
+    previous : Run, optional
+        An earlier run, of which everything is kept that did not change.
+
+    Raises
+    ------
+    InputError
+        When the spec or the text cannot be used, or needs more memory than is free.
+    """
+    check(spec)
+    texts, spec = _batch(texts, spec)
+    device, notice = devices.resolve(spec.device, spec.dtype)
+    with torch.no_grad():
+        try:
+            trace = _trace(texts, spec, device, previous)
+        except torch.OutOfMemoryError:
+            notice = f"The memory of {devices.describe(device)} ran out; computed on the CPU."
+            device = Device.CPU
+            trace = _trace(texts, spec, device, previous)
+    notices = (notice,) if notice else ()
+    return Run(texts, trace, devices.describe(device), notices + _remarks(trace))
+
+
+def _batch(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
+    if not texts or not all(texts):
+        raise InputError("text", "There is nothing to read yet. Type a word or a sentence.")
+    lengths = tuple(len(text) for text in texts)
+    longest = max(lengths)
+    padded = tuple(text + (PADDING,) * (longest - len(text)) for text in texts)
+    spec = replace(spec, lengths=() if len(set(lengths)) == 1 else lengths)
+    check(spec)
+    return padded, spec
+
+
+def _trace(texts: Texts, spec: AttentionSpec, device: Device, previous: Run | None) -> Trace:
+    try:
+        if bytes_needed(spec, len(texts[0]), len(texts)) > USABLE * devices.free_bytes(device):
+            raise MemoryError
+        return _computed(texts, spec, device, previous)
+    except (RuntimeError, MemoryError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        if device is Device.CPU:
+            raise InputError("text", _too_large(texts, spec, device)) from error
+        raise torch.OutOfMemoryError from error
+
+
+def _computed(texts: Texts, spec: AttentionSpec, device: Device, previous: Run | None) -> Trace:
+    target = torch.device(device)
+    old = previous.trace if previous and _is_at(previous.trace, target) else None
+    vectors = np.stack([embed(text, spec.d_in, spec.seed) for text in texts])  # batch token d_in
+    dtype: torch.dtype = getattr(torch, spec.dtype)
+    given = torch.from_numpy(vectors).to(target, dtype)
+    given = given[0] if len(texts) == 1 else given
+    parameters = old.parameters if old and _draws_alike(spec, old, given) else None
+    if parameters is None:
+        parameters = draw(spec, len(texts[0]), target)
+    return attend(spec, given, parameters, reuse=old)
+
+
+def _is_at(trace: Trace, target: torch.device) -> bool:
+    return trace.tensor("input").device.type == target.type
+
+
+def _draws_alike(spec: AttentionSpec, old: Trace, given: torch.Tensor) -> bool:
+    fields = (*DRAWN_FROM, "position", "output_projection", "dtype")
+    same = all(getattr(spec, field) == getattr(old.spec, field) for field in fields)
+    return same and old.tokens == given.shape[-2]
+
+
+def _is_out_of_memory(error: RuntimeError | MemoryError) -> bool:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    # Apple's GPU, the CPU on Linux and macOS, and the CPU on Windows say it in words only.
+    words = ("out of memory", "allocate memory", "not enough memory")
+    return any(said in str(error) for said in words)
+
+
+def _too_large(texts: Texts, spec: AttentionSpec, device: Device) -> str:
+    tokens, free = len(texts[0]), USABLE * devices.free_bytes(device)
+    needed = bytes_needed(spec, tokens, len(texts))
+    fits = _largest_fitting(spec, tokens, len(texts), free)
+    heads = f"{spec.heads} head{'s' * (spec.heads > 1)}"
+    return (
+        f"{tokens:,} tokens × {heads} need {_gib(needed)}, and {_gib(free)} can be used. "
+        f"About {fits:,} tokens fit; the last picture stays."
+    )
+
+
+def _largest_fitting(spec: AttentionSpec, tokens: int, texts: int, free: float) -> int:
+    low, high = 0, tokens
+    while low < high:
+        middle = (low + high + 1) // 2
+        if bytes_needed(spec, middle, texts) <= free:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _gib(count: float) -> str:
+    return f"{count / 2**30:,.1f} GiB"
+
+
+def _remarks(trace: Trace) -> tuple[str, ...]:
+    spec, remarks = trace.spec, []
+    if spec.normalisation is Normalisation.NAIVE_SOFTMAX and _overflowed(trace):
+        remarks.append(
+            f"The naive softmax overflowed: e to the power of a score is more than {spec.dtype} "
+            "holds, or 0 for a whole row, so these rows are no numbers. Softmax subtracts the "
+            "row's largest first."
+        )
+    if spec.normalisation is Normalisation.SUM and _wild(trace):
+        remarks.append(
+            "Dividing by the sum gave weights below 0 or above 1: scores had both signs."
+        )
+    return tuple(remarks)
+
+
+def _overflowed(trace: Trace) -> bool:
+    normalised = "unmasked" if "unmasked" in trace else "weights"
+    return bool(trace.tensor(normalised).isnan().any())
+
+
+def _wild(trace: Trace) -> bool:
+    low, high = trace.limits("weights")
+    return low < 0 or high > 1

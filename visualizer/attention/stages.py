@@ -1,0 +1,245 @@
+"""The stage table: what is computed, from what, in which order; no torch.
+
+Everything that knows of stages reads this table: the computation and what of it is kept after a
+change, the checks of shapes, the explanation of a cell, the rail, captions and exports.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum, auto
+from typing import TYPE_CHECKING
+
+from visualizer.attention.spec import (
+    Arrangement,
+    AttentionSpec,
+    Dtype,
+    Normalisation,
+    Position,
+    Projection,
+    Route,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MASK_FIELDS = ("mask", "window", "own_mask", "lengths")
+HEAD_FIELDS = ("heads", "arrangement", "projection")
+CELLS = ("head", "query", "key")
+
+
+class Operation(StrEnum):
+    """What a stage does with what it reads."""
+
+    GIVEN = auto()
+    POSITION = auto()
+    ADD = auto()
+    PROJECT = auto()
+    SPLIT = auto()
+    DOT = auto()
+    SCALE = auto()
+    FORBID = auto()
+    NORMALISE = auto()
+    AVERAGE = auto()
+    ZERO = auto()
+    RENORMALISE = auto()
+    DROP = auto()
+    MIX = auto()
+    JOIN = auto()
+    PROJECT_OUT = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One named tensor and how it arises.
+
+    Parameters
+    ----------
+    dims : tuple of str
+        Names of its axes; a batch axis may stand before them.
+    reads : tuple of str
+        Stages it reads.
+    fields : tuple of str
+        Fields of the spec that its values depend on, besides those of what it reads.
+    parameters : tuple of str
+        Layers or tables of weights it reads.
+    when : callable
+        Whether a spec has this row.
+    """
+
+    name: str
+    title: str
+    symbol: str
+    dims: tuple[str, ...]
+    operation: Operation
+    reads: tuple[str, ...]
+    fields: tuple[str, ...]
+    parameters: tuple[str, ...]
+    says: str
+    when: Callable[[AttentionSpec], bool]
+
+    @property
+    def is_weights(self) -> bool:
+        """Whether its values are shares of a row: sequential from 0, not signed."""
+        return self.name in {"unmasked", "zeroed", "weights", "dropped"}
+
+
+def _positioned(spec: AttentionSpec) -> bool:
+    return spec.position is not Position.NONE
+
+
+def _projected(spec: AttentionSpec) -> bool:
+    return spec.projection is not Projection.NONE
+
+
+def _compares(spec: AttentionSpec) -> bool:
+    return spec.normalisation is not Normalisation.UNIFORM
+
+
+def _forbids(spec: AttentionSpec) -> bool:
+    return spec.is_masked and spec.route is Route.BEFORE
+
+
+def _zeroes(spec: AttentionSpec) -> bool:
+    return spec.is_masked and spec.route is not Route.BEFORE
+
+
+def _renormalises(spec: AttentionSpec) -> bool:
+    return spec.is_masked and spec.route is Route.AFTER_RENORMALISED
+
+
+def _always(spec: AttentionSpec) -> bool:
+    return True
+
+
+# fmt: off
+def _from_input(
+    name: str, symbol: str, layer: str, needed: Callable[[AttentionSpec], bool]
+) -> tuple[Stage, Stage]:
+    common = (name, name.capitalize(), symbol, ("head", "token", "d_head"))
+    return (
+        Stage(*common, Operation.PROJECT, ("input",), (*HEAD_FIELDS, "d_out", "bias"), (layer,),
+              f"each token's vector times {layer}",
+              lambda spec: needed(spec) and _projected(spec)),
+        Stage(*common, Operation.SPLIT, ("input",), HEAD_FIELDS, (),
+              "the input itself, as there is no projection",
+              lambda spec: needed(spec) and not _projected(spec)),
+    )
+
+
+TABLE: tuple[Stage, ...] = (
+    Stage("embedding", "Embedding", "E", ("token", "d_in"), Operation.GIVEN, (), (), (),
+          "one vector a token", _positioned),
+    Stage("position", "Position", "P", ("token", "d_in"), Operation.POSITION, (), ("position",),
+          ("position",), "one vector a place in the text", _positioned),
+    Stage("input", "Input", "X", ("token", "d_in"), Operation.GIVEN, (), (), (),
+          "one vector a token", lambda spec: not _positioned(spec)),
+    Stage("input", "Input", "X = E + P", ("token", "d_in"), Operation.ADD,
+          ("embedding", "position"), (), (), "embedding plus position", _positioned),
+    *_from_input("queries", "Q", "W_query", _compares),
+    *_from_input("keys", "K", "W_key", _compares),
+    *_from_input("values", "V", "W_value", _always),
+    Stage("scores", "Scores", "QKᵀ", CELLS, Operation.DOT, ("queries", "keys"), (), (),
+          "each query meets each key in a dot product", _compares),
+    Stage("scaled", "Scaled", "QKᵀ/√d", CELLS, Operation.SCALE, ("scores",),
+          ("scale", "temperature", "d_in", "d_out", *HEAD_FIELDS), (),
+          "scores made smaller, so that large sizes do not saturate the softmax",
+          lambda spec: _compares(spec) and spec.is_scaled),
+    Stage("masked", "Masked", "−∞ where forbidden", CELLS, Operation.FORBID, ("scaled",),
+          MASK_FIELDS, (), "forbidden keys get −∞",
+          lambda spec: _compares(spec) and _forbids(spec)),
+    Stage("unmasked", "Unmasked", "softmax", CELLS, Operation.NORMALISE, ("scaled",),
+          ("normalisation",), (), "each row made to sum to 1, before the mask",
+          lambda spec: _compares(spec) and _zeroes(spec)),
+    Stage("unmasked", "Unmasked", "1/n", CELLS, Operation.AVERAGE, (), (), (),
+          "every key read alike, before the mask",
+          lambda spec: not _compares(spec) and _zeroes(spec)),
+    Stage("zeroed", "Zeroed", "0 where forbidden", CELLS, Operation.ZERO, ("unmasked",),
+          MASK_FIELDS, (), "forbidden weights set to 0; rows no longer sum to 1", _renormalises),
+    Stage("weights", "Weights", "softmax", CELLS, Operation.NORMALISE, ("masked",),
+          ("normalisation",), (), "each row made to sum to 1",
+          lambda spec: _compares(spec) and not _zeroes(spec)),
+    Stage("weights", "Weights", "1/n", CELLS, Operation.AVERAGE, (), MASK_FIELDS, (),
+          "every allowed key read alike", lambda spec: not _compares(spec) and not _zeroes(spec)),
+    Stage("weights", "Weights", "÷ row sum", CELLS, Operation.RENORMALISE, ("zeroed",), (), (),
+          "what is left divided by its row's sum", _renormalises),
+    Stage("weights", "Weights", "0 where forbidden", CELLS, Operation.ZERO, ("unmasked",),
+          MASK_FIELDS, (), "forbidden weights set to 0; rows no longer sum to 1",
+          lambda spec: _zeroes(spec) and not _renormalises(spec)),
+    Stage("dropped", "Dropped", "0 or ×1/(1−p)", CELLS, Operation.DROP, ("weights",),
+          ("dropout", "dropout_seed", "own_kept", "mode"), (),
+          "some weights dropped, the others made larger", lambda spec: spec.drops),
+    Stage("context", "Context", "weights·V", ("head", "query", "d_head"), Operation.MIX,
+          ("dropped", "values"), (), (), "each query's weighted sum of the values", _always),
+    Stage("concat", "Concat", "‖ heads", ("query", "d_out"), Operation.JOIN, ("context",),
+          (), (), "the heads' context vectors side by side", _always),
+    Stage("output", "Output", "·W_O", ("query", "d_out"), Operation.PROJECT_OUT, ("concat",), (),
+          ("out_proj",), "the heads mixed by the output projection",
+          lambda spec: spec.output_projection),
+)
+# fmt: on
+
+# A stage that a spec leaves out is read through: what read it reads what it would have read.
+READ_THROUGH = {"masked": "scaled", "scaled": "scores", "dropped": "weights"}
+
+
+def stages(spec: AttentionSpec) -> tuple[Stage, ...]:
+    """List the stages a spec has, in the order in which they are computed."""
+    rows = [row for row in TABLE if row.when(spec)]
+    names = {row.name for row in rows}
+    return tuple(
+        replace(row, reads=tuple(_present(name, names) for name in row.reads)) for row in rows
+    )
+
+
+def _present(name: str, names: set[str]) -> str:
+    while name not in names:
+        name = READ_THROUGH[name]
+    return name
+
+
+def is_hatched(spec: AttentionSpec, stage: str) -> bool:
+    """Whether a stage has forbidden cells, which are no numbers of its scale."""
+    return spec.is_masked and stage in {"masked", "zeroed", "weights", "dropped"}
+
+
+def parameter_names(spec: AttentionSpec, layer: str) -> tuple[str, ...]:
+    """Name the tensors of a layer as the book's ``state_dict`` does, heads in order.
+
+    With linear layers the weights come first, then the biases.
+    """
+    if layer == "position":
+        return ("position.weight",) if spec.position is Position.LEARNED else ()
+    if layer == "out_proj":
+        return ("out_proj.weight", "out_proj.bias")
+    stacked = spec.arrangement is Arrangement.STACKED and spec.heads > 1
+    layers = [f"heads.{head}.{layer}" for head in range(spec.heads)] if stacked else [layer]
+    if spec.projection is Projection.UNIFORM:
+        return tuple(layers)
+    kinds = ("weight", "bias") if spec.bias else ("weight",)
+    return tuple(f"{name}.{kind}" for kind in kinds for name in layers)
+
+
+def shape(spec: AttentionSpec, dims: tuple[str, ...], tokens: int) -> tuple[int, ...]:
+    """Give the sizes of named dims for a text of so many tokens."""
+    sizes = {
+        "token": tokens, "query": tokens, "key": tokens, "d_in": spec.d_in, "head": spec.heads,
+        "d_head": spec.d_head, "d_out": spec.width,
+    }  # fmt: skip
+    return tuple(sizes[dim] for dim in dims)
+
+
+def bytes_needed(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
+    """Estimate the bytes that computing a spec takes: every stage, weights and working room.
+
+    Working room is two more copies of the largest tensor, for those an operation makes on its
+    way. An estimate from above; what is measured stays below it.
+    """
+    item = 8 if spec.dtype is Dtype.FLOAT64 else 4
+    sizes = [texts * math.prod(shape(spec, row.dims, tokens)) for row in stages(spec)]
+    layer = 0 if spec.projection is Projection.NONE else spec.d_in * spec.width
+    output = spec.width * (spec.width + 1) if spec.output_projection else 0
+    room = 2 * max(*sizes, layer, output)
+    mask = texts * tokens * tokens if spec.is_masked else 0
+    return item * (sum(sizes) + 3 * layer + output + room) + mask

@@ -1,0 +1,1 @@
+"""The text: how a sentence becomes tokens."""

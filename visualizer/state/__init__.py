@@ -1,0 +1,1 @@
+"""The meaning: documents, views and what is shown of them, as values. No Qt, no torch."""

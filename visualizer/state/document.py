@@ -1,0 +1,59 @@
+"""What is computed, undone and later saved: the text and the spec."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of
+from visualizer.attention.spec import AttentionSpec, Mask
+from visualizer.language.tokenizers import Tokenizer, tokenize
+
+BOOK_SENTENCE = "Your journey starts with one step"
+
+
+class Lines(StrEnum):
+    """Whether the lines of the text are one text, or a batch of texts."""
+
+    TOGETHER = "together"
+    APART = "apart"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One text or batch of texts, and the attention module to run on it."""
+
+    text: str = BOOK_SENTENCE
+    tokenizer: Tokenizer = Tokenizer.WORDS
+    lines: Lines = Lines.TOGETHER
+    spec: AttentionSpec = field(default_factory=AttentionSpec)
+
+    def tokens(self) -> tuple[tuple[str, ...], ...]:
+        """Split into texts and tokens; lines without a token are left out of a batch."""
+        if self.lines is Lines.TOGETHER:
+            return (tokenize(self.text, self.tokenizer),)
+        split = (tokenize(line, self.tokenizer) for line in self.text.splitlines())
+        return tuple(tokens for tokens in split if tokens)
+
+    def get(self, name: str) -> Any:
+        """Read a setting by name: a field of the document or of its spec, or one derived."""
+        if name == "mechanism":
+            return mechanism_of(self.spec)
+        if name == "causal":
+            return self.spec.mask is Mask.CAUSAL
+        return getattr(self if name in _OWN else self.spec, name)
+
+    def set(self, name: str, value: Any) -> Document:
+        """Give the document with one setting changed, by the names that `get` takes."""
+        if name == "mechanism":
+            return replace(self, spec=spec_of(Mechanism(value), self.spec))
+        if name == "causal":
+            mask = Mask.CAUSAL if value else Mask.NONE
+            return replace(self, spec=replace(self.spec, mask=mask))
+        if name in _OWN:
+            return replace(self, **{name: value})
+        return replace(self, spec=replace(self.spec, **{name: value}))
+
+
+_OWN = frozenset({"text", "tokenizer", "lines"})

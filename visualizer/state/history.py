@@ -1,0 +1,46 @@
+"""Undo and redo by keeping old values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Value = TypeVar("Value")
+LONGEST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class History(Generic[Value]):
+    """Values before and after the present one, the nearest last.
+
+    Parameters
+    ----------
+    key : str
+        What the last change was part of; a change with the same key is merged into it.
+    """
+
+    past: tuple[Value, ...] = ()
+    future: tuple[Value, ...] = ()
+    key: str = ""
+
+    def keep(self, old: Value, key: str = "") -> History[Value]:
+        """Remember a value that is being replaced, unless the same drag or word goes on."""
+        if key and key == self.key:
+            return History(self.past, (), key)
+        return History((*self.past, old)[-LONGEST:], (), key)
+
+    def seal(self) -> History[Value]:
+        """End a drag or a word: the next change is a new one."""
+        return History(self.past, self.future)
+
+    def undo(self, present: Value) -> tuple[Value, History[Value]]:
+        """Go back one change, if there is one."""
+        if not self.past:
+            return present, self
+        return self.past[-1], History(self.past[:-1], (*self.future, present))
+
+    def redo(self, present: Value) -> tuple[Value, History[Value]]:
+        """Go forward one change, if there is one."""
+        if not self.future:
+            return present, self
+        return self.future[-1], History((*self.past, present), self.future[:-1])

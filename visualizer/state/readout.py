@@ -1,0 +1,170 @@
+"""What the Cell pane says of one cell: a sentence, the calculation, the terms that matter most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.explain import Explanation, Factor, Group, Rule, explain
+from visualizer.attention.stages import Operation
+from visualizer.state.sentences import SENTENCES, Told
+from visualizer.state.words import number
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.state.view import Cell
+
+SHOWN_TERMS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class TermLine:
+    """One term: whose it is, how it is written, what it comes to."""
+
+    name: str
+    written: str
+    value: str
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Readout:
+    """The Cell pane.
+
+    Parameters
+    ----------
+    sentence : str
+        In plain words, with the tokens in bold (HTML).
+    closing : str
+        How the terms become the value.
+    rest : str
+        What is said of the terms that are left out; empty when none is.
+    """
+
+    heading: str
+    sentence: str
+    value: str
+    formula: str
+    terms: tuple[TermLine, ...]
+    rest: str
+    closing: str
+    is_pinned: bool
+
+    @property
+    def plain(self) -> str:
+        """The sentence without marks, for the status line and for readers of the screen."""
+        return self.sentence.replace("<b>", "").replace("</b>", "")
+
+
+def present_readout(run: Run, cell: Cell, text: int, is_pinned: bool) -> Readout | None:
+    """Explain a cell in words; None when the run has no such cell."""
+    trace = run.trace
+    if cell.stage not in trace:
+        return None
+    text = min(text, len(run.texts) - 1)
+    whole = (text, *cell.place) if trace.batch else cell.place
+    sizes = trace.tensor(cell.stage).shape
+    if len(whole) != len(sizes) or any(at >= size for at, size in zip(whole, sizes, strict=True)):
+        return None
+    explanation = explain(trace, cell.stage, whole)
+    told = Told(run, text, cell, explanation)
+    order, rest = _order(explanation)
+    return Readout(
+        heading=_heading(told),
+        sentence=SENTENCES[explanation.stage.operation](told),
+        value=number(explanation.value),
+        formula=_formula(explanation),
+        terms=tuple(_term(told, position) for position in order),
+        rest=rest,
+        closing=_closing(explanation),
+        is_pinned=is_pinned,
+    )
+
+
+def _heading(told: Told) -> str:
+    stage, place = told.explanation.stage, told.place
+    names = {"d_head": "column", "d_in": "column", "d_out": "column", "token": "place"}
+    parts = [f"{names.get(dim, dim)} {at + 1}" for dim, at in place.items()]
+    return f"{stage.title} · {', '.join(parts)}"
+
+
+_FORMULAS = {
+    Operation.GIVEN: "given",
+    Operation.POSITION: "looked up",
+    Operation.ADD: "embedding + position",
+    Operation.PROJECT: "Σ input × weight",
+    Operation.SPLIT: "taken over",
+    Operation.DOT: "Σ query × key",
+    Operation.SCALE: "score ÷ √d",
+    Operation.FORBID: "the score where allowed, else −∞",
+    Operation.AVERAGE: "1 ÷ number of allowed keys",
+    Operation.ZERO: "the weight where allowed, else 0",
+    Operation.RENORMALISE: "weight ÷ Σ of the row's weights",
+    Operation.DROP: "weight ÷ (1 − rate) where kept, else 0",
+    Operation.MIX: "Σ weight × value",
+    Operation.JOIN: "taken over",
+    Operation.PROJECT_OUT: "Σ heads × weight + bias",
+}
+
+
+def _formula(explanation: Explanation) -> str:
+    operation = explanation.stage.operation
+    if operation is not Operation.NORMALISE:
+        return _FORMULAS[operation]
+    exponential = "exp" in explanation.groups[0].factors[0].form
+    return "exp(score) ÷ Σ exp(scores of the row)" if exponential else "score ÷ Σ scores"
+
+
+def _order(explanation: Explanation) -> tuple[list[int], str]:
+    """Pick the terms to show: all that fit, else the largest in their order."""
+    terms = explanation.terms
+    if len(terms) <= SHOWN_TERMS:
+        return list(range(len(terms))), ""
+    sizes = np.nan_to_num(np.abs(terms), posinf=np.inf)
+    order = set(np.argsort(-sizes, kind="stable")[: SHOWN_TERMS - 1].tolist())
+    order.add(explanation.chosen if explanation.rule is Rule.SHARE else int(sizes.argmax()))
+    left = np.delete(terms, sorted(order))
+    return sorted(order), f"{len(left):,} smaller terms: {number(float(left.sum()))}"
+
+
+def _term(told: Told, position: int) -> TermLine:
+    explanation, group, at = told.explanation, told.explanation.groups[0], position
+    for group in explanation.groups:
+        if at < len(group.terms):
+            break
+        at -= len(group.terms)
+    written = " × ".join(_written(factor, at) for factor in group.factors)
+    chosen = explanation.rule is not Rule.SUM and position == explanation.chosen
+    return TermLine(_named(told, group, at), written, number(float(group.terms[at])), chosen)
+
+
+def _written(factor: Factor, at: int) -> str:
+    value = float(factor.read[at if len(factor.read) > 1 else 0])
+    if value == -np.inf and factor.form.startswith("exp("):
+        return "exp(−∞)"
+    return factor.form.format(number(value))
+
+
+def _named(told: Told, group: Group, at: int) -> str:
+    factor = group.factors[0]
+    if told.explanation.rule is Rule.SHARE or factor.name in {"weights", "dropped"}:
+        return told.word(at) if told.explanation.rule is not Rule.CHOICE else "kept"
+    if factor.name.endswith("bias"):
+        return "bias"
+    if None in factor.index:
+        return f"column {at + 1}"
+    return told.run.trace.stage(factor.name).title if factor.name in told.run.trace else "else"
+
+
+def _closing(explanation: Explanation) -> str:
+    value = number(explanation.value)
+    if explanation.rule is Rule.CHOICE or len(explanation.terms) == 1:
+        return f"= {value}"
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(explanation.terms.sum())
+    if explanation.rule is Rule.SUM:
+        return f"sum = {value}"
+    chosen = number(float(explanation.terms[explanation.chosen]))
+    return f"{chosen} ÷ {number(total)} = {value}"

@@ -1,0 +1,160 @@
+"""What a cell means, in one plain sentence with the real words and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.masks import allowed
+from visualizer.attention.stages import Operation, is_hatched
+from visualizer.language.tokenizers import visible
+from visualizer.state.words import number, share
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.attention.explain import Explanation
+    from visualizer.attention.run import Run
+    from visualizer.state.view import Cell
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Told:
+    """A cell with the words for its parts."""
+
+    run: Run
+    text: int
+    cell: Cell
+    explanation: Explanation
+
+    @property
+    def place(self) -> dict[str, int]:
+        return dict(zip(self.explanation.stage.dims, self.cell.place, strict=True))
+
+    @property
+    def value(self) -> float:
+        return self.explanation.value
+
+    def token(self, dim: str) -> str:
+        at = self.place[dim]
+        kind = "place" if dim == "token" else dim
+        return f"<b>{escape(self.word(at))}</b> ({kind} {at + 1})"
+
+    def word(self, at: int) -> str:
+        return visible(self.run.texts[self.text][at])
+
+    @property
+    def in_head(self) -> str:
+        heads = self.run.trace.spec.heads
+        return f" in head {self.place['head'] + 1}" if "head" in self.place and heads > 1 else ""
+
+    @property
+    def column(self) -> int:
+        return self.cell.place[-1] + 1
+
+
+def _weights_sentence(told: Told) -> str:
+    if is_hatched(told.run.trace.spec, told.cell.stage) and _is_forbidden(told):
+        return f"{told.token('query')} may not read {told.token('key')}: the mask forbids it."
+    if not np.isfinite(told.value):
+        return f"{told.token('query')} has no weights: its row is not a number."
+    if not 0 <= told.value <= 1:
+        weight = number(told.value)
+        return f"{told.token('query')} gives {told.token('key')} the weight {weight}."
+    return f"{told.token('query')} reads {share(told.value)} from {told.token('key')}."
+
+
+def _is_forbidden(told: Told) -> bool:
+    cells = allowed(told.run.trace.spec, told.run.trace.tokens)
+    cells = cells[told.text, 0] if cells.ndim > 2 else cells
+    return not cells[told.place["query"], told.place["key"]]
+
+
+def _scores_sentence(told: Told) -> str:
+    score = number(told.value)
+    return f"The query of {told.token('query')} meets the key of {told.token('key')}: {score}."
+
+
+def _scaled_sentence(told: Told) -> str:
+    divisor = number(told.run.trace.spec.divisor)
+    pair = f"{told.token('query')} and {told.token('key')}"
+    return f"The score of {pair}, divided by {divisor}: {number(told.value)}."
+
+
+def _masked_sentence(told: Told) -> str:
+    if _is_forbidden(told):
+        pair = f"{told.token('query')} may not read {told.token('key')}"
+        return f"{pair}: its score becomes −∞, so its weight will be 0."
+    return f"{told.token('query')} may read {told.token('key')}: its score stays."
+
+
+def _dropped_sentence(told: Told) -> str:
+    pair = f"{told.token('query')} from {told.token('key')}"
+    before = told.explanation.groups[0].factors[0].read[0]
+    if before == 0:
+        return f"There was nothing to drop: the weight of {pair} is 0."
+    if told.value == 0:
+        return f"Dropout takes away what {pair} would read: {number(before)} becomes 0."
+    factor = 1 / (1 - told.run.trace.spec.dropout)
+    return f"The weight of {pair} is kept and made {factor:.4g} times as large."
+
+
+def _context_sentence(told: Told) -> str:
+    return (
+        f"Column {told.column} of the context vector of {told.token('query')}{told.in_head}: "
+        "the values of all it reads, each times its weight."
+    )
+
+
+def _vector_sentence(told: Told) -> str:
+    stage = told.explanation.stage
+    kind = {"queries": "query", "keys": "key", "values": "value"}[stage.name]
+    made = f"its input times column {told.column} of W_{kind}"
+    if stage.operation is Operation.SPLIT:
+        made = "a number of its input, as there is no projection"
+    return f"Column {told.column} of the {kind} of {told.token('token')}{told.in_head}: {made}."
+
+
+def _input_sentence(told: Told) -> str:
+    names = {
+        Operation.GIVEN: "the vector of",
+        Operation.POSITION: "the position of",
+        Operation.ADD: "the input, embedding plus position, of",
+    }
+    name = names[told.explanation.stage.operation]
+    return f"Column {told.column} of {name} {told.token('token')}: {number(told.value)}."
+
+
+def _concat_sentence(told: Told) -> str:
+    head = told.cell.place[-1] // told.run.trace.spec.d_head + 1
+    return f"Column {told.column} of {told.token('query')}, which comes from head {head}."
+
+
+def _output_sentence(told: Told) -> str:
+    return (
+        f"Column {told.column} of the output for {told.token('query')}: all heads' context "
+        "vectors mixed by the output projection."
+    )
+
+
+SENTENCES: dict[Operation, Callable[[Told], str]] = {
+    Operation.GIVEN: _input_sentence,
+    Operation.POSITION: _input_sentence,
+    Operation.ADD: _input_sentence,
+    Operation.PROJECT: _vector_sentence,
+    Operation.SPLIT: _vector_sentence,
+    Operation.DOT: _scores_sentence,
+    Operation.SCALE: _scaled_sentence,
+    Operation.FORBID: _masked_sentence,
+    Operation.NORMALISE: _weights_sentence,
+    Operation.AVERAGE: _weights_sentence,
+    Operation.ZERO: _weights_sentence,
+    Operation.RENORMALISE: _weights_sentence,
+    Operation.DROP: _dropped_sentence,
+    Operation.MIX: _context_sentence,
+    Operation.JOIN: _concat_sentence,
+    Operation.PROJECT_OUT: _output_sentence,
+}

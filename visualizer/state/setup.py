@@ -1,0 +1,186 @@
+"""The settings as a table: what each is called, which values it takes, when it counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum, auto
+from typing import TYPE_CHECKING, Any
+
+from visualizer.attention.mechanisms import TITLES
+from visualizer.attention.spec import (
+    Arrangement,
+    AttentionSpec,
+    Device,
+    Dtype,
+    InputError,
+    Mask,
+    Mode,
+    Normalisation,
+    Position,
+    Problem,
+    Projection,
+    Route,
+    Scale,
+    problems,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.state.document import Document
+
+
+class Kind(StrEnum):
+    """How a setting is chosen."""
+
+    CHOICE = auto()
+    COUNT = auto()
+    RATE = auto()
+    NUMBER = auto()
+    SWITCH = auto()
+    SEED = auto()
+    MATRIX = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the settings.
+
+    Parameters
+    ----------
+    choices : tuple of (value, words)
+        What a choice offers.
+    top : float
+        Where a slider ends; larger values can be typed.
+    counts : callable
+        Whether the setting has any effect on a spec.
+    """
+
+    name: str
+    label: str
+    kind: Kind
+    common: bool
+    help: str
+    choices: tuple[tuple[Any, str], ...] = ()
+    top: float = 0
+    counts: Callable[[AttentionSpec], bool] = lambda spec: True
+
+
+def _projects(spec: AttentionSpec) -> bool:
+    return spec.projection is not Projection.NONE
+
+
+def _compares(spec: AttentionSpec) -> bool:
+    return spec.normalisation is not Normalisation.UNIFORM
+
+
+def _drops(spec: AttentionSpec) -> bool:
+    return spec.dropout > 0
+
+
+# fmt: off
+SETTINGS: tuple[Setting, ...] = (
+    Setting("mechanism", "Mechanism", Kind.CHOICE, True,
+            "Which of the chapter's modules to start from", tuple(TITLES.items())),
+    Setting("d_in", "Embedding size", Kind.COUNT, True,
+            "Numbers in a token's vector (d_in)", top=64),
+    Setting("d_out", "Output size", Kind.COUNT, True,
+            "Width of all heads together, or of each stacked head (d_out)", top=64,
+            counts=_projects),
+    Setting("heads", "Heads", Kind.COUNT, True,
+            "How many times attention runs side by side", top=12),
+    Setting("causal", "Causal mask", Kind.SWITCH, True, "No token reads a later one"),
+    Setting("dropout", "Dropout", Kind.RATE, True,
+            "Share of the weights dropped in training; the others become larger", top=0.9),
+    Setting("device", "Device", Kind.CHOICE, True, "Where the numbers are computed", (
+        (Device.AUTO, "Best available"), (Device.CPU, "CPU"), (Device.CUDA, "CUDA GPU"),
+        (Device.MPS, "Apple GPU (MPS)"))),
+
+    Setting("mode", "Dropout acts", Kind.CHOICE, False, "Dropout acts in training only", (
+        (Mode.TRAIN, "Training"), (Mode.EVAL, "Evaluation (off)")), counts=_drops),
+    Setting("dropout_seed", "Dropout seed", Kind.SEED, False,
+            "Decides which weights are dropped", counts=_drops),
+    Setting("seed", "Weights seed", Kind.SEED, False,
+            "Decides the vectors of tokens and the weights"),
+    Setting("projection", "Projection", Kind.CHOICE, False,
+            "How queries, keys and values come from the input", (
+        (Projection.NONE, "None: Q = K = V = X"), (Projection.UNIFORM, "Uniform in [0, 1)"),
+        (Projection.LINEAR, "Linear layers"))),
+    Setting("bias", "Bias in Q, K, V", Kind.SWITCH, False, "Linear layers add a bias (qkv_bias)",
+            counts=lambda spec: spec.projection is Projection.LINEAR),
+    Setting("arrangement", "Heads are", Kind.CHOICE, False,
+            "Whether heads share the output size or have it each", (
+        (Arrangement.SPLIT, "Split: share the size"),
+        (Arrangement.STACKED, "Stacked: the size each"))),
+    Setting("output_projection", "Output projection", Kind.SWITCH, False,
+            "Mix the heads by a last linear layer (W_O)"),
+    Setting("position", "Positions", Kind.CHOICE, False,
+            "What is added to the embedding to tell places apart", (
+        (Position.NONE, "None"), (Position.LEARNED, "Learned (untrained)"),
+        (Position.SINUSOIDAL, "Sinusoidal"))),
+    Setting("scale", "Scale", Kind.CHOICE, False, "What the scores are divided by", (
+        (Scale.NONE, "None"), (Scale.D_HEAD, "√ head size"), (Scale.D_MODEL, "√ embedding size")),
+            counts=_compares),
+    Setting("temperature", "Temperature", Kind.NUMBER, False,
+            "Divides the scores once more: below 1 sharper, above 1 flatter", counts=_compares),
+    Setting("normalisation", "Normalisation", Kind.CHOICE, False,
+            "How a row of scores becomes weights", (
+        (Normalisation.SOFTMAX, "Softmax"), (Normalisation.NAIVE_SOFTMAX, "Naive softmax"),
+        (Normalisation.SUM, "Divide by the sum"), (Normalisation.UNIFORM, "Uniform average"))),
+    Setting("mask", "Mask", Kind.CHOICE, False, "Which keys a query may read", (
+        (Mask.NONE, "None"), (Mask.CAUSAL, "Causal"), (Mask.WINDOW, "Sliding window"),
+        (Mask.OWN, "Own matrix"))),
+    Setting("window", "Window", Kind.COUNT, False,
+            "Tokens a query reads: itself and those just before", top=32,
+            counts=lambda spec: spec.mask is Mask.WINDOW),
+    Setting("own_mask", "Own matrix", Kind.MATRIX, False,
+            "A row a query, a column a key: 1 allowed, 0 forbidden",
+            counts=lambda spec: spec.mask is Mask.OWN),
+    Setting("route", "Mask acts", Kind.CHOICE, False, "Where the mask acts", (
+        (Route.BEFORE, "−∞ before normalising"),
+        (Route.AFTER_RENORMALISED, "0 after, rows renormalised"),
+        (Route.AFTER, "0 after, not renormalised")), counts=lambda spec: spec.is_masked),
+    Setting("dtype", "Precision", Kind.CHOICE, False, "Floating-point type of every number", (
+        (Dtype.FLOAT32, "float32"), (Dtype.FLOAT64, "float64"))),
+)
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class SettingShown:
+    """A setting with its present value and what is wrong with it."""
+
+    setting: Setting
+    value: object
+    counts: bool
+    problem: Problem | None
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """All settings as they stand, and the text."""
+
+    text: str
+    tokenizer: object
+    lines: object
+    text_problem: str
+    settings: tuple[SettingShown, ...]
+
+
+def present_setup(document: Document, refused: InputError | None) -> Setup:
+    """Show a document's settings, each problem at the setting it belongs to."""
+    found = {problem.field: problem for problem in problems(document.spec)}
+    if refused and refused.field not in found:
+        found[refused.field] = Problem(refused.field, refused.sentence)
+    rows = tuple(
+        SettingShown(
+            setting,
+            document.get(setting.name),
+            setting.counts(document.spec),
+            found.get(setting.name),
+        )
+        for setting in SETTINGS
+    )
+    text = found.get("text")
+    sentence = text.sentence if text else ""
+    return Setup(document.text, document.tokenizer, document.lines, sentence, rows)

@@ -1,0 +1,52 @@
+"""What is looked at: stages, text, cells, colours. Not undone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ColourScale(StrEnum):
+    """How numbers become colours."""
+
+    LINEAR = "linear"
+    ROW = "row"
+    LOG = "log"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of a stage, of the text that is looked at.
+
+    Parameters
+    ----------
+    place : tuple of int
+        Within the stage's named dims.
+    """
+
+    stage: str
+    place: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What of a run is shown.
+
+    Parameters
+    ----------
+    stages : frozenset of str
+        Stages with a panel, where the spec has them.
+    text : int
+        Which text of a batch.
+    room : int
+        Cells that a panel's side has room for; more are pooled.
+    """
+
+    stages: frozenset[str] = frozenset({"scores", "weights", "dropped", "context"})
+    text: int = 0
+    hovered: Cell | None = None
+    pinned: Cell | None = None
+    scale: ColourScale = ColourScale.LINEAR
+    sequential: str = "viridis"
+    diverging: str = "CET-CBD1"
+    room: int = 256

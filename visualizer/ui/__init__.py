@@ -1,0 +1,1 @@
+"""The pixels: windows, widgets and pictures. No torch."""

@@ -1,0 +1,128 @@
+"""Everything the program can do, as a table; menus and shortcuts come from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtGui import QAction, QActionGroup, QKeySequence
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QMainWindow, QMenu
+
+    from visualizer.ui.theme import Theme
+
+from visualizer.ui.icons import icon
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One action.
+
+    Parameters
+    ----------
+    name : str
+        The method of the window that does it.
+    arguments : tuple
+        What the method is called with.
+    group : str
+        Actions of which one is chosen share a group.
+    """
+
+    menu: str
+    words: str
+    name: str
+    keys: tuple[str, ...] = ()
+    arguments: tuple[object, ...] = ()
+    group: str = ""
+    icon: str = ""
+    divides: bool = False
+
+    @property
+    def key(self) -> str:
+        """The action's own name: its method and arguments."""
+        return " ".join((self.name, *map(str, self.arguments)))
+
+
+# fmt: off
+ENTRIES: tuple[Entry, ...] = (
+    Entry("&File", "&Export picture or numbers…", "export", ("Ctrl+E",), icon="export"),
+    Entry("&File", "&Quit", "close", ("Ctrl+Q",), divides=True),
+    Entry("&Edit", "&Undo", "undo", ("Ctrl+Z",), icon="undo"),
+    Entry("&Edit", "&Redo", "redo", ("Ctrl+Shift+Z", "Ctrl+Y"), icon="redo"),
+    Entry("&Edit", "&Copy cell", "copy_cell", ("Ctrl+Shift+C",), icon="copy", divides=True),
+    Entry("&Edit", "&Let go of the pinned cell", "let_go", ("Ctrl+Shift+P",), icon="pin"),
+    Entry("&Edit", "Edit the &sentence", "edit_sentence", ("Ctrl+L",), divides=True),
+    Entry("&Module", "Causal &mask", "toggle_mask", ("Ctrl+M",)),
+    Entry("&Module", "Dropout in &training or not", "toggle_mode", ("Ctrl+T",)),
+    Entry("&Module", "&Resample dropout", "resample", ("Ctrl+R",), ("dropout_seed",),
+          icon="resample"),
+    Entry("&Module", "Resample &weights", "resample", ("Ctrl+Shift+R",), ("seed",)),
+    Entry("&Module", "Every &setting", "open_settings", ("Ctrl+,",), icon="settings", divides=True),
+    Entry("&View", "Next te&xt of the batch", "step_text", ("Ctrl+PgDown",), (1,)),
+    Entry("&View", "Pre&vious text of the batch", "step_text", ("Ctrl+PgUp",), (-1,)),
+    Entry("&View", "Colours: &linear", "set_scale", ("Ctrl+1",), ("linear",), "scale",
+          divides=True),
+    Entry("&View", "Colours: each &row to its largest", "set_scale", ("Ctrl+2",), ("row",),
+          "scale"),
+    Entry("&View", "Colours: lo&garithm", "set_scale", ("Ctrl+3",), ("log",), "scale"),
+    Entry("&View", "&System colours", "set_scheme", ("Ctrl+Alt+S",), ("system",), "scheme",
+          "theme", divides=True),
+    Entry("&View", "&Light", "set_scheme", ("Ctrl+Alt+L",), ("light",), "scheme"),
+    Entry("&View", "&Dark", "set_scheme", ("Ctrl+Alt+D",), ("dark",), "scheme"),
+    Entry("&Help", "&Keyboard shortcuts", "show_shortcuts", ("Ctrl+?", "F1")),
+    Entry("&Help", "&About", "show_about"),
+)
+# fmt: on
+
+
+class Actions:
+    """The window's actions, by key, and its menus."""
+
+    def __init__(self, window: QMainWindow) -> None:
+        self._window = window
+        self.menus: dict[str, QMenu] = {}
+        self._groups: dict[str, QActionGroup] = {}
+        self.by_key = {entry.key: self._make(entry) for entry in ENTRIES}
+
+    def _make(self, entry: Entry) -> QAction:
+        action = QAction(entry.words, self._window)
+        action.setShortcuts([QKeySequence(keys) for keys in entry.keys])
+        action.setData(entry)
+        action.triggered.connect(self._trigger)
+        if entry.group:
+            action.setCheckable(True)
+            group = self._groups.setdefault(entry.group, QActionGroup(self._window))
+            group.addAction(action)
+        if entry.menu not in self.menus:
+            self.menus[entry.menu] = self._window.menuBar().addMenu(entry.menu)
+        if entry.divides:
+            self.menus[entry.menu].addSeparator()
+        self.menus[entry.menu].addAction(action)
+        return action
+
+    def _trigger(self) -> None:
+        action = self._window.sender()
+        if isinstance(action, QAction):
+            entry: Entry = action.data()
+            getattr(self._window, entry.name)(*entry.arguments)
+
+    def enable(self, key: str, is_enabled: bool) -> None:
+        """Let an action be used or not."""
+        self.by_key[key].setEnabled(is_enabled)
+
+    def check(self, key: str) -> None:
+        """Mark the chosen one of a group."""
+        self.by_key[key].setChecked(True)
+
+    def show_theme(self, theme: Theme) -> None:
+        """Draw the icons in a theme's ink."""
+        for entry in ENTRIES:
+            if entry.icon:
+                self.by_key[entry.key].setIcon(icon(entry.icon, theme.ink))
+
+
+def shortcuts() -> list[tuple[str, str]]:
+    """List what can be done with which keys."""
+    own = [(entry.words.replace("&", ""), ", ".join(entry.keys)) for entry in ENTRIES if entry.keys]
+    return [*own, ("Pin a cell, walk from cell to cell", "arrow keys in the heatmaps")]

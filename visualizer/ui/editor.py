@@ -1,0 +1,245 @@
+"""The Setup pane: the sentence and the settings, built from the table of settings."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QKeySequence, QTextCursor
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QScrollArea,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.state.document import Lines
+from visualizer.state.setup import SETTINGS, Kind, Setting, SettingShown, Setup
+from visualizer.ui.controls import CONTROLS, Control
+from visualizer.ui.icons import icon
+from visualizer.ui.theme import LIGHT
+from visualizer.ui.tokens import TokenStrip
+
+if TYPE_CHECKING:
+    from visualizer.state.screen import Screen
+    from visualizer.ui.theme import Theme
+
+
+def _is_undo(event: QEvent) -> bool:
+    keys = (QKeySequence.StandardKey.Undo, QKeySequence.StandardKey.Redo)
+    return isinstance(event, QKeyEvent) and any(event.matches(key) for key in keys)
+
+
+class SentenceBox(QPlainTextEdit):
+    """Where the text is typed. Undo and redo are the document's, not the box's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setUndoRedoEnabled(False)
+        self.setTabChangesFocus(True)
+        self.setPlaceholderText("Type or paste a text")
+        self.setAccessibleName("Sentence")
+        self.setObjectName("sentence")
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ShortcutOverride and _is_undo(event):
+            event.ignore()
+            return False
+        return super().event(event)
+
+    def show_text(self, text: str) -> None:
+        """Show the document's text; the place of the cursor stays."""
+        if text == self.toPlainText():
+            return
+        place = min(self.textCursor().position(), len(text))
+        self.setPlainText(text)
+        cursor = self.textCursor()
+        cursor.setPosition(place, QTextCursor.MoveMode.MoveAnchor)
+        self.setTextCursor(cursor)
+
+
+class Row(QWidget):
+    """A setting: its name, its control, and what is wrong with it, with an offer to mend it."""
+
+    remedied = Signal(str)
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__()
+        self.setting = setting
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(2)
+        if setting.kind is not Kind.SWITCH:
+            label = QLabel(setting.label)
+            label.setProperty("role", "quiet")
+            column.addWidget(label)
+        self.control: Control = CONTROLS[setting.kind](setting)
+        self.control.setToolTip(setting.help)
+        column.addWidget(self.control)
+        self.problem = QLabel()
+        self.problem.setWordWrap(True)
+        self.problem.setProperty("role", "warning")
+        self.problem.setTextFormat(Qt.TextFormat.RichText)
+        self.problem.linkActivated.connect(self._remedy)
+        self.problem.hide()
+        column.addWidget(self.problem)
+
+    def show_setting(self, shown: SettingShown) -> None:
+        """Show the setting's value and problem."""
+        self.control.show_value(shown.value)
+        self.control.setEnabled(shown.counts)
+        problem = shown.problem
+        words = escape(problem.sentence) if problem else ""
+        if problem and problem.remedy:
+            words += " <a href='mend'>Mend it</a>"
+        if self.problem.text() != words:
+            self.problem.setText(words)
+        self.problem.setVisible(problem is not None)
+
+    def _remedy(self) -> None:
+        self.remedied.emit(self.setting.name)
+
+
+class Editor(QScrollArea):
+    """All settings; the common ones on top, the rest one click away."""
+
+    textTyped = Signal(str)
+    chosen = Signal(str, object, bool)
+    settled = Signal()
+    remedied = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName("Setup")
+        self._theme: Theme = LIGHT
+        self.rows = {setting.name: self._row(setting) for setting in SETTINGS}
+        inner = QWidget()
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(16, 8, 16, 16)
+        column.setSpacing(10)
+        self._add_sentence(column)
+        for setting in SETTINGS:
+            if setting.common:
+                column.addWidget(self.rows[setting.name])
+        self._add_more(column)
+        column.addStretch(1)
+        self.setWidget(inner)
+
+    def _add_sentence(self, column: QVBoxLayout) -> None:
+        self.sentence = SentenceBox()
+        self.sentence.setFixedHeight(self.sentence.fontMetrics().lineSpacing() * 4 + 12)
+        self.sentence.textChanged.connect(self._type)
+        self.problem = QLabel()
+        self.problem.setWordWrap(True)
+        self.problem.setProperty("role", "warning")
+        self.problem.hide()
+        self.tokens = TokenStrip()
+        self.tokenizer = self._choice(
+            "tokenizer",
+            "What counts as a token",
+            ((Tokenizer.WORDS, "Words"), (Tokenizer.CHARACTERS, "Characters")),
+        )
+        self.lines = self._choice(
+            "lines",
+            "Whether lines are one text or a batch of texts",
+            ((Lines.TOGETHER, "One text"), (Lines.APART, "A text a line")),
+        )
+        choices = QHBoxLayout()
+        choices.setSpacing(8)
+        choices.addWidget(self.tokenizer)
+        choices.addWidget(self.lines)
+        for widget in (self.sentence, self.problem):
+            column.addWidget(widget)
+        column.addLayout(choices)
+        column.addWidget(self.tokens)
+
+    def _choice(self, name: str, help_: str, choices: tuple[tuple[object, str], ...]) -> QComboBox:
+        box = QComboBox()
+        for value, words in choices:
+            box.addItem(words, value)
+        box.setToolTip(help_)
+        box.setAccessibleName(help_)
+        box.setObjectName(name)
+        box.setProperty("setting", name)
+        box.activated.connect(self._choose)
+        return box
+
+    def _add_more(self, column: QVBoxLayout) -> None:
+        self.more_button = QToolButton()
+        self.more_button.setText("More settings")
+        self.more_button.setObjectName("more")
+        self.more_button.setCheckable(True)
+        self.more_button.setAutoRaise(True)
+        self.more_button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.more_button.toggled.connect(self._show_more)
+        self.more = QWidget()
+        self.more.hide()
+        rest = QVBoxLayout(self.more)
+        rest.setContentsMargins(0, 0, 0, 0)
+        rest.setSpacing(10)
+        for setting in SETTINGS:
+            if not setting.common:
+                rest.addWidget(self.rows[setting.name])
+        self._show_more(False)
+        column.addWidget(self.more_button)
+        column.addWidget(self.more)
+
+    def _row(self, setting: Setting) -> Row:
+        row = Row(setting)
+        row.control.chosen.connect(self._take)
+        row.control.settled.connect(self.settled)
+        row.remedied.connect(self.remedied)
+        return row
+
+    # ------------------------------------------------------------------ showing
+
+    def show_setup(self, screen: Screen, theme: Theme) -> None:
+        """Show a document's settings and its tokens."""
+        setup = screen.setup
+        self._show_text(setup)
+        for shown in setup.settings:
+            self.rows[shown.setting.name].show_setting(shown)
+        self.tokens.show_tokens(screen.tokens, theme)
+        hidden = any(shown.problem and not shown.setting.common for shown in setup.settings)
+        if hidden and not self.more_button.isChecked():
+            self.more_button.setChecked(True)  # a problem must be seen where it is
+        if theme is not self._theme:
+            self._theme = theme
+            self._show_more(self.more_button.isChecked())
+            for row in self.rows.values():
+                row.control.show_theme(theme)
+
+    def _show_text(self, setup: Setup) -> None:
+        self.sentence.show_text(setup.text)
+        self.problem.setText(setup.text_problem)
+        self.problem.setVisible(bool(setup.text_problem))
+        self.tokenizer.setCurrentIndex(self.tokenizer.findData(setup.tokenizer))
+        self.lines.setCurrentIndex(self.lines.findData(setup.lines))
+
+    def _show_more(self, is_open: bool) -> None:
+        self.more.setVisible(is_open)
+        name = "chevron-down" if is_open else "chevron-right"
+        self.more_button.setIcon(icon(name, self._theme.ink))
+
+    # ------------------------------------------------------------------ the hand
+
+    def _type(self) -> None:
+        self.textTyped.emit(self.sentence.toPlainText())
+
+    def _choose(self, index: int) -> None:
+        box = self.sender()
+        if isinstance(box, QComboBox):
+            self.chosen.emit(box.property("setting"), box.itemData(index), False)
+
+    def _take(self, value: object, going_on: bool) -> None:
+        control = self.sender()
+        if isinstance(control, Control):
+            self.chosen.emit(control.setting.name, value, going_on)

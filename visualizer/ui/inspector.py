@@ -1,0 +1,92 @@
+"""The Cell pane: the sentence, the number, and the terms it is made of."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QLabel, QScrollArea, QVBoxLayout, QWidget
+
+from visualizer.ui.theme import LIGHT, Theme, text_scale
+
+if TYPE_CHECKING:
+    from visualizer.state.readout import Readout, TermLine
+
+EMPTY = "Point at a cell to see how its number arose. Click to keep it here; Esc lets go."
+
+
+class Inspector(QScrollArea):
+    """Explains one cell."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName("Cell")
+        inner = QWidget()
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(16, 8, 16, 16)
+        column.setSpacing(10)
+        self.heading, self.sentence, self.value, self.terms = (QLabel() for _ in range(4))
+        for label in (self.heading, self.sentence, self.value, self.terms):
+            label.setWordWrap(True)
+            label.setTextFormat(Qt.TextFormat.RichText)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            column.addWidget(label)
+        self.heading.setProperty("role", "quiet")
+        column.addStretch(1)
+        self.setWidget(inner)
+        self._shown: tuple[Readout | None, Theme] | None = None
+        self.show_readout(None, LIGHT)
+
+    def show_readout(self, readout: Readout | None, theme: Theme) -> None:
+        """Show what is said of a cell, or what would be said here."""
+        if self._shown == (readout, theme):
+            return
+        self._shown = (readout, theme)
+        self.value.setVisible(readout is not None)
+        self.terms.setVisible(readout is not None)
+        if readout is None:
+            self.heading.setText("")
+            self.sentence.setText(EMPTY)
+            return
+        state = "  ·  pinned" if readout.is_pinned else ""
+        self.heading.setText(escape(readout.heading) + state)
+        self.sentence.setText(f"<span style='font-size:{self._px(14)}px'>{readout.sentence}</span>")
+        self.value.setText(f"<span style='font-size:{self._px(20)}px'>{readout.value}</span>")
+        self.terms.setText(_table(readout, theme))
+
+    def copy(self) -> None:
+        """Put the sentence and the terms on the clipboard, as text."""
+        readout = self._shown[0] if self._shown else None
+        if readout:
+            lines = [readout.heading, readout.plain, f"{readout.formula} = {readout.value}"]
+            lines += [f"{term.name}\t{term.written}\t{term.value}" for term in readout.terms]
+            lines += [line for line in (readout.rest, readout.closing) if line]
+            QGuiApplication.clipboard().setText("\n".join(lines))
+
+    @staticmethod
+    def _px(size: int) -> int:
+        return round(size * text_scale())
+
+
+def _table(readout: Readout, theme: Theme) -> str:
+    rows = "".join(_row(term, theme) for term in readout.terms)
+    rest = f"<tr><td colspan=3><font color='{theme.quiet}'>{escape(readout.rest)}</font></td></tr>"
+    return (
+        f"<p style='color:{theme.quiet}'>{escape(readout.formula)}</p>"
+        f"<table width='100%' cellspacing='0' cellpadding='3'>{rows}{rest * bool(readout.rest)}"
+        f"</table><p align='right'><b>{escape(readout.closing)}</b></p>"
+    )
+
+
+def _row(term: TermLine, theme: Theme) -> str:
+    ink = theme.accent if term.chosen else theme.ink
+    marked = ("<b>", "</b>") if term.chosen else ("", "")
+    return (
+        f"<tr style='color:{ink}'><td>{marked[0]}{escape(term.name)}{marked[1]}</td>"
+        f"<td style='color:{theme.quiet}'>{escape(term.written)}</td>"
+        f"<td align='right'>{marked[0]}{escape(term.value)}{marked[1]}</td></tr>"
+    )

@@ -1,0 +1,41 @@
+"""What the program remembers between two starts: the window's place and the colours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QByteArray, QSettings
+
+from visualizer.ui.theme import Scheme
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QMainWindow
+
+VERSION = 1
+
+
+def load_scheme() -> Scheme:
+    """Read the chosen colours; the system's where none or nonsense is stored."""
+    stored = str(QSettings().value("scheme", Scheme.SYSTEM.value))
+    return Scheme(stored) if stored in set(Scheme) else Scheme.SYSTEM
+
+
+def save_scheme(scheme: Scheme) -> None:
+    """Remember the chosen colours."""
+    QSettings().setValue("scheme", scheme.value)
+
+
+def restore_window(window: QMainWindow) -> bool:
+    """Put a window where it was; say whether it had been anywhere."""
+    settings = QSettings()
+    geometry, state = settings.value("geometry"), settings.value("state")
+    if not (isinstance(geometry, QByteArray) and isinstance(state, QByteArray)):
+        return False
+    return window.restoreGeometry(geometry) and window.restoreState(state, VERSION)
+
+
+def save_window(window: QMainWindow) -> None:
+    """Remember where a window is and which of its panes are open."""
+    settings = QSettings()
+    settings.setValue("geometry", window.saveGeometry())
+    settings.setValue("state", window.saveState(VERSION))

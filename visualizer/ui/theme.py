@@ -1,0 +1,141 @@
+"""Light and dark: every colour and every font size of the program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QFont, QFontInfo, QGuiApplication, QPalette
+
+# Okabe and Ito 2008, "Color Universal Design": told apart by colour-blind eyes.
+HEAD_COLOURS = (
+    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999",
+)  # fmt: skip
+
+
+class Scheme(StrEnum):
+    """What the user chose; system follows the desktop."""
+
+    SYSTEM = "system"
+    LIGHT = "light"
+    DARK = "dark"
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """One set of colours, as ``#rrggbb``.
+
+    Parameters
+    ----------
+    field : str
+        Behind what can be typed into.
+    raised : str
+        Behind what lies on the paper: chips, the hovered row.
+    warning : str
+        For sentences about what is wrong.
+    """
+
+    name: str
+    paper: str
+    field: str
+    raised: str
+    ink: str
+    quiet: str
+    hairline: str
+    border: str
+    accent: str
+    on_accent: str
+    warning: str
+    hatch: str
+
+
+LIGHT = Theme(
+    "light", "#FBFBF9", "#FFFFFF", "#F1F1ED", "#1D1F23", "#63686F", "#E3E3DE", "#8A8F96",
+    "#2F6FDE", "#FFFFFF", "#A8380B", "#C9C9C2",
+)  # fmt: skip
+DARK = Theme(
+    "dark", "#16181C", "#1D2025", "#23272D", "#E9E7E2", "#9AA0A8", "#2C3036", "#6C737C",
+    "#7FB0FF", "#10131A", "#FFA27A", "#3E444C",
+)  # fmt: skip
+PRINT = Theme(
+    "print", "#FFFFFF", "#FFFFFF", "#F4F4F4", "#000000", "#555555", "#DDDDDD", "#777777",
+    "#2F6FDE", "#FFFFFF", "#A8380B", "#BBBBBB",
+)  # fmt: skip
+
+
+def theme_of(scheme: Scheme) -> Theme:
+    """Choose the colours; the system's choice is asked of Qt."""
+    if scheme is Scheme.SYSTEM:
+        dark = QGuiApplication.styleHints().colorScheme() is Qt.ColorScheme.Dark
+        return DARK if dark else LIGHT
+    return DARK if scheme is Scheme.DARK else LIGHT
+
+
+def font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
+    """Give the interface font at one of the three sizes, 12, 14 or 20 at the usual text size."""
+    made = QFont(QGuiApplication.font())
+    made.setPixelSize(max(1, round(size * text_scale())))
+    made.setWeight(weight)
+    made.setFeature(QFont.Tag("tnum"), 1)
+    return made
+
+
+def text_scale() -> float:
+    """Give how much larger than usual the system's text is."""
+    return max(1.0, QFontInfo(QGuiApplication.font()).pixelSize() / 13)
+
+
+def palette(theme: Theme) -> QPalette:
+    """Translate a theme for Qt's own widgets."""
+    roles = {
+        QPalette.ColorRole.Window: theme.paper,
+        QPalette.ColorRole.WindowText: theme.ink,
+        QPalette.ColorRole.Base: theme.field,
+        QPalette.ColorRole.AlternateBase: theme.raised,
+        QPalette.ColorRole.Text: theme.ink,
+        QPalette.ColorRole.Button: theme.raised,
+        QPalette.ColorRole.ButtonText: theme.ink,
+        QPalette.ColorRole.ToolTipBase: theme.raised,
+        QPalette.ColorRole.ToolTipText: theme.ink,
+        QPalette.ColorRole.PlaceholderText: theme.quiet,
+        QPalette.ColorRole.Highlight: theme.accent,
+        QPalette.ColorRole.HighlightedText: theme.on_accent,
+        QPalette.ColorRole.Link: theme.accent,
+        QPalette.ColorRole.Accent: theme.accent,
+        QPalette.ColorRole.Mid: theme.hairline,
+        QPalette.ColorRole.Dark: theme.border,
+    }
+    made = QPalette(QColor(theme.raised), QColor(theme.paper))
+    for role, colour in roles.items():
+        made.setColor(role, QColor(colour))
+    for role in (QPalette.ColorRole.Text, QPalette.ColorRole.ButtonText):
+        made.setColor(QPalette.ColorGroup.Disabled, role, QColor(theme.border))
+    made.setColor(QPalette.ColorGroup.Disabled, QPalette.ColorRole.WindowText, QColor(theme.border))
+    return made
+
+
+def style_sheet(theme: Theme) -> str:
+    """Give the few rules that a palette cannot express."""
+    small, middle = (round(size * text_scale()) for size in (12, 14))
+    return f"""
+        * {{ font-size: {small}px; }}
+        QDockWidget {{ color: {theme.ink}; titlebar-close-icon: none; }}
+        QMainWindow::separator {{ background: {theme.hairline}; width: 1px; height: 1px; }}
+        QMenuBar, QStatusBar {{ background: {theme.paper}; color: {theme.ink}; }}
+        QStatusBar {{ border-top: 1px solid {theme.hairline}; color: {theme.quiet}; }}
+        QStatusBar QLabel {{ padding: 2px 12px; }}
+        QDockWidget::title {{ padding: 10px 16px 2px 16px; }}
+        QStatusBar::item {{ border: none; }}
+        QLabel[role="title"] {{ font-size: {middle}px; font-weight: 600; }}
+        QLabel[role="quiet"] {{ color: {theme.quiet}; }}
+        QLabel[role="warning"] {{ color: {theme.warning}; }}
+        QScrollArea, BoardView {{ border: none; }}
+        QPlainTextEdit {{
+            background: {theme.field}; color: {theme.ink}; border: 1px solid {theme.border};
+            border-radius: 3px; padding: 2px;
+        }}
+        QPlainTextEdit:focus {{ border: 1px solid {theme.accent}; }}
+        QToolTip {{ background: {theme.raised}; color: {theme.ink};
+            border: 1px solid {theme.hairline}; padding: 4px; }}
+    """

@@ -1,0 +1,248 @@
+"""The window: it builds the panes, shows the screen, and hands every wish to the workspace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import (
+    QApplication,
+    QDockWidget,
+    QFileDialog,
+    QLabel,
+    QMainWindow,
+    QMessageBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+import visualizer
+from visualizer.attention.spec import InputError, Mode
+from visualizer.state.view import ColourScale
+from visualizer.ui import settings
+from visualizer.ui.actions import Actions, shortcuts
+from visualizer.ui.board import BoardView
+from visualizer.ui.editor import Editor
+from visualizer.ui.exports import FORMATS, export
+from visualizer.ui.icons import icon
+from visualizer.ui.inspector import Inspector
+from visualizer.ui.progress import Progress
+from visualizer.ui.rail import Rail
+from visualizer.ui.theme import Scheme, palette, style_sheet, theme_of
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QCloseEvent
+
+    from visualizer.ui.workspace import Workspace
+
+WAITING = "The heatmaps will be here in a moment: loading PyTorch."
+
+
+class Window(QMainWindow):
+    """The program's window."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__()
+        self.workspace = workspace
+        self.scheme = settings.load_scheme()
+        self.theme = theme_of(self.scheme)
+        self.setWindowTitle("Attention Visualizer")
+        self.setWindowIcon(icon("app", "#000000"))
+        self.rail, self.board, self.progress = Rail(), BoardView(), Progress()
+        self.editor, self.inspector = Editor(), Inspector()
+        self.setCentralWidget(self._centre())
+        self._add_dock("Setup", self.editor, Qt.DockWidgetArea.LeftDockWidgetArea, 248)
+        self._add_dock("Cell", self.inspector, Qt.DockWidgetArea.RightDockWidgetArea, 248)
+        self.facts, self.notice = QLabel(), QLabel()
+        self.notice.setProperty("role", "warning")
+        self.statusBar().addWidget(self.facts)
+        self.statusBar().addWidget(self.notice, 1)
+        self.actions_ = Actions(self)
+        self._add_docks_to_menu()
+        self._connect()
+        self.set_scheme(self.scheme)
+        if not settings.restore_window(self):
+            self.resize(QSize(1280, 800))
+
+    def _centre(self) -> QWidget:
+        centre = QWidget()
+        column = QVBoxLayout(centre)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for widget in (self.rail, self.progress, self.board):
+            column.addWidget(widget)
+        return centre
+
+    def _add_dock(self, name: str, pane: QWidget, side: Qt.DockWidgetArea, width: int) -> None:
+        dock = QDockWidget(name, self)
+        dock.setObjectName(name)
+        dock.setWidget(pane)
+        dock.setFeatures(
+            QDockWidget.DockWidgetFeature.DockWidgetMovable
+            | QDockWidget.DockWidgetFeature.DockWidgetClosable
+        )
+        self.addDockWidget(side, dock)
+        self.resizeDocks([dock], [width], Qt.Orientation.Horizontal)
+
+    def _add_docks_to_menu(self) -> None:
+        menu = self.actions_.menus["&View"]
+        menu.addSeparator()
+        for dock, keys in zip(self.findChildren(QDockWidget), ("F2", "F3"), strict=True):
+            dock.toggleViewAction().setShortcut(keys)
+            menu.addAction(dock.toggleViewAction())
+
+    def _connect(self) -> None:
+        workspace, editor, board = self.workspace, self.editor, self.board
+        workspace.changed.connect(self.show_screen)
+        workspace.broke.connect(self.show_bug)
+        editor.textTyped.connect(workspace.set_text)
+        editor.chosen.connect(self._choose)
+        editor.settled.connect(workspace.seal)
+        editor.remedied.connect(workspace.remedy)
+        self.rail.stageToggled.connect(workspace.toggle_stage)
+        board.cellHovered.connect(workspace.hover)
+        board.cellClicked.connect(workspace.pin)
+        board.walked.connect(self._walk)
+        board.roomChanged.connect(workspace.set_room)
+        styles = QApplication.styleHints()
+        styles.colorSchemeChanged.connect(self._follow_system)
+
+    # ------------------------------------------------------------------ showing
+
+    def show_screen(self) -> None:
+        """Show the workspace's screen."""
+        screen = self.workspace.screen
+        self.editor.show_setup(screen, self.theme)
+        self.rail.show_items(screen.rail, self.theme)
+        self.board.show_board(screen.board, screen.cursor, self.theme, WAITING)
+        self.inspector.show_readout(screen.readout, self.theme)
+        self.progress.show_working(screen.status.is_working, self.theme)
+        said = screen.readout.plain if screen.readout else screen.status.facts
+        self.facts.setText(said)
+        self.notice.setText("   ".join(screen.status.notices))
+        self.notice.setToolTip("\n".join(screen.status.notices))
+        self.board.setAccessibleDescription(said)
+        self.actions_.enable("undo", screen.can_undo)
+        self.actions_.enable("redo", screen.can_redo)
+        self.actions_.enable("export", bool(screen.board.columns))
+        for key in ("copy_cell", "let_go"):
+            self.actions_.enable(key, screen.readout is not None)
+        for step in (1, -1):
+            self.actions_.enable(f"step_text {step}", screen.tokens.texts > 1)
+        self.actions_.check(f"set_scale {self.workspace.view.scale}")
+
+    def show_bug(self, details: str) -> None:
+        """Say that something broke, with what to send to its makers."""
+        box = QMessageBox(self)
+        box.setIcon(QMessageBox.Icon.Critical)
+        box.setText("Something broke that should not have. The last picture stays.")
+        box.setDetailedText(details)
+        copy = box.addButton("Copy details", QMessageBox.ButtonRole.ActionRole)
+        box.addButton(QMessageBox.StandardButton.Close)
+        copy.clicked.connect(lambda: QApplication.clipboard().setText(details))
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.open()
+
+    def _choose(self, name: str, value: object, going_on: bool) -> None:
+        if name == "own_mask":
+            self.workspace.write_mask(str(value))
+        else:
+            self.workspace.set(name, value, going_on=going_on)
+
+    def _walk(self, down: int, right: int) -> None:
+        self.workspace.walk(down, right)
+        pinned = self.workspace.screen.cursor.pinned
+        if pinned:
+            self.board.reveal(pinned)
+
+    def _follow_system(self) -> None:
+        if self.scheme is Scheme.SYSTEM:
+            self.set_scheme(self.scheme)
+
+    # ------------------------------------------------------------------ actions
+
+    def undo(self) -> None:
+        self.workspace.undo()
+
+    def redo(self) -> None:
+        self.workspace.redo()
+
+    def copy_cell(self) -> None:
+        self.inspector.copy()
+
+    def let_go(self) -> None:
+        self.workspace.pin(None)
+
+    def edit_sentence(self) -> None:
+        self.editor.sentence.setFocus()
+        self.editor.sentence.selectAll()
+
+    def toggle_mask(self) -> None:
+        self.workspace.set("causal", not self.workspace.document.get("causal"))
+
+    def toggle_mode(self) -> None:
+        trains = self.workspace.document.spec.mode is Mode.TRAIN
+        self.workspace.set("mode", Mode.EVAL if trains else Mode.TRAIN)
+
+    def resample(self, seed: str) -> None:
+        self.workspace.resample(seed)
+
+    def open_settings(self) -> None:
+        self.editor.more_button.setChecked(True)
+        self.editor.rows["mode"].control.setFocus()
+
+    def step_text(self, step: int) -> None:
+        self.workspace.show_text(self.workspace.screen.tokens.text + step)
+
+    def set_scale(self, scale: str) -> None:
+        self.workspace.set_scale(ColourScale(scale))
+
+    def set_scheme(self, scheme: str) -> None:
+        """Change the colours of everything."""
+        self.scheme = Scheme(scheme)
+        self.theme = theme_of(self.scheme)
+        QApplication.setPalette(palette(self.theme))
+        self.setStyleSheet(style_sheet(self.theme))
+        self.actions_.show_theme(self.theme)
+        self.actions_.check(f"set_scheme {self.scheme}")
+        settings.save_scheme(self.scheme)
+        self.show_screen()
+
+    def export(self) -> None:
+        """Ask for a file and write what is shown, or its numbers, into it."""
+        filters = ";;".join(f"{words} (*{suffix})" for suffix, (words, _) in FORMATS.items())
+        start = str(Path.home() / "attention.png")
+        name, _ = QFileDialog.getSaveFileName(self, "Export", start, filters)
+        run, screen = self.workspace.run, self.workspace.screen
+        if not name or run is None:
+            return
+        try:
+            path = export(Path(name), run, screen.board, screen.status.facts)
+        except InputError as refused:
+            QMessageBox.warning(self, "Not exported", refused.sentence)
+        else:
+            self.statusBar().showMessage(f"Exported to {path}", 5000)
+
+    def show_shortcuts(self) -> None:
+        rows = "".join(
+            f"<tr><td>{words}</td><td><b>{keys}</b></td></tr>" for words, keys in shortcuts()
+        )
+        self._tell("Keyboard shortcuts", f"<table cellpadding=4>{rows}</table>")
+
+    def show_about(self) -> None:
+        text = "Real attention modules, computed and shown stage by stage, head by head."
+        self._tell("About", f"<h3>Attention Visualizer {visualizer.__version__}</h3><p>{text}</p>")
+
+    def _tell(self, title: str, text: str) -> None:
+        box = QMessageBox(self)
+        box.setWindowTitle(title)
+        box.setText(text)
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.open()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        settings.save_window(self)
+        self.hide()
+        self.workspace.close()
+        event.accept()

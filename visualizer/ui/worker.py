@@ -1,0 +1,74 @@
+"""Runs a function off the GUI thread; of what is waiting, only the newest runs."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QThread, Signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Worker(QThread):
+    """One thread with one place to wait.
+
+    A request is a function of values that it has captured. What runs is never interrupted; a
+    newer request takes the place of the one that waits. The answer, or the exception, comes back
+    as a value on the thread that made the worker.
+    """
+
+    answered = Signal(object)
+    failed = Signal(object)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._changed = threading.Condition()
+        self._waiting: Callable[[], object] | None = None
+        self._is_running = False
+        self._is_stopping = False
+
+    @property
+    def is_working(self) -> bool:
+        """Whether anything runs or waits."""
+        with self._changed:
+            return self._is_running or self._waiting is not None
+
+    def ask(self, request: Callable[[], object]) -> None:
+        """Have a function run; it starts the thread if need be."""
+        with self._changed:
+            self._waiting = request
+            self._changed.notify()
+        if not self.isRunning():
+            self.start()
+
+    def stop(self) -> None:
+        """Let what runs come to its end, drop what waits, and end the thread."""
+        with self._changed:
+            self._is_stopping, self._waiting = True, None
+            self._changed.notify()
+        self.wait()
+
+    def run(self) -> None:
+        while (request := self._next()) is not None:
+            try:
+                answer = request()
+            except Exception as error:  # noqa: BLE001 - it is handed to the GUI thread, whole
+                self._done()
+                self.failed.emit(error)
+            else:
+                self._done()
+                self.answered.emit(answer)
+            request = answer = None  # what was computed is not to be kept alive here
+
+    def _next(self) -> Callable[[], object] | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting is not None or self._is_stopping)
+            request, self._waiting = self._waiting, None
+            self._is_running = request is not None
+            return request
+
+    def _done(self) -> None:
+        with self._changed:
+            self._is_running = False

@@ -1,0 +1,222 @@
+"""The present values, one method for each thing a user can want, and one signal."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.attention.masks import parse_mask
+from visualizer.attention.spec import InputError, problems
+from visualizer.state.history import History
+from visualizer.state.screen import Screen, present
+from visualizer.state.view import Cell, View
+from visualizer.ui.worker import Worker
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.state.document import Document
+    from visualizer.state.view import ColourScale
+
+
+class Compute(Protocol):
+    """Computes a document, keeping of the last run what did not change; off the GUI thread."""
+
+    def __call__(self, document: Document, view: View, previous: Run | None) -> Run: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What a request came to: a run, or a sentence about what was refused."""
+
+    document: Document
+    run: Run | None
+    refused: InputError | None
+
+
+class Workspace(QObject):
+    """Holds the document, the view, the last good run and the screen made of them.
+
+    Every method is something a user wants; each ends in `changed`, if anything did.
+    """
+
+    changed = Signal()
+    broke = Signal(str)
+    """A bug: the whole of what Python says of it."""
+
+    def __init__(self, compute: Compute, document: Document, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.document = document
+        self.view = View()
+        self.run: Run | None = None
+        self.computed: Document | None = None
+        self._history: History[Document] = History()
+        self._refused: InputError | None = None
+        self._compute = compute
+        self._worker = Worker(self)
+        self._worker.answered.connect(self._take)
+        self._worker.failed.connect(self._fail)
+        self.screen: Screen = self._present()
+
+    # ------------------------------------------------------------------ the document
+
+    def set(self, name: str, value: object, *, going_on: bool = False) -> None:
+        """Change a setting; a drag or typing that goes on is one change to undo."""
+        document = self.document.set(name, value)
+        if document == self.document:
+            return
+        self._history = self._history.keep(self.document, name if going_on else "")
+        self._change_to(document)
+
+    def set_text(self, text: str) -> None:
+        """Change the text; a word typed is one change to undo."""
+        ends = len(text) > len(self.document.text) and text[-1:].isspace()
+        self.set("text", text, going_on=True)
+        if ends:
+            self.seal()
+
+    def write_mask(self, text: str) -> None:
+        """Change the user's own matrix, written as rows of 0 and 1."""
+        try:
+            own = parse_mask(text)
+        except InputError as refused:
+            self._refused = refused
+            self._show()
+        else:
+            self.set("own_mask", own, going_on=True)
+
+    def seal(self) -> None:
+        """End a drag or a word."""
+        self._history = self._history.seal()
+
+    def resample(self, name: str) -> None:
+        """Take the next seed."""
+        self.set(name, self.document.get(name) + 1)
+
+    def remedy(self, field: str) -> None:
+        """Do what is offered to mend a setting's problem."""
+        for problem in problems(self.document.spec):
+            if problem.field == field and problem.remedy:
+                self.set(*problem.remedy)
+                return
+
+    def undo(self) -> None:
+        """Go back one change."""
+        document, self._history = self._history.undo(self.document)
+        self._change_to(document)
+
+    def redo(self) -> None:
+        """Go forward one change."""
+        document, self._history = self._history.redo(self.document)
+        self._change_to(document)
+
+    # ------------------------------------------------------------------ the view
+
+    def toggle_stage(self, stage: str) -> None:
+        """Show or hide a stage's panels; the last one stays."""
+        stages = self.view.stages ^ {stage}
+        present_stages = {item.stage for item in self.screen.rail}
+        if stages & present_stages or not present_stages:
+            self._look(replace(self.view, stages=stages))
+
+    def show_text(self, text: int) -> None:
+        """Look at another text of a batch."""
+        count = len(self.run.texts) if self.run else 1
+        self._look(replace(self.view, text=text % count))
+
+    def set_scale(self, scale: ColourScale) -> None:
+        """Change how numbers become colours."""
+        self._look(replace(self.view, scale=scale))
+
+    def set_room(self, room: int) -> None:
+        """Say how many cells a panel's side has room for."""
+        self._look(replace(self.view, room=room))
+
+    def hover(self, cell: Cell | None) -> None:
+        """Look at the cell under the pointer."""
+        self._look(replace(self.view, hovered=cell))
+
+    def pin(self, cell: Cell | None) -> None:
+        """Hold on to a cell; a second time lets go of it."""
+        pinned = None if cell == self.view.pinned else cell
+        self._look(replace(self.view, pinned=pinned))
+
+    def walk(self, down: int, right: int) -> None:
+        """Move the pinned cell, or pin the first one."""
+        pinned = self.screen.cursor.pinned
+        if self.run is None or not self.screen.board.heatmaps:
+            return
+        if pinned is None:
+            first = self.screen.board.heatmaps[0]
+            place = (0, 0) if first.head is None else (0, 0, 0)
+            self.pin(Cell(first.stage, place))
+            return
+        sizes = self.run.trace.tensor(pinned.stage).shape[-2:]
+        steps = zip(pinned.place[-2:], (down, right), sizes, strict=True)
+        moved = tuple(min(max(at + step, 0), size - 1) for at, step, size in steps)
+        self._look(
+            replace(
+                self.view, hovered=None, pinned=Cell(pinned.stage, (*pinned.place[:-2], *moved))
+            )
+        )
+
+    # ------------------------------------------------------------------ computing
+
+    @property
+    def is_working(self) -> bool:
+        """Whether numbers are on their way."""
+        return self._worker.is_working
+
+    def start(self) -> None:
+        """Compute the first numbers."""
+        self._change_to(self.document)
+
+    def close(self) -> None:
+        """End the background work."""
+        self._worker.stop()
+
+    def _change_to(self, document: Document) -> None:
+        self.document = document
+        self._refused = None
+        if not problems(document.spec):
+            request = partial(_answer, self._compute, document, self.view, self.run)
+            self._worker.ask(request)
+        self._show()
+
+    def _take(self, answer: Answer) -> None:
+        if answer.run:
+            self.run, self.computed = answer.run, answer.document
+        if answer.document == self.document:
+            self._refused = answer.refused
+        self._show()
+
+    def _fail(self, error: Exception) -> None:
+        self._show()
+        self.broke.emit("".join(traceback.format_exception(error)))
+
+    def _look(self, view: View) -> None:
+        if view != self.view:
+            self.view = view
+            self._show()
+
+    def _show(self) -> None:
+        self.screen = self._present()
+        self.changed.emit()
+
+    def _present(self) -> Screen:
+        previous = getattr(self, "screen", None)
+        screen = present(
+            self.document, self.view, self.run, self._refused, self.is_working, previous
+        )
+        history = self._history
+        return replace(screen, can_undo=bool(history.past), can_redo=bool(history.future))
+
+
+def _answer(compute: Compute, document: Document, view: View, previous: Run | None) -> Answer:
+    try:
+        return Answer(document, compute(document, view, previous), None)
+    except InputError as refused:
+        return Answer(document, None, refused)
