@@ -76,6 +76,20 @@ ENTRIES: tuple[Entry, ...] = (
 # fmt: on
 
 
+class Action(QAction):
+    """An entry of the table; done by the window that it belongs to."""
+
+    def __init__(self, entry: Entry, window: QMainWindow) -> None:
+        super().__init__(entry.words, window)
+        self.entry = entry
+        self.setObjectName(entry.key)
+        self.setShortcuts([QKeySequence(keys) for keys in entry.keys])
+        self.triggered.connect(self._do)
+
+    def _do(self) -> None:
+        getattr(self.parent(), self.entry.name)(*self.entry.arguments)
+
+
 class Actions:
     """The window's actions, by key, and its menus."""
 
@@ -85,11 +99,8 @@ class Actions:
         self._groups: dict[str, QActionGroup] = {}
         self.by_key = {entry.key: self._make(entry) for entry in ENTRIES}
 
-    def _make(self, entry: Entry) -> QAction:
-        action = QAction(entry.words, self._window)
-        action.setShortcuts([QKeySequence(keys) for keys in entry.keys])
-        action.setData(entry)
-        action.triggered.connect(self._trigger)
+    def _make(self, entry: Entry) -> Action:
+        action = Action(entry, self._window)
         if entry.group:
             action.setCheckable(True)
             group = self._groups.setdefault(entry.group, QActionGroup(self._window))
@@ -100,12 +111,6 @@ class Actions:
             self.menus[entry.menu].addSeparator()
         self.menus[entry.menu].addAction(action)
         return action
-
-    def _trigger(self) -> None:
-        action = self._window.sender()
-        if isinstance(action, QAction):
-            entry: Entry = action.data()
-            getattr(self._window, entry.name)(*entry.arguments)
 
     def enable(self, key: str, is_enabled: bool) -> None:
         """Let an action be used or not."""
