@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
     from visualizer.state.view import View
 
+# In a longer text nearly all weights are so small that on a scale to 1 all look alike.
+SHORT = 24
+
 
 @dataclass(frozen=True, slots=True)
 class Axis:
@@ -171,10 +174,13 @@ def _block(size: int, room: int) -> int:
 
 def _colour(trace: Trace, stage: Stage, view: View) -> Colour:
     low, high = trace.limits(stage.name)
+    scale = view.scale
     if stage.is_weights and low >= 0:
-        return Colour(view.sequential, view.scale, 0.0, max(1.0, high))
+        if scale is ColourScale.AUTO:
+            scale = ColourScale.LINEAR if trace.tokens <= SHORT else ColourScale.ROW
+        return Colour(view.sequential, scale, 0.0, max(1.0, high))
     largest = max(abs(low), abs(high)) or 1.0
-    scale = ColourScale.LINEAR if view.scale is ColourScale.LOG else view.scale
+    scale = ColourScale.ROW if scale is ColourScale.ROW else ColourScale.LINEAR
     return Colour(view.diverging, scale, -largest, largest)
 
 

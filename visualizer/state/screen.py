@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # How an axis of a stage takes part in the cursor: queries are rows of the query's own vectors.
 _ROLES = {"queries": "query", "keys": "key", "values": "key"}
 
+WAITING = "The heatmaps will be here in a moment: loading PyTorch."
+EMPTY = "The heatmaps will be here, as soon as the text and the settings can be used."
+
 
 @dataclass(frozen=True, slots=True)
 class RailItem:
@@ -75,9 +78,16 @@ class Status:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Screen:
-    """The window's whole content."""
+    """The window's whole content.
+
+    Parameters
+    ----------
+    message : str
+        What stands in place of the heatmaps while there are none.
+    """
 
     setup: Setup
+    message: str = ""
     rail: tuple[RailItem, ...] = ()
     board: Board = field(default_factory=Board)
     cursor: Cursor = field(default_factory=Cursor)
@@ -102,7 +112,8 @@ def present(
     """
     setup = present_setup(document, refused)
     if run is None:
-        return Screen(setup, status=Status(is_working=is_working))
+        message = WAITING if is_working else EMPTY
+        return Screen(setup, message, status=Status(is_working=is_working))
     board = present_board(run, view, previous.board if previous else Board())
     cursor = present_cursor(run, view)
     looked_at = cursor.hovered or cursor.pinned
@@ -113,6 +124,7 @@ def present(
         readout = previous.readout
     return Screen(
         setup,
+        "",
         _rail(run, view),
         _same(board, previous),
         cursor,

@@ -7,8 +7,9 @@ from enum import StrEnum
 
 
 class ColourScale(StrEnum):
-    """How numbers become colours."""
+    """How numbers become colours; automatic is linear for short texts, by row for long ones."""
 
+    AUTO = "automatic"
     LINEAR = "linear"
     ROW = "row"
     LOG = "log"
@@ -46,7 +47,7 @@ class View:
     text: int = 0
     hovered: Cell | None = None
     pinned: Cell | None = None
-    scale: ColourScale = ColourScale.LINEAR
+    scale: ColourScale = ColourScale.AUTO
     sequential: str = "viridis"
     diverging: str = "CET-CBD1"
     room: int = 256

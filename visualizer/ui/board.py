@@ -78,7 +78,9 @@ class BoardView(QAbstractScrollArea):
     def _arrange(self, is_new_theme: bool = False) -> None:
         ratio = self.devicePixelRatioF()
         old = {id(slot.heatmap): slot for slot in self._layout.slots}
-        self._layout = lay_out(self._board, self.viewport().width(), ratio)
+        self._layout = lay_out(
+            self._board, self.viewport().width(), self.viewport().height(), ratio
+        )
         unmoved = {
             id(slot.heatmap)
             for slot in self._layout.slots

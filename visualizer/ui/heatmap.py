@@ -5,6 +5,7 @@ The window and every exported picture are drawn by these functions.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,13 @@ from visualizer.ui.layout import LONGEST_LABEL, is_upright
 from visualizer.ui.theme import HEAD_COLOURS, font, text_scale
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from visualizer.state.heatmaps import Axis, Colour, Heatmap
     from visualizer.ui.layout import Slot
     from visualizer.ui.theme import Theme
 
-SMALLEST_NUMBERS = 9.5
+SMALLEST_NUMBERS = 9
 CENTRE = Qt.AlignmentFlag.AlignCenter
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
@@ -198,7 +201,15 @@ def shown_labels(
     """Choose the labels that have room: all of them, or evenly fewer."""
     line = QFontMetricsF(font(12)).height() if upright else needed
     step = axis.block * max(1, math.ceil(line / cell - 0.25))
-    return [(at, axis.labels[at]) for at in range(0, len(axis.labels), step)]
+    if axis.is_token or step == 1:
+        return [(at, axis.labels[at]) for at in range(0, len(axis.labels), step)]
+    step = next(round_ for round_ in _round_numbers() if round_ >= step)
+    return [(at, axis.labels[at]) for at in range(step - 1, len(axis.labels), step)]
+
+
+def _round_numbers() -> Iterator[int]:
+    for power in itertools.count():
+        yield from (10**power, 2 * 10**power, 5 * 10**power)
 
 
 def shortened(text: str) -> str:
@@ -245,7 +256,7 @@ def _paint_foot(painter: QPainter, slot: Slot, theme: Theme) -> None:
 
 def _ends(colour: Colour) -> tuple[str, str, str]:
     if colour.scale is ColourScale.ROW:
-        return ("−row max" if colour.low < 0 else "0"), "", "row max"
+        return ("−row’s largest" if colour.low < 0 else "0"), "", "row’s largest"
     if colour.scale is ColourScale.LOG:
         return f"≤{number(colour.high * colours.LOG_SPAN)}", "log", number(colour.high, 2)
     low, high = number(colour.low, 2), number(colour.high, 2)

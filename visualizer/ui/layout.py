@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QFontMetricsF
 
+from visualizer.state.view import ColourScale
 from visualizer.ui.theme import font, text_scale
 
 if TYPE_CHECKING:
@@ -54,8 +55,7 @@ class Slot:
     def whole(self) -> QRectF:
         """The panel with its labels and its bar."""
         left = self.cells.left() - (self.gutter if self.has_row_labels else 4)
-        width = max(self.cells.width() + 8, NARROWEST * text_scale())
-        width += sums_width(self.heatmap)
+        width = max(self.cells.width() + 8, narrowest(self.heatmap)) + sums_width(self.heatmap)
         top = self.cells.top() - self.top
         height = self.top + self.cells.height() + foot_height(self.heatmap)
         return QRectF(left, top, self.cells.left() - left + width, height)
@@ -110,16 +110,24 @@ def room(width: float, columns: int, pixel_ratio: float) -> int:
     return int(side * pixel_ratio) // 16 * 16
 
 
-def lay_out(board: Board, width: float, pixel_ratio: float = 1.0) -> Layout:
-    """Place a board's panels in a window so wide, of so many device pixels a pixel."""
+def lay_out(board: Board, width: float, height: float, pixel_ratio: float = 1.0) -> Layout:
+    """Place a board's panels in a window of this size, of so many device pixels a pixel."""
     if not board.columns:
         return Layout((), 0, 0, 0)
-    return _Placing(board, width, pixel_ratio).layout()
+    return _Placing(board, width, height, pixel_ratio).layout()
 
 
 def foot_height(heatmap: Heatmap) -> float:
     """Give the height of the bar, its numbers and the notes under a panel."""
-    return (34 + 16 * len(heatmap.notes)) * text_scale()
+    return (32 + 16 * len(heatmap.notes)) * text_scale()
+
+
+def narrowest(heatmap: Heatmap) -> float:
+    """Give the width that the bar's numbers and the notes under a panel need."""
+    metrics = QFontMetricsF(font(12))
+    notes = [metrics.horizontalAdvance(note) + 8 for note in heatmap.notes]
+    by_row = 2 * (heatmap.colour.scale is ColourScale.ROW)
+    return max(NARROWEST * text_scale() * (1 + by_row * 0.3), *notes, 0)
 
 
 def sums_width(heatmap: Heatmap) -> float:
@@ -130,8 +138,9 @@ def sums_width(heatmap: Heatmap) -> float:
 class _Placing:
     """One layout on its way."""
 
-    def __init__(self, board: Board, width: float, pixel_ratio: float) -> None:
-        self.columns, self.width, self.pixel_ratio = board.columns, width, pixel_ratio
+    def __init__(self, board: Board, width: float, height: float, pixel_ratio: float) -> None:
+        self.columns, self.pixel_ratio = board.columns, pixel_ratio
+        self.width, self.height = width, height
         self.scale = text_scale()
         self.metrics = QFontMetricsF(font(12))
         self.gutter = self._gutter()
@@ -140,7 +149,7 @@ class _Placing:
         self.top = self._top()
 
     def layout(self) -> Layout:
-        head = 44 * self.scale
+        head = 42 * self.scale
         slots = self._wrapped(head) if self.wraps else self._aligned(head)
         wholes = [slot.whole for slot in slots]
         right = max(whole.right() for whole in wholes) + MARGIN
@@ -159,8 +168,20 @@ class _Placing:
         smallest = max(1, min(largest, SMALLEST_SIDE * self.pixel_ratio / rows))
         for pixels in range(int(largest), int(smallest), -1):
             if self._width(pixels / self.pixel_ratio) <= self.width:
-                return pixels / self.pixel_ratio
+                return self._seen_whole(pixels / self.pixel_ratio)
         return max(1, int(smallest)) / self.pixel_ratio
+
+    def _seen_whole(self, cell: float) -> float:
+        """Make cells a little smaller where that saves scrolling."""
+        readable = min(cell, 40 * self.scale)
+        rows = max(len(column) for column in self.columns)
+        for smaller in (cell, readable):
+            self.cell = smaller
+            block = self._top() + foot_height(self.columns[0][0]) + 12 * self.scale
+            tall = rows * (block + smaller * self.columns[0][0].values.shape[0])
+            if 42 * self.scale + tall <= self.height:
+                return smaller
+        return cell
 
     def _width(self, cell: float) -> float:
         if self.wraps:  # two heads side by side at least
@@ -171,7 +192,7 @@ class _Placing:
     def _outer(self, heatmap: Heatmap, cell: float) -> float:
         columns: int = heatmap.values.shape[1]
         inner = columns * self._cell_width(heatmap, cell)
-        return max(inner, NARROWEST * self.scale) + sums_width(heatmap)
+        return max(inner, narrowest(heatmap)) + sums_width(heatmap)
 
     def _cell_width(self, heatmap: Heatmap, cell: float) -> float:
         """Columns that are no tokens are as wide as cells, unless there are too many of them."""

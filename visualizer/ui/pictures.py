@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QRectF
@@ -29,7 +30,7 @@ def picture(board: Board, caption: str, theme: Theme = PRINT, scale: float = 2.0
     scale : float
         Device pixels a pixel of the window.
     """
-    layout = lay_out(board, WIDTH, scale)
+    layout = lay_out(board, WIDTH, math.inf, scale)
     foot = 28 * text_scale()
     width = max(layout.width, QFontMetricsF(font(12)).horizontalAdvance(caption) + 2 * MARGIN)
     height = layout.height + foot

@@ -83,7 +83,7 @@ class TokenStrip(QWidget):
         if not tokens.labels:
             return ""
         hidden = len(tokens.labels) - len(self._chips)
-        more = f", of which {hidden:,} are not shown here" if hidden else ""
+        more = f", the first {len(self._chips)} shown" if hidden else ""
         text = f"Text {tokens.text + 1} of {tokens.texts}: " if tokens.texts > 1 else ""
         return f"{text}{counted(len(tokens.labels), 'token')}{more}"
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from visualizer.ui.workspace import Workspace
 
-WAITING = "The heatmaps will be here in a moment: loading PyTorch."
-
 
 class Window(QMainWindow):
     """The program's window."""
@@ -115,7 +113,7 @@ class Window(QMainWindow):
         screen = self.workspace.screen
         self.editor.show_setup(screen, self.theme)
         self.rail.show_items(screen.rail, self.theme)
-        self.board.show_board(screen.board, screen.cursor, self.theme, WAITING)
+        self.board.show_board(screen.board, screen.cursor, self.theme, screen.message)
         self.inspector.show_readout(screen.readout, self.theme)
         self.progress.show_working(screen.status.is_working, self.theme)
         said = screen.readout.plain if screen.readout else screen.status.facts
