@@ -58,7 +58,7 @@ def export_only(document: Document, path: Path) -> int:
     try:
         run = compute(document, View(), None)
         screen = present(document, View(room=512), run, None, False, None)
-        export(path, run, screen.board, screen.status.facts)
+        export(path, run, screen.board)
     except InputError as refused:
         print(f"attention-visualizer: {refused.sentence}", file=sys.stderr)  # noqa: T201
         return 2 if refused.field == "text" else 1

@@ -10,7 +10,7 @@ import numpy as np
 
 from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import is_hatched
-from visualizer.language.tokenizers import visible
+from visualizer.language.tokenizers import all_visible
 from visualizer.state.view import ColourScale
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _heatmap(
     index = _index(trace, text, head)
     forbidden = _forbidden(hatch, trace.tokens, text, *blocks) if hatch else None
     dropped = _dropped(trace, index, blocks, forbidden) if stage.name == "dropped" else None
-    rows, columns = _axes(stage, tuple(visible(token) for token in labels), trace, blocks)
+    rows, columns = _axes(stage, all_visible(labels), trace, blocks)
     values = trace.read_pooled(stage.name, *blocks, index)
     sums = _sums(trace, stage, index) if blocks == (1, 1) else None
     notes = _notes(trace.spec, stage, blocks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import unescape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,7 +56,7 @@ class Readout:
     @property
     def plain(self) -> str:
         """The sentence without marks, for the status line and for readers of the screen."""
-        return self.sentence.replace("<b>", "").replace("</b>", "")
+        return unescape(self.sentence.replace("<b>", "").replace("</b>", ""))
 
 
 def present_readout(run: Run, cell: Cell, text: int, is_pinned: bool) -> Readout | None:
@@ -113,8 +114,11 @@ def _formula(explanation: Explanation) -> str:
     operation = explanation.stage.operation
     if operation is not Operation.NORMALISE:
         return _FORMULAS[operation]
-    exponential = "exp" in explanation.groups[0].factors[0].form
-    return "exp(score) ÷ Σ exp(scores of the row)" if exponential else "score ÷ Σ scores"
+    form = explanation.groups[0].factors[0].form
+    if not form.startswith("exp("):
+        return "score ÷ Σ scores of the row"
+    shift = "" if form == "exp({})" else " − the row’s largest"
+    return f"exp(score{shift}) ÷ Σ of the row"
 
 
 def _order(explanation: Explanation) -> tuple[list[int], str]:
@@ -141,10 +145,11 @@ def _term(told: Told, position: int) -> TermLine:
 
 
 def _written(factor: Factor, at: int) -> str:
-    value = float(factor.read[at if len(factor.read) > 1 else 0])
-    if value == -np.inf and factor.form.startswith("exp("):
-        return "exp(−∞)"
-    return factor.form.format(number(value))
+    at = at if len(factor.read) > 1 else 0
+    if factor.form.startswith("exp("):
+        with np.errstate(divide="ignore"):
+            return f"exp({number(float(np.log(factor.used[at])))})"
+    return factor.form.format(number(float(factor.read[at])))
 
 
 def _named(told: Told, group: Group, at: int) -> str:
@@ -155,7 +160,9 @@ def _named(told: Told, group: Group, at: int) -> str:
         return "bias"
     if None in factor.index:
         return f"column {at + 1}"
-    return told.run.trace.stage(factor.name).title if factor.name in told.run.trace else "else"
+    if factor.name in told.run.trace:
+        return told.run.trace.stage(factor.name).title
+    return "else" if told.explanation.rule is Rule.CHOICE else "position"
 
 
 def _closing(explanation: Explanation) -> str:

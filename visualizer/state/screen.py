@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from visualizer.language.tokenizers import visible
+from visualizer.language.tokenizers import all_visible
 from visualizer.state.heatmaps import Board, present_board
 from visualizer.state.readout import Readout, present_readout
 from visualizer.state.setup import Setup, present_setup
@@ -186,7 +186,7 @@ def _rail(run: Run, view: View) -> tuple[RailItem, ...]:
 
 def _tokens(run: Run, view: View, cursor: Cursor) -> Tokens:
     text = min(view.text, len(run.texts) - 1)
-    labels = tuple(visible(token) for token in run.texts[text])
+    labels = all_visible(run.texts[text])
     return Tokens(labels, cursor.query, cursor.key, text, len(run.texts))
 
 

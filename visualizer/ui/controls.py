@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QEvent, QObject, Qt, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 
 from visualizer.state.setup import Kind, Setting
 from visualizer.ui.icons import icon
+from visualizer.ui.manners import teach
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QWheelEvent
@@ -79,7 +80,7 @@ class Choice(Control):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.box = QComboBox()
-        self.box.installEventFilter(_unfocused_wheel(self))
+        teach(self.box)
         for value, words in setting.choices:
             self.box.addItem(words, value)
         self.box.setMinimumContentsLength(8)
@@ -107,7 +108,7 @@ class Count(Control):
         self.slider.actionTriggered.connect(self._slide)
         self.slider.sliderReleased.connect(self.settled)
         self.box.setRange(0, 1_000_000)
-        self.box.installEventFilter(_unfocused_wheel(self))
+        teach(self.box)
         self.box.valueChanged.connect(self._type)
         self.box.editingFinished.connect(self.settled)
         self.box.setFixedWidth(self.box.fontMetrics().horizontalAdvance("00000") + 44)
@@ -116,10 +117,10 @@ class Count(Control):
 
     def show_value(self, value: Any) -> None:
         self.slider.setValue(value)
-        self.box.setValue(value)
+        _show_number(self.box, value)
 
     def _slide(self, action: int) -> None:
-        self.chosen.emit(self.slider.sliderPosition(), True)
+        self.chosen.emit(self.slider.sliderPosition(), self.slider.isSliderDown())
 
     def _type(self, value: int) -> None:
         self.chosen.emit(value, True)
@@ -137,7 +138,7 @@ class Rate(Control):
         self.slider.sliderReleased.connect(self.settled)
         self.box.setRange(-9.99, 9.99)
         self.box.setSingleStep(0.05)
-        self.box.installEventFilter(_unfocused_wheel(self))
+        teach(self.box)
         self.box.valueChanged.connect(self._type)
         self.box.editingFinished.connect(self.settled)
         self.box.setFixedWidth(self.box.fontMetrics().horizontalAdvance("00000") + 44)
@@ -146,10 +147,10 @@ class Rate(Control):
 
     def show_value(self, value: Any) -> None:
         self.slider.setValue(round(value * STEPS_PER_UNIT))
-        self.box.setValue(value)
+        _show_number(self.box, value)
 
     def _slide(self, action: int) -> None:
-        self.chosen.emit(self.slider.sliderPosition() / STEPS_PER_UNIT, True)
+        self.chosen.emit(self.slider.sliderPosition() / STEPS_PER_UNIT, self.slider.isSliderDown())
 
     def _type(self, value: float) -> None:
         self.chosen.emit(round(value, 2), True)
@@ -163,13 +164,13 @@ class Number(Control):
         self.box = QDoubleSpinBox()
         self.box.setRange(-1000, 1000)
         self.box.setSingleStep(0.1)
-        self.box.installEventFilter(_unfocused_wheel(self))
+        teach(self.box)
         self.box.valueChanged.connect(self._type)
         self.box.editingFinished.connect(self.settled)
         self.add(self.box, 1)
 
     def show_value(self, value: Any) -> None:
-        self.box.setValue(value)
+        _show_number(self.box, value)
 
     def _type(self, value: float) -> None:
         self.chosen.emit(round(value, 2), True)
@@ -198,7 +199,7 @@ class Seed(Control):
         super().__init__(setting)
         self.box, self.next = QSpinBox(), QToolButton()
         self.box.setRange(0, 2**31 - 1)
-        self.box.installEventFilter(_unfocused_wheel(self))
+        teach(self.box)
         self.box.valueChanged.connect(self._type)
         self.box.editingFinished.connect(self.settled)
         self.add(self.box, 1)
@@ -208,7 +209,7 @@ class Seed(Control):
         self.next.clicked.connect(self._resample)
 
     def show_value(self, value: Any) -> None:
-        self.box.setValue(value)
+        _show_number(self.box, value)
 
     def show_theme(self, theme: Theme) -> None:
         self.next.setIcon(icon("resample", theme.ink))
@@ -230,6 +231,8 @@ class Matrix(Control):
         self.box.setTabChangesFocus(True)
         self.box.setFixedHeight(self.box.fontMetrics().lineSpacing() * 6 + 12)
         self.box.textChanged.connect(self._type)
+        self.box.setUndoRedoEnabled(False)
+        teach(self.box)
         self._shown: BooleanMatrix | None = None
         self.add(self.box, 1)
 
@@ -239,26 +242,22 @@ class Matrix(Control):
         self._shown = value
         rows = value.array().astype(int) if value else []
         text = "\n".join(" ".join(map(str, row)) for row in rows)
-        if not self.box.hasFocus():
-            self.box.setPlainText(text)
+        if _bare(text) != _bare(self.box.toPlainText()):  # as typed it may have other spaces
+            with QSignalBlocker(self.box):
+                self.box.setPlainText(text)
 
     def _type(self) -> None:
         self.chosen.emit(self.box.toPlainText(), True)
 
 
-class _UnfocusedWheel(QObject):
-    """Lets the wheel scroll the page unless the control has been clicked into."""
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        is_wheel = event.type() == QEvent.Type.Wheel
-        if is_wheel and isinstance(watched, QWidget) and not watched.hasFocus():
-            event.ignore()
-            return True
-        return False
+def _bare(text: str) -> list[str]:
+    lines = text.replace(",", " ").splitlines()
+    return [bare for line in lines if (bare := "".join(line.split()))]
 
 
-def _unfocused_wheel(parent: QObject) -> QObject:
-    return _UnfocusedWheel(parent)
+def _show_number(box: QSpinBox | QDoubleSpinBox, value: Any) -> None:
+    if value != box.value():  # else what is being typed would be rewritten: 1 to 1.00 before the .5
+        box.setValue(value)
 
 
 CONTROLS: dict[Kind, type[Control]] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QKeySequence, QTextCursor
+from PySide6.QtCore import QMimeData, Qt, Signal
+from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
@@ -23,6 +23,7 @@ from visualizer.state.document import Lines
 from visualizer.state.setup import SETTINGS, Kind, Setting, SettingShown, Setup
 from visualizer.ui.controls import CONTROLS, Control
 from visualizer.ui.icons import icon
+from visualizer.ui.manners import teach
 from visualizer.ui.theme import LIGHT
 from visualizer.ui.tokens import TokenStrip
 
@@ -30,37 +31,45 @@ if TYPE_CHECKING:
     from visualizer.state.screen import Screen
     from visualizer.ui.theme import Theme
 
-
-def _is_undo(event: QEvent) -> bool:
-    keys = (QKeySequence.StandardKey.Undo, QKeySequence.StandardKey.Redo)
-    return isinstance(event, QKeyEvent) and any(event.matches(key) for key in keys)
+LONGEST_TEXT = 100_000
+# Qt gives an item's value back as a plain string.
+KINDS = {"tokenizer": Tokenizer, "lines": Lines}
 
 
 class SentenceBox(QPlainTextEdit):
-    """Where the text is typed. Undo and redo are the document's, not the box's own."""
+    """Where the text is typed. Undo and redo are the document's, not the box's own.
+
+    `tooLong` carries the length of a text that was not taken in: it would hold up the window,
+    and no memory could compare all its tokens with each other.
+    """
+
+    tooLong = Signal(int)
 
     def __init__(self) -> None:
         super().__init__()
         self.setUndoRedoEnabled(False)
+        teach(self)
         self.setTabChangesFocus(True)
         self.setPlaceholderText("Type or paste a text")
         self.setAccessibleName("Sentence")
         self.setObjectName("sentence")
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ShortcutOverride and _is_undo(event):
-            event.ignore()
-            return False
-        return super().event(event)
+    def insertFromMimeData(self, source: QMimeData) -> None:
+        count = self.document().characterCount() + len(source.text())
+        if count > LONGEST_TEXT:
+            self.tooLong.emit(count)
+        else:
+            super().insertFromMimeData(source)
 
     def show_text(self, text: str) -> None:
         """Show the document's text; the place of the cursor stays."""
         if text == self.toPlainText():
             return
-        place = min(self.textCursor().position(), len(text))
+        place = self.textCursor().position()
         self.setPlainText(text)
         cursor = self.textCursor()
-        cursor.setPosition(place, QTextCursor.MoveMode.MoveAnchor)
+        end = self.document().characterCount() - 1
+        cursor.setPosition(min(place, end), QTextCursor.MoveMode.MoveAnchor)
         self.setTextCursor(cursor)
 
 
@@ -110,16 +119,18 @@ class Editor(QScrollArea):
     """All settings; the common ones on top, the rest one click away."""
 
     textTyped = Signal(str)
+    textTooLong = Signal(int)
     chosen = Signal(str, object, bool)
     settled = Signal()
     remedied = Signal(str)
+    textStepped = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Setup")
-        self._theme: Theme = LIGHT
+        self._theme: Theme | None = None
         self.rows = {setting.name: self._row(setting) for setting in SETTINGS}
         inner = QWidget()
         column = QVBoxLayout(inner)
@@ -137,6 +148,7 @@ class Editor(QScrollArea):
         self.sentence = SentenceBox()
         self.sentence.setFixedHeight(self.sentence.fontMetrics().lineSpacing() * 4 + 12)
         self.sentence.textChanged.connect(self._type)
+        self.sentence.tooLong.connect(self.textTooLong)
         self.problem = QLabel()
         self.problem.setWordWrap(True)
         self.problem.setProperty("role", "warning")
@@ -159,7 +171,26 @@ class Editor(QScrollArea):
         for widget in (self.sentence, self.problem):
             column.addWidget(widget)
         column.addLayout(choices)
+        column.addWidget(self._text_chooser())
         column.addWidget(self.tokens)
+
+    def _text_chooser(self) -> QWidget:
+        self.texts = QWidget()
+        row = QHBoxLayout(self.texts)
+        row.setContentsMargins(0, 0, 0, 0)
+        self.text_number = QLabel()
+        self.text_steps = {-1: QToolButton(), 1: QToolButton()}
+        for step, button in self.text_steps.items():
+            button.setAutoRaise(True)
+            button.setArrowType(Qt.ArrowType.LeftArrow if step < 0 else Qt.ArrowType.RightArrow)
+            button.setAccessibleName("Previous text" if step < 0 else "Next text")
+            button.setProperty("step", step)
+            button.clicked.connect(self._step)
+        row.addWidget(self.text_steps[-1])
+        row.addWidget(self.text_number)
+        row.addWidget(self.text_steps[1])
+        row.addStretch(1)
+        return self.texts
 
     def _choice(self, name: str, help_: str, choices: tuple[tuple[object, str], ...]) -> QComboBox:
         box = QComboBox()
@@ -208,6 +239,8 @@ class Editor(QScrollArea):
         for shown in setup.settings:
             self.rows[shown.setting.name].show_setting(shown)
         self.tokens.show_tokens(screen.tokens, theme)
+        self.texts.setVisible(screen.tokens.texts > 1)
+        self.text_number.setText(f"Text {screen.tokens.text + 1} of {screen.tokens.texts}")
         hidden = any(shown.problem and not shown.setting.common for shown in setup.settings)
         if hidden and not self.more_button.isChecked():
             self.more_button.setChecked(True)  # a problem must be seen where it is
@@ -227,17 +260,21 @@ class Editor(QScrollArea):
     def _show_more(self, is_open: bool) -> None:
         self.more.setVisible(is_open)
         name = "chevron-down" if is_open else "chevron-right"
-        self.more_button.setIcon(icon(name, self._theme.ink))
+        self.more_button.setIcon(icon(name, (self._theme or LIGHT).ink))
 
     # ------------------------------------------------------------------ the hand
 
     def _type(self) -> None:
         self.textTyped.emit(self.sentence.toPlainText())
 
+    def _step(self) -> None:
+        self.textStepped.emit(self.sender().property("step"))
+
     def _choose(self, index: int) -> None:
         box = self.sender()
         if isinstance(box, QComboBox):
-            self.chosen.emit(box.property("setting"), box.itemData(index), False)
+            name = box.property("setting")
+            self.chosen.emit(name, KINDS[name](box.itemData(index)), False)
 
     def _take(self, value: object, going_on: bool) -> None:
         control = self.sender()

@@ -27,6 +27,9 @@ NARROWEST = 100
 GAP = 24
 MARGIN = 16
 LONGEST_LABEL = 88
+READABLE_CELL = 37
+HEAD = 42
+BELOW = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,7 @@ class _Placing:
         self.top = self._top()
 
     def layout(self) -> Layout:
-        head = 42 * self.scale
+        head = HEAD * self.scale
         slots = self._wrapped(head) if self.wraps else self._aligned(head)
         wholes = [slot.whole for slot in slots]
         right = max(whole.right() for whole in wholes) + MARGIN
@@ -173,14 +176,14 @@ class _Placing:
 
     def _seen_whole(self, cell: float) -> float:
         """Make cells a little smaller where that saves scrolling."""
-        readable = min(cell, 40 * self.scale)
         rows = max(len(column) for column in self.columns)
-        for smaller in (cell, readable):
-            self.cell = smaller
-            block = self._top() + foot_height(self.columns[0][0]) + 12 * self.scale
-            tall = rows * (block + smaller * self.columns[0][0].values.shape[0])
-            if 42 * self.scale + tall <= self.height:
-                return smaller
+        heatmap = self.columns[0][0]
+        smallest = min(cell, READABLE_CELL * self.scale)
+        for pixels in range(round(cell * self.pixel_ratio), int(smallest * self.pixel_ratio), -1):
+            self.cell = pixels / self.pixel_ratio
+            panel = self._top() + heatmap.values.shape[0] * self.cell + foot_height(heatmap)
+            if HEAD * self.scale + rows * (panel + BELOW * self.scale) + MARGIN <= self.height:
+                return self.cell
         return cell
 
     def _width(self, cell: float) -> float:
@@ -192,7 +195,7 @@ class _Placing:
     def _outer(self, heatmap: Heatmap, cell: float) -> float:
         columns: int = heatmap.values.shape[1]
         inner = columns * self._cell_width(heatmap, cell)
-        return max(inner, narrowest(heatmap)) + sums_width(heatmap)
+        return max(inner + 8, narrowest(heatmap)) + sums_width(heatmap)
 
     def _cell_width(self, heatmap: Heatmap, cell: float) -> float:
         """Columns that are no tokens are as wide as cells, unless there are too many of them."""
@@ -217,7 +220,7 @@ class _Placing:
         for number in range(max(len(column) for column in self.columns)):
             row = [column[number] for column in self.columns if number < len(column)]
             slots += self._row(row, top, number)
-            top = max(slot.whole.bottom() for slot in slots[-len(row) :]) + 12 * self.scale
+            top = max(slot.whole.bottom() for slot in slots[-len(row) :]) + BELOW * self.scale
         return slots
 
     def _row(self, row: list[Heatmap], top: float, number: int) -> list[Slot]:
@@ -236,7 +239,7 @@ class _Placing:
         for heatmap in heatmaps:
             outer = self._outer(heatmap, self.cell)
             if slots and left + outer + MARGIN > self.width:
-                left, top = MARGIN + self.gutter, slots[-1].whole.bottom() + 12 * self.scale
+                left, top = MARGIN + self.gutter, slots[-1].whole.bottom() + BELOW * self.scale
             slots.append(self._slot(heatmap, left, top, True))
             left += outer + GAP + self.gutter
         return slots

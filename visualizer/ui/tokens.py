@@ -84,8 +84,7 @@ class TokenStrip(QWidget):
             return ""
         hidden = len(tokens.labels) - len(self._chips)
         more = f", the first {len(self._chips)} shown" if hidden else ""
-        text = f"Text {tokens.text + 1} of {tokens.texts}: " if tokens.texts > 1 else ""
-        return f"{text}{counted(len(tokens.labels), 'token')}{more}"
+        return f"{counted(len(tokens.labels), 'token')}{more}"
 
     def _paint_chip(self, painter: QPainter, position: int, box: QRectF) -> None:
         theme, tokens = self._theme, self._tokens

@@ -24,7 +24,7 @@ from visualizer.ui import settings
 from visualizer.ui.actions import Actions, shortcuts
 from visualizer.ui.board import BoardView
 from visualizer.ui.editor import Editor
-from visualizer.ui.exports import FORMATS, export
+from visualizer.ui.exports import FORMATS, export, named
 from visualizer.ui.icons import icon
 from visualizer.ui.inspector import Inspector
 from visualizer.ui.progress import Progress
@@ -53,6 +53,7 @@ class Window(QMainWindow):
         self._add_dock("Setup", self.editor, Qt.DockWidgetArea.LeftDockWidgetArea, 248)
         self._add_dock("Cell", self.inspector, Qt.DockWidgetArea.RightDockWidgetArea, 248)
         self.facts, self.notice = QLabel(), QLabel()
+        self.facts.setTextFormat(Qt.TextFormat.PlainText)  # tokens may look like tags
         self.notice.setProperty("role", "warning")
         self.statusBar().addWidget(self.facts)
         self.statusBar().addWidget(self.notice, 1)
@@ -95,9 +96,11 @@ class Window(QMainWindow):
         workspace.changed.connect(self.show_screen)
         workspace.broke.connect(self.show_bug)
         editor.textTyped.connect(workspace.set_text)
+        editor.textTooLong.connect(workspace.refuse_text)
         editor.chosen.connect(self._choose)
         editor.settled.connect(workspace.seal)
         editor.remedied.connect(workspace.remedy)
+        editor.textStepped.connect(self.step_text)
         self.rail.stageToggled.connect(workspace.toggle_stage)
         board.cellHovered.connect(workspace.hover)
         board.cellClicked.connect(workspace.pin)
@@ -211,12 +214,12 @@ class Window(QMainWindow):
         """Ask for a file and write what is shown, or its numbers, into it."""
         filters = ";;".join(f"{words} (*{suffix})" for suffix, (words, _) in FORMATS.items())
         start = str(Path.home() / "attention.png")
-        name, _ = QFileDialog.getSaveFileName(self, "Export", start, filters)
-        run, screen = self.workspace.run, self.workspace.screen
+        name, chosen = QFileDialog.getSaveFileName(self, "Export", start, filters)
+        run = self.workspace.run
         if not name or run is None:
             return
         try:
-            path = export(Path(name), run, screen.board, screen.status.facts)
+            path = export(named(name, chosen), run, self.workspace.screen.board)
         except InputError as refused:
             QMessageBox.warning(self, "Not exported", refused.sentence)
         else:

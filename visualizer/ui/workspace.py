@@ -78,6 +78,15 @@ class Workspace(QObject):
         if ends:
             self.seal()
 
+    def refuse_text(self, count: int) -> None:
+        """Say that a text is too long to be taken in; the one before it stays."""
+        sentence = (
+            f"{count:,} characters are more than can be compared with each other, so they were "
+            "not taken in. Paste a part of the text."
+        )
+        self._refused = InputError("text", sentence)
+        self._show()
+
     def write_mask(self, text: str) -> None:
         """Change the user's own matrix, written as rows of 0 and 1."""
         try:
@@ -86,6 +95,9 @@ class Workspace(QObject):
             self._refused = refused
             self._show()
         else:
+            if own == self.document.spec.own_mask:
+                self._refused = None  # what was wrong has been taken back
+                self._show()
             self.set("own_mask", own, going_on=True)
 
     def seal(self) -> None:

@@ -1,0 +1,309 @@
+"""Attention worked out from the formulas: float64, numpy alone, one text and one head at a time.
+
+It shares no code with the program. It reads the fields of a spec, and is given the weights, the
+vectors and the cells that dropout keeps.
+
+With each number goes its doubt: how far off a computation of the program's precision may be, in
+roundings of one, to first order (Higham 2002, "Accuracy and Stability of Numerical Algorithms",
+§3.1). It is small, but for what is known to lose digits: an exponential turns the error of a large
+score into a relative error, and a sum near zero makes all that is divided by it uncertain. Where
+first order says nothing, the doubt is infinite.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.spec import (
+    Arrangement,
+    Mask,
+    Mode,
+    Normalisation,
+    Position,
+    Projection,
+    Route,
+    Scale,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from visualizer.attention.spec import AttentionSpec
+
+    Rule = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """Numbers, and the doubt of each."""
+
+    value: np.ndarray
+    doubt: np.ndarray
+
+
+def reference(
+    spec: AttentionSpec,
+    given: np.ndarray,
+    weights: Mapping[str, np.ndarray],
+    kept: np.ndarray | None = None,
+) -> dict[str, Known]:
+    """Work out every stage a spec has, in order; a batch has one text after the other."""
+    with np.errstate(all="ignore"):
+        if given.ndim == 2:
+            return _Text(spec, given, weights, kept, len(given)).stages()
+        texts = [
+            _Text(
+                spec,
+                given[text],
+                weights,
+                None if kept is None else kept[text],
+                spec.lengths[text] if spec.lengths else given.shape[1],
+            ).stages()
+            for text in range(len(given))
+        ]
+    return {
+        name: Known(
+            np.stack([stages[name].value for stages in texts]),
+            np.stack([stages[name].doubt for stages in texts]),
+        )
+        for name in texts[0]
+    }
+
+
+def is_allowed(spec: AttentionSpec, query: int, key: int, length: int) -> bool:
+    """Whether a query may read a key of a text that has so many real tokens."""
+    if key >= length:
+        return False
+    if spec.mask is Mask.CAUSAL:
+        return key <= query
+    if spec.mask is Mask.WINDOW:
+        return query - spec.window < key <= query
+    if spec.mask is Mask.OWN:
+        assert spec.own_mask is not None
+        return bool(spec.own_mask.array()[query, key])
+    return True
+
+
+def divisor(spec: AttentionSpec) -> float:
+    """What divides the scores."""
+    total = spec.d_in if spec.projection is Projection.NONE else spec.d_out
+    d_head = total / spec.heads if spec.arrangement is Arrangement.SPLIT else total
+    sizes = {Scale.NONE: 1.0, Scale.D_HEAD: d_head, Scale.D_MODEL: spec.d_in}
+    return math.sqrt(sizes[spec.scale]) * spec.temperature
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Text:
+    spec: AttentionSpec
+    given: np.ndarray
+    weights: Mapping[str, np.ndarray]
+    kept: np.ndarray | None
+    length: int
+
+    def stages(self) -> dict[str, Known]:
+        """Name every stage, in order."""
+        spec = self.spec
+        found: dict[str, Known] = {}
+        x = _exact(self.given)
+        if spec.position is not Position.NONE:
+            found |= {"embedding": x, "position": self.position()}
+            x = _plus(x, found["position"])
+        found["input"] = x
+        compares = spec.normalisation is not Normalisation.UNIFORM
+        if compares:
+            found["queries"] = self.projected(x, "W_query")
+            found["keys"] = self.projected(x, "W_key")
+        found["values"] = self.projected(x, "W_value")
+        found |= self.weighed(found) if compares else self.averaged()
+        if spec.mode is Mode.TRAIN and (spec.dropout > 0 or spec.own_kept is not None):
+            found["dropped"] = self.dropped(found["weights"])
+        read = found.get("dropped", found["weights"])
+        found["context"] = _dot("hqk,hkc->hqc", read, found["values"])
+        found["concat"] = Known(
+            np.concatenate(list(found["context"].value), axis=1),
+            np.concatenate(list(found["context"].doubt), axis=1),
+        )
+        if spec.output_projection:
+            mixed = _dot("tc,oc->to", found["concat"], self.weight("out_proj.weight"))
+            found["output"] = _plus(mixed, self.weight("out_proj.bias"))
+        return found
+
+    def weight(self, name: str) -> Known:
+        return _exact(self.weights[name])
+
+    def position(self) -> Known:
+        tokens, d_in = self.given.shape
+        if self.spec.position is Position.LEARNED:
+            return _exact(self.weights["position.weight"][:tokens])
+        waves = np.empty((tokens, d_in))
+        for place in range(tokens):
+            for column in range(d_in):
+                angle = place / 10_000 ** (2 * (column // 2) / d_in)
+                waves[place, column] = math.cos(angle) if column % 2 else math.sin(angle)
+        return Known(waves, np.abs(waves))
+
+    def projected(self, x: Known, layer: str) -> Known:
+        heads = [self.head(x, layer, head) for head in range(self.spec.heads)]
+        return Known(np.stack([h.value for h in heads]), np.stack([h.doubt for h in heads]))
+
+    def head(self, x: Known, layer: str, head: int) -> Known:
+        spec = self.spec
+        whole = x
+        stacked = spec.arrangement is Arrangement.STACKED
+        name = f"heads.{head}.{layer}" if stacked and spec.heads > 1 else layer
+        if spec.projection is Projection.UNIFORM:
+            whole = _dot("ti,io->to", x, self.weight(name))
+        elif spec.projection is Projection.LINEAR:
+            whole = _dot("ti,oi->to", x, self.weight(f"{name}.weight"))
+            whole = _plus(whole, self.weight(f"{name}.bias")) if spec.bias else whole
+        if stacked:
+            return whole
+        d_head = whole.value.shape[1] // spec.heads
+        columns = slice(head * d_head, (head + 1) * d_head)
+        return Known(whole.value[:, columns], whole.doubt[:, columns])
+
+    @property
+    def allowed(self) -> np.ndarray:
+        places = range(len(self.given))
+        rows = [[is_allowed(self.spec, q, k, self.length) for k in places] for q in places]
+        return np.array(rows)
+
+    @property
+    def is_masked(self) -> bool:
+        return self.spec.mask is not Mask.NONE or bool(self.spec.lengths)
+
+    def weighed(self, found: Mapping[str, Known]) -> dict[str, Known]:
+        spec = self.spec
+        x = _dot("hqc,hkc->hqk", found["queries"], found["keys"])
+        made = {"scores": x}
+        if spec.scale is not Scale.NONE or spec.temperature != 1:
+            scaled = x.value / divisor(spec)
+            x = made["scaled"] = Known(scaled, x.doubt / divisor(spec) + np.abs(scaled))
+        if not self.is_masked:
+            return made | {"weights": self.normalised(x)}
+        if spec.route is Route.BEFORE:
+            cells = self.allowed
+            x = made["masked"] = Known(
+                np.where(cells, x.value, -np.inf), np.where(cells, x.doubt, 0)
+            )
+            weights = self.normalised(x)
+            some = cells.any(axis=1, keepdims=True)
+            return made | {
+                "weights": Known(np.where(some, weights.value, 0), np.where(some, weights.doubt, 0))
+            }
+        return made | self.masked_after(self.normalised(x))
+
+    def averaged(self) -> dict[str, Known]:
+        tokens = len(self.given)
+        if self.is_masked and self.spec.route is not Route.BEFORE:
+            return self.masked_after(self.shared_alike(np.ones((tokens, tokens))))
+        cells = self.allowed if self.is_masked else np.ones((tokens, tokens))
+        return {"weights": self.shared_alike(cells)}
+
+    def shared_alike(self, cells: np.ndarray) -> Known:
+        rows = [row / row.sum() if row.any() else 0.0 * row for row in cells.astype(float)]
+        shares = np.stack([np.stack(rows)] * self.spec.heads)
+        return Known(shares, shares)
+
+    def masked_after(self, weights: Known) -> dict[str, Known]:
+        cells = self.allowed
+        zeroed = Known(np.where(cells, weights.value, 0), np.where(cells, weights.doubt, 0))
+        made = {"unmasked": weights}
+        if self.spec.route is Route.AFTER:
+            return made | {"weights": zeroed}
+        shares = self.rows(zeroed, self.shared)
+        some = (np.abs(zeroed.value) + zeroed.doubt).any(axis=-1, keepdims=True)
+        weights = Known(np.where(some, shares.value, 0), np.where(some, shares.doubt, 0))
+        return made | {"zeroed": zeroed, "weights": weights}
+
+    def normalised(self, x: Known) -> Known:
+        rules: dict[Normalisation, Rule] = {
+            Normalisation.SOFTMAX: self.softmax,
+            Normalisation.NAIVE_SOFTMAX: self.naive,
+            Normalisation.SUM: self.shared,
+        }
+        return self.rows(x, rules[self.spec.normalisation])
+
+    def rows(self, x: Known, rule: Rule) -> Known:
+        shape = x.value.shape
+        value, doubt = np.empty(shape), np.empty(shape)
+        for head in range(shape[0]):
+            for query in range(shape[1]):
+                row, row_doubt = x.value[head, query], x.doubt[head, query]
+                value[head, query], doubt[head, query] = rule(row, row_doubt)
+        return Known(value, doubt)
+
+    def softmax(self, row: np.ndarray, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        steps = row - row.max()
+        exponentials = np.exp(steps)
+        shares = exponentials / exponentials.sum()
+        return shares, self.after_exponential(shares, steps, doubt)
+
+    def naive(self, row: np.ndarray, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        kind = self.precision
+        exponentials = np.exp(row).astype(kind.dtype).astype(np.float64)
+        total = float(exponentials.sum().astype(kind.dtype))
+        shares = exponentials / total
+        own = self.after_exponential(shares, row, doubt)
+        if 0 < total < 1e6 * float(kind.tiny):  # too few digits are left
+            own[:] = np.inf
+        return shares, np.where(np.isnan(shares), 0, own)
+
+    def after_exponential(
+        self, shares: np.ndarray, steps: np.ndarray, doubt: np.ndarray
+    ) -> np.ndarray:
+        counted = shares > 0
+        own = np.where(counted, doubt + np.abs(np.where(counted, steps, 0)) + 2, 0)
+        least = float(self.precision.tiny / self.precision.eps)
+        doubts: np.ndarray = shares * (own + (shares * own).sum()) + least
+        return doubts
+
+    def shared(self, row: np.ndarray, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        total = row.sum()
+        shares = row / total
+        total_doubt = doubt.sum() + np.abs(row).sum()
+        if np.isnan(total) and np.isfinite(doubt).all():
+            return shares, np.zeros(row.shape)
+        if not total_doubt * self.precision.eps <= 0.1 * abs(total):
+            return shares, np.full(row.shape, np.inf)
+        return shares, (doubt + np.abs(shares) * total_doubt) / abs(total) + np.abs(shares)
+
+    @property
+    def precision(self) -> np.finfo[np.floating]:
+        return np.finfo(self.spec.dtype.value)
+
+    def dropped(self, weights: Known) -> Known:
+        kept = self.kept if self.spec.own_kept is None else self.spec.own_kept.array()
+        assert kept is not None
+        larger = weights.value / (1 - self.spec.dropout)
+        doubt = weights.doubt / (1 - self.spec.dropout) + np.abs(np.nan_to_num(larger))
+        return Known(np.where(kept, larger, 0), np.where(kept, doubt, 0))
+
+
+def _exact(value: np.ndarray) -> Known:
+    value = np.asarray(value, dtype=np.float64)
+    return Known(value, np.zeros(value.shape))
+
+
+def _plus(a: Known, b: Known) -> Known:
+    total = a.value + b.value
+    return Known(total, a.doubt + b.doubt + np.abs(total))
+
+
+def _dot(axes: str, a: Known, b: Known) -> Known:
+    value = np.einsum(axes, a.value, b.value)
+    size_a, size_b = np.abs(a.value), np.abs(b.value)
+    doubt = (
+        np.einsum(axes, size_a, b.doubt)
+        + np.einsum(axes, a.doubt, size_b)
+        + np.einsum(axes, size_a, size_b)
+    )
+    lost_a, lost_b = 1.0 * np.isinf(a.doubt), 1.0 * np.isinf(b.doubt)
+    lost = np.einsum(axes, lost_a, np.ones_like(lost_b)) + np.einsum(
+        axes, np.ones_like(lost_a), lost_b
+    )
+    return Known(value, np.where(lost > 0, np.inf, np.where(np.isnan(value), 0, doubt)))

@@ -1,0 +1,140 @@
+"""Specs and texts of every kind, small enough to look at every cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from hypothesis import strategies as st
+
+from visualizer.attention.run import run
+from visualizer.attention.spec import (
+    Arrangement,
+    AttentionSpec,
+    BooleanMatrix,
+    Device,
+    Dtype,
+    Mask,
+    Mode,
+    Normalisation,
+    Position,
+    Projection,
+    Route,
+    Scale,
+)
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run, Texts
+    from visualizer.attention.trace import Trace
+
+T = TypeVar("T")
+
+WORDS = (
+    *("Your", "journey", "starts", "with", "one", "step"),
+    *("猫", "は", "سلام", "кот", "नमस्ते", "שלום", "ﬁ", "e\u0301", "é"),
+    *("🙂", "👩\u200d👩\u200d👧", " ", "\t", "\n", "<|endoftext|>", "0"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A spec that can be computed, and texts for it."""
+
+    texts: Texts
+    spec: AttentionSpec
+
+    def run(self) -> Run:
+        return run(self.texts, self.spec)
+
+    def trace(self) -> Trace:
+        return self.run().trace
+
+
+def tokens() -> st.SearchStrategy[str]:
+    """Words of several scripts, and any characters at all, lone surrogates too."""
+    anything = st.text(st.characters(exclude_categories=()), max_size=3)
+    return st.sampled_from(WORDS) | anything
+
+
+def texts(least: int = 1, most: int = 5) -> st.SearchStrategy[tuple[str, ...]]:
+    return st.lists(tokens(), min_size=least, max_size=most).map(tuple)
+
+
+class Batch(Enum):
+    """How many texts, and whether of one length."""
+
+    ANY = auto()
+    EVEN = auto()
+    RAGGED = auto()
+
+    def sizes(self, most_tokens: int) -> st.SearchStrategy[list[int]]:
+        size = st.integers(1, most_tokens)
+        if self is Batch.EVEN:
+            return st.builds(lambda count, tokens: count * [tokens], st.integers(2, 3), size)
+        if self is Batch.RAGGED:
+            return st.lists(size, min_size=2, max_size=3, unique=True)
+        return st.lists(size, min_size=1, max_size=2)
+
+
+@st.composite
+def matrices(draw: st.DrawFn, size: int) -> BooleanMatrix:
+    """Square matrices; a row that forbids everything is not rare."""
+    row = st.lists(st.booleans(), min_size=size, max_size=size)
+    rows = st.just([False] * size) | row
+    return BooleanMatrix.of(np.array(draw(st.lists(rows, min_size=size, max_size=size))))
+
+
+@st.composite
+def specs(draw: st.DrawFn, /, size: int, padded: bool = False, **fixed: Any) -> AttentionSpec:
+    """Draw a spec for texts of so many tokens, with some fields as given."""
+
+    def pick(field: str, strategy: st.SearchStrategy[T]) -> T:
+        value: T = fixed[field] if field in fixed else draw(strategy)
+        return value
+
+    heads = pick("heads", st.integers(1, 3))
+    arrangement = pick("arrangement", st.sampled_from(Arrangement))
+    projection = pick("projection", st.sampled_from(Projection))
+    columns = st.integers(1, 3)
+    if arrangement is Arrangement.SPLIT:
+        columns = columns.map(lambda each: each * heads)
+    free = projection is Projection.NONE
+    mask = pick("mask", st.sampled_from(Mask))
+    normalisation = pick("normalisation", st.sampled_from(Normalisation))
+    routes = list(Route)
+    if normalisation is Normalisation.SUM and (mask is not Mask.NONE or padded):
+        routes.remove(Route.BEFORE)
+    return AttentionSpec(
+        d_in=pick("d_in", columns if free else st.integers(1, 4)),
+        d_out=pick("d_out", st.integers(1, 4) if free else columns),
+        heads=heads,
+        projection=projection,
+        bias=pick("bias", st.booleans()),
+        arrangement=arrangement,
+        output_projection=pick("output_projection", st.booleans()),
+        position=pick("position", st.sampled_from(Position)),
+        scale=pick("scale", st.sampled_from(Scale)),
+        temperature=pick("temperature", st.just(1.0) | st.floats(0.05, 20)),
+        normalisation=normalisation,
+        mask=mask,
+        window=pick("window", st.integers(1, 4)),
+        own_mask=pick("own_mask", matrices(size)),
+        route=pick("route", st.sampled_from(routes)),
+        dropout=pick("dropout", st.just(0.0) | st.floats(0, 0.9)),
+        dropout_seed=pick("dropout_seed", st.integers(0, 2**63 - 1)),
+        own_kept=pick("own_kept", st.none() | matrices(size)),
+        mode=pick("mode", st.sampled_from(Mode)),
+        seed=pick("seed", st.integers(0, 2**63 - 1)),
+        dtype=pick("dtype", st.sampled_from(Dtype)),
+        device=Device.CPU,
+    )
+
+
+@st.composite
+def cases(draw: st.DrawFn, /, batch: Batch = Batch.ANY, most_tokens: int = 5, **fixed: Any) -> Case:
+    """Draw texts, and a spec for them with some fields as given."""
+    sizes = draw(batch.sizes(most_tokens))
+    drawn = tuple(draw(texts(size, size)) for size in sizes)
+    return Case(drawn, draw(specs(max(sizes), len(set(sizes)) > 1, **fixed)))

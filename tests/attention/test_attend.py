@@ -1,0 +1,352 @@
+"""Every stage is what the formulas and torch's own attention say, and is kept when it may be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from torch.nn import functional
+
+from tests.attention.reference import divisor, is_allowed, reference
+from tests.attention.strategies import Batch, Case, cases, specs, texts
+from visualizer.attention import masks
+from visualizer.attention.attend import attend
+from visualizer.attention.mechanisms import Mechanism, spec_of
+from visualizer.attention.parameters import draw
+from visualizer.attention.run import run
+from visualizer.attention.spec import (
+    Arrangement,
+    AttentionSpec,
+    BooleanMatrix,
+    Dtype,
+    InputError,
+    Mask,
+    Mode,
+    Normalisation,
+    Projection,
+    Route,
+    Scale,
+    problems,
+)
+from visualizer.attention.stages import Operation
+
+if TYPE_CHECKING:
+    from tests.attention.reference import Known
+    from visualizer.attention.trace import Trace
+
+CPU = torch.device("cpu")
+TEXT = (("Your", "journey", "starts", "with", "one", "step"),)
+TOLERANCE = {Dtype.FLOAT32: 1e-5, Dtype.FLOAT64: 1e-12}
+
+
+# ------------------------------------------------------------------------------ the formulas
+
+
+def first_stage(trace: Trace) -> np.ndarray:
+    return trace.read(trace.stages[0].name).astype(np.float64)
+
+
+def expected(trace: Trace) -> dict[str, Known]:
+    spec = trace.spec
+    weights = {name: tensor.numpy() for name, tensor in trace.parameters.items()}
+    kept = masks.kept(spec.dropout, spec.dropout_seed, tuple(trace.tensor("weights").shape))
+    return reference(spec, first_stage(trace), weights, kept)
+
+
+def assert_agrees(trace: Trace, stage: str, known: Known) -> None:
+    dtype, actual = trace.spec.dtype, trace.read(stage).astype(np.float64)
+    assert actual.shape == known.value.shape
+    # 1e-5 and 1e-12, but for numbers that cannot be had to so many digits: large ones, and those
+    # that an ill-conditioned step has touched. There it is four times the first-order bound.
+    off = np.maximum(TOLERANCE[dtype], 4 * np.finfo(dtype.value).eps * known.doubt)
+    with np.errstate(invalid="ignore"):
+        near = (np.abs(actual - known.value) <= off) | (actual == known.value)
+    same = near | (np.isnan(actual) & np.isnan(known.value)) | np.isinf(known.doubt)
+    assert same.all(), f"{stage}:\n{actual}\nand not\n{known.value}"
+
+
+@given(cases())
+@settings(max_examples=300)
+def test_every_stage_is_what_the_formulas_say(case: Case) -> None:
+    trace = case.trace()
+    stages = expected(trace)
+    assert [stage.name for stage in trace.stages] == list(stages)
+    for stage, known in stages.items():
+        assert_agrees(trace, stage, known)
+    trace.check()
+
+
+@given(cases(normalisation=Normalisation.SOFTMAX, route=Route.BEFORE))
+def test_with_softmax_the_formulas_leave_no_number_in_doubt(case: Case) -> None:
+    for known in expected(case.trace()).values():
+        assert np.isfinite(known.doubt).all()
+        assert not np.isnan(known.value).any()
+
+
+@pytest.mark.parametrize("mechanism", Mechanism)
+def test_on_the_books_sentence_the_tolerance_is_the_plain_one(mechanism: Mechanism) -> None:
+    for known in expected(run(TEXT, spec_of(mechanism)).trace).values():
+        assert (4 * np.finfo(np.float32).eps * known.doubt).max() < TOLERANCE[Dtype.FLOAT32]
+
+
+# --------------------------------------------------------------------- torch's own attention
+
+
+def allowed(spec: AttentionSpec, lengths: tuple[int, ...], tokens: int) -> torch.Tensor:
+    """Boolean [text, query, key]."""
+    places = range(tokens)
+    return torch.tensor(
+        [[[is_allowed(spec, q, k, length) for k in places] for q in places] for length in lengths]
+    )
+
+
+def lengths_of(case: Case) -> tuple[int, ...]:
+    return tuple(len(text) for text in case.texts)
+
+
+def assert_close(actual: torch.Tensor, expected: torch.Tensor, trace: Trace) -> None:
+    # Scores of a size are known to so many digits, and their error is a weight's relative error.
+    sizes = [trace.limits(stage) for stage in ("scores", "values")]
+    size = max(1.0, *(abs(end) for limits in sizes for end in limits)) / min(1, divisor(trace.spec))
+    off = TOLERANCE[trace.spec.dtype] * size
+    torch.testing.assert_close(actual, expected, rtol=off, atol=off)
+
+
+@given(cases(normalisation=Normalisation.SOFTMAX, route=Route.BEFORE, mode=Mode.EVAL))
+def test_context_is_torchs_scaled_dot_product_attention(case: Case) -> None:
+    trace = case.trace()
+    q, k, v = (trace.tensor(name) for name in ("queries", "keys", "values"))
+    cells = allowed(case.spec, lengths_of(case), trace.tokens)[:, None]  # text 1 query key
+    cells = cells if trace.batch else cells[0]
+    context = functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=cells, scale=1 / divisor(case.spec)
+    )
+    some = cells.any(-1, keepdim=True)  # torch has no value where nothing may be read, we have 0
+    assert_close(trace.tensor("context"), context.where(some, 0.0), trace)
+
+
+@given(
+    st.integers(1, 3).flatmap(
+        lambda heads: cases(
+            heads=heads,
+            d_in=2 * heads,
+            d_out=2 * heads,
+            projection=Projection.LINEAR,
+            arrangement=Arrangement.SPLIT,
+            output_projection=True,
+            scale=Scale.D_HEAD,
+            temperature=1.0,
+            normalisation=Normalisation.SOFTMAX,
+            route=Route.BEFORE,
+            mode=Mode.EVAL,
+        )
+    )
+)
+def test_weights_and_output_are_those_of_torchs_multihead_attention(case: Case) -> None:
+    trace = case.trace()
+    module = as_torch(trace)
+    x = trace.tensor("input")  # token d_in, or text token d_in
+    cells = allowed(case.spec, lengths_of(case), trace.tokens)
+    some = cells.any(-1, keepdim=True)
+    forbidden = (~cells & some).repeat_interleave(case.spec.heads, 0)  # text×head query key
+    with torch.no_grad():
+        output, weights = module(x, x, x, attn_mask=forbidden, average_attn_weights=False)
+    some = some if trace.batch else some[0]
+    assert_close(trace.tensor("output").where(some, 0.0), output.where(some, 0.0), trace)
+    some = some.unsqueeze(-3)
+    assert_close(trace.tensor("weights"), weights.where(some, 0.0), trace)
+
+
+def as_torch(trace: Trace) -> torch.nn.MultiheadAttention:
+    spec, layers = trace.spec, ("W_query", "W_key", "W_value")
+    module = torch.nn.MultiheadAttention(spec.d_in, spec.heads, batch_first=True)
+    zeros = torch.zeros(spec.d_in)
+    biases = [trace.parameters.get(f"{layer}.bias", zeros) for layer in layers]
+    weights = [trace.parameters[f"{layer}.weight"] for layer in layers]
+    state = {
+        "in_proj_weight": torch.cat(weights),
+        "in_proj_bias": torch.cat(biases),
+        "out_proj.weight": trace.parameters["out_proj.weight"],
+        "out_proj.bias": trace.parameters["out_proj.bias"],
+    }
+    module = module.to(trace.tensor("input").dtype).eval()
+    module.load_state_dict(state)
+    return module
+
+
+# ---------------------------------------------------------------------------------- keeping
+
+CHANGING = (
+    *("d_in", "d_out", "heads", "projection", "bias", "arrangement", "output_projection"),
+    *("position", "scale", "temperature", "normalisation", "mask", "window", "own_mask"),
+    *("route", "dropout", "dropout_seed", "own_kept", "mode", "seed", "dtype"),
+)
+
+
+def implied(old: Trace, new: Trace) -> set[str]:
+    """The stages that the table says must be computed anew, worked out from two whole traces."""
+    recomputed: set[str] = set()
+    for stage in new.stages:
+        same = (
+            stage in old.stages
+            and recomputed.isdisjoint(stage.reads)
+            and old.tensor(stage.name).shape == new.tensor(stage.name).shape
+            and old.tensor(stage.name).dtype == new.tensor(stage.name).dtype
+            and all(getattr(old.spec, field) == getattr(new.spec, field) for field in stage.fields)
+            and all(same_layer(old, new, layer) for layer in stage.parameters)
+            and (stage.operation is not Operation.GIVEN or same_tensor(old, new, stage.name))
+        )
+        if not same:
+            recomputed.add(stage.name)
+    return recomputed
+
+
+def same_layer(old: Trace, new: Trace, layer: str) -> bool:
+    names = [
+        {name for name in trace.parameters if layer in name.split(".")} for trace in (old, new)
+    ]
+    return names[0] == names[1] and all(same_tensor(old, new, name) for name in names[0])
+
+
+def same_tensor(old: Trace, new: Trace, name: str) -> bool:
+    return torch.equal(old.tensor(name), new.tensor(name))
+
+
+def assert_reuses(before: Case, after: Case) -> None:
+    old, new = before.run(), after.trace()
+    reusing = run(after.texts, after.spec, old).trace
+    assert reusing.recomputed == implied(old.trace, new)
+    for stage in reusing.stages:
+        tensor = reusing.tensor(stage.name)
+        if stage.name not in reusing.recomputed:
+            assert tensor is old.trace.tensor(stage.name)
+        torch.testing.assert_close(tensor, new.tensor(stage.name), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("field", CHANGING)
+@given(data=st.data())
+@settings(max_examples=25)
+def test_a_change_recomputes_what_the_table_implies(field: str, data: st.DataObject) -> None:
+    before = data.draw(cases())
+    tokens = {len(text) for text in before.texts}
+    other = data.draw(specs(max(tokens), len(tokens) > 1))
+    spec = replace(before.spec, **{field: getattr(other, field)})
+    assume(not problems(replace(spec, lengths=before.run().trace.spec.lengths)))
+    assert_reuses(before, Case(before.texts, spec))
+
+
+@given(cases(), texts())
+def test_a_changed_text_recomputes_what_the_table_implies(
+    before: Case, text: tuple[str, ...]
+) -> None:
+    spec = replace(before.spec, mask=Mask.CAUSAL, own_kept=None)
+    assume(not problems(spec) and spec.normalisation is not Normalisation.SUM)
+    after = (*before.texts[:-1], text)
+    assert_reuses(Case(before.texts, spec), Case(after, spec))
+
+
+FULL = AttentionSpec(dropout=0.5, position=AttentionSpec().position)
+
+
+@pytest.mark.parametrize(
+    ("change", "first"),
+    [
+        ({"mask": Mask.WINDOW}, "masked"),
+        ({"dropout": 0.25}, "dropped"),
+        ({"dropout_seed": 1}, "dropped"),
+        ({"temperature": 2.0}, "scaled"),
+        ({"normalisation": Normalisation.NAIVE_SOFTMAX}, "weights"),
+        ({"bias": True}, "queries"),
+    ],
+)
+def test_a_toggle_recomputes_from_its_stage_on(change: dict[str, object], first: str) -> None:
+    old = run(TEXT, FULL)
+    trace = run(TEXT, replace(FULL, **change), old).trace  # type: ignore[arg-type]
+    names = [stage.name for stage in trace.stages]
+    assert trace.recomputed == set(names[names.index(first) :])
+
+
+def test_the_same_again_recomputes_nothing() -> None:
+    old = run(TEXT, FULL)
+    again = run(TEXT, FULL, old).trace
+    assert again.recomputed == set()
+    assert again.parameters == old.trace.parameters
+
+
+# ---------------------------------------------------------------------------------- batches
+
+
+@given(cases(Batch.EVEN, mode=Mode.EVAL, dtype=Dtype.FLOAT64))
+def test_a_batch_is_each_text_alone(case: Case) -> None:
+    trace = case.trace()
+    for number, text in enumerate(case.texts):
+        alone = run((text,), case.spec).trace
+        for stage in trace.stages:
+            assert_same_numbers(trace.read(stage.name, (number,)), alone.read(stage.name))
+
+
+def assert_same_numbers(actual: np.ndarray, expected: np.ndarray) -> None:
+    # Another shape of a product may add in another order; division by a sum near 0 shows it.
+    np.testing.assert_allclose(actual, expected, rtol=1e-7, atol=1e-9)
+
+
+@given(
+    cases(
+        Batch.RAGGED,
+        mode=Mode.EVAL,
+        dtype=Dtype.FLOAT64,
+        temperature=1.0,
+        normalisation=Normalisation.SOFTMAX,
+    )
+)
+def test_a_padded_batch_is_each_text_alone_on_its_tokens(case: Case) -> None:
+    assume(case.spec.route is not Route.AFTER)  # weights that are not renormalised keep the share
+    trace = case.trace()
+    for number, text in enumerate(case.texts):
+        size = len(text)
+        assert case.spec.own_mask is not None
+        corner = BooleanMatrix.of(case.spec.own_mask.array()[:size, :size])
+        alone = run((text,), replace(case.spec, own_mask=corner)).trace
+        actual = trace.read(trace.last, (number, slice(size)))
+        assert_same_numbers(actual, alone.read(alone.last))
+        assert (trace.read("weights", (number,))[:, :, size:] == 0).all()
+
+
+# ----------------------------------------------------------------------------------- errors
+
+
+def test_vectors_of_another_size_are_refused() -> None:
+    with pytest.raises(InputError, match="Vectors of 4 numbers do not fit the size 3") as refused:
+        attend(AttentionSpec(), torch.ones(6, 4), {})
+    assert refused.value.field == "d_in"
+
+
+def test_a_spec_with_a_problem_is_refused() -> None:
+    spec = AttentionSpec(d_out=6, heads=4)
+    with pytest.raises(InputError, match="6 does not divide into 4 heads"):
+        attend(spec, torch.ones(6, 3), draw(AttentionSpec(), 6, CPU))
+
+
+@pytest.mark.parametrize("field", ["own_mask", "own_kept"])
+def test_an_own_matrix_of_another_size_is_refused(field: str) -> None:
+    matrix = BooleanMatrix.of(np.ones((2, 2)))
+    spec = replace(AttentionSpec(mask=Mask.OWN, own_mask=matrix), **{field: matrix})  # type: ignore[arg-type]
+    if field == "own_kept":
+        spec = replace(spec, mask=Mask.CAUSAL)
+    with pytest.raises(InputError, match="The matrix is 2 × 2 and the text needs 3 × 3") as refused:
+        run((("one", "more", "word"),), spec)
+    assert refused.value.field == field
+
+
+def test_a_query_that_may_read_nothing_reads_nothing() -> None:
+    matrix = BooleanMatrix.of(np.array([[0, 0], [1, 0]]))
+    spec = AttentionSpec(mask=Mask.OWN, own_mask=matrix)
+    for normalisation in (Normalisation.SOFTMAX, Normalisation.NAIVE_SOFTMAX):
+        trace = run((("one", "step"),), replace(spec, normalisation=normalisation)).trace
+        assert (trace.read("weights", (slice(None), 0)) == 0).all()
+        assert (trace.read("context", (slice(None), 0)) == 0).all()

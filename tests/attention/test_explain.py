@@ -1,0 +1,135 @@
+"""The terms of every cell of every stage give the number that the trace has there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import given, settings
+
+from tests.attention.strategies import Case, cases
+from visualizer.attention.explain import Explanation, Rule, explain
+from visualizer.attention.run import run
+from visualizer.attention.spec import (
+    AttentionSpec,
+    BooleanMatrix,
+    Dtype,
+    Mask,
+    Normalisation,
+    Route,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from visualizer.attention.trace import Trace
+
+TEXT = (("Your", "journey", "starts", "with", "one", "step"),)
+
+
+def explanations(trace: Trace) -> Iterator[Explanation]:
+    for stage in trace.stages:
+        for cell in product(*(range(size) for size in trace.tensor(stage.name).shape)):
+            yield explain(trace, stage.name, cell)
+
+
+def room(explanation: Explanation, dtype: Dtype) -> float:
+    """How far the value may be off: the trace rounds to its type, the terms are float64."""
+    kind = np.finfo(dtype.value)
+    # A term that is an exponential turns the rounding of a score into a relative error.
+    with np.errstate(invalid="ignore", over="ignore"):
+        terms = np.abs(explanation.terms.astype(np.float64))
+        total, size = np.abs(explanation.terms.sum()), terms.sum()
+        reads = np.concatenate([f.read for group in explanation.groups for f in group.factors])
+        largest = np.abs(reads[np.isfinite(reads)]).max(initial=0)
+        off = 16 * kind.eps * (1 + largest) if explanation.rule is Rule.SHARE else 16 * kind.eps
+        if explanation.rule is Rule.CHOICE:
+            return float(off * abs(explanation.value) + kind.tiny)
+        if explanation.rule is Rule.SUM:
+            return float(off * size + kind.tiny)
+        # A sum near 0, as scores of both signs have, makes every share of it uncertain; and of
+        # one below the type's normal numbers too few digits are left.
+        if size * off > 0.1 * total or total < 1e6 * kind.tiny:
+            return np.inf
+        return float(off * (1 + abs(explanation.value)) * size / total)
+
+
+@given(cases(most_tokens=4))
+@settings(max_examples=150)
+def test_the_terms_give_the_value(case: Case) -> None:
+    trace = case.trace()
+    for explanation in explanations(trace):
+        result, value = explanation.result(), explanation.value
+        near = result == value or abs(result - value) <= room(explanation, case.spec.dtype)
+        neither = np.isnan(result) and np.isnan(value)
+        assert near or neither, f"{explanation}: {result} and not {value}"
+
+
+@given(cases(most_tokens=4))
+def test_every_factor_is_where_it_says(case: Case) -> None:
+    trace = case.trace()
+    for explanation in explanations(trace):
+        for group in explanation.groups:
+            for factor in (factor for factor in group.factors if factor.name):
+                for term, read in enumerate(factor.read):
+                    there = float(trace.read(factor.name, factor.source(term)))
+                    assert read == there or (np.isnan(read) and np.isnan(there))
+
+
+def test_a_plain_row_is_told_with_its_numbers() -> None:
+    trace = run(TEXT, AttentionSpec(d_in=3, d_out=2, heads=1)).trace
+    explanation = explain(trace, "weights", (0, 1, 0))
+    (group,) = explanation.groups
+    (factor,) = group.factors
+    assert explanation.rule is Rule.SHARE
+    assert (factor.name, factor.index) == ("masked", (0, 1, None))
+    assert factor.source(4) == (0, 1, 4)
+    assert factor.form.startswith("exp({} − ")
+    assert group.terms[2:].tolist() == [0, 0, 0, 0]
+    assert explanation.terms.max() == 1
+
+
+def test_scores_are_products_of_a_query_and_a_key() -> None:
+    trace = run(TEXT, AttentionSpec(d_out=4, heads=2)).trace
+    (group,) = explain(trace, "scores", (1, 2, 3)).groups
+    assert [(factor.name, factor.index) for factor in group.factors] == [
+        ("queries", (1, 2, None)),
+        ("keys", (1, 3, None)),
+    ]
+
+
+def test_a_forbidden_score_is_chosen_and_not_computed() -> None:
+    trace = run(TEXT, AttentionSpec()).trace
+    assert explain(trace, "masked", (0, 1, 0)).chosen == 0
+    forbidden = explain(trace, "masked", (0, 1, 2))
+    assert (forbidden.rule, forbidden.chosen, forbidden.result()) == (Rule.CHOICE, 1, -np.inf)
+
+
+def test_dropout_is_a_choice() -> None:
+    trace = run(TEXT, AttentionSpec(dropout=0.5, mask=Mask.NONE)).trace
+    kept = trace.read("dropped", (0, 0)) > 0
+    chosen = [explain(trace, "dropped", (0, 0, key)).chosen for key in range(6)]
+    assert chosen == (~kept).astype(int).tolist()
+    assert 0 < kept.sum() < 6
+
+
+def test_the_naive_softmax_overflows_in_its_terms_too() -> None:
+    naive = AttentionSpec(temperature=0.001, normalisation=Normalisation.NAIVE_SOFTMAX)
+    trace = run(TEXT, naive).trace
+    weights = trace.read("weights")
+    assert np.isnan(weights).any()
+    cell = tuple(int(place) for place in np.argwhere(np.isnan(weights))[0])
+    assert np.isnan(explain(trace, "weights", cell).result())
+
+
+def test_a_row_that_may_read_nothing_shares_out_nothing() -> None:
+    nothing = BooleanMatrix.of(np.zeros((6, 6)))
+    for normalisation in Normalisation:
+        spec = AttentionSpec(mask=Mask.OWN, own_mask=nothing, normalisation=normalisation)
+        divides = normalisation is Normalisation.SUM
+        spec = replace(spec, route=Route.AFTER_RENORMALISED if divides else Route.BEFORE)
+        explanation = explain(run(TEXT, spec).trace, "weights", (0, 0, 0))
+        assert explanation.is_empty
+        assert explanation.result() == explanation.value == 0

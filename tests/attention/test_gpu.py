@@ -1,0 +1,48 @@
+"""A CUDA GPU gives the numbers that the CPU gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from visualizer.attention.mechanisms import Mechanism, spec_of
+from visualizer.attention.run import run
+from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Position
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA GPU here"),
+]
+
+TEXTS = (("Your", "journey", "starts", "with", "one", "step"), ("猫", "は", "🙂"))
+
+
+@pytest.mark.parametrize("dtype", Dtype)
+@pytest.mark.parametrize("mechanism", Mechanism)
+def test_the_cpu_and_the_gpu_agree(mechanism: Mechanism, dtype: Dtype) -> None:
+    base = AttentionSpec(d_in=8, d_out=8, dropout=0.25, position=Position.LEARNED, dtype=dtype)
+    spec = spec_of(mechanism, base)
+    here = run(TEXTS, replace(spec, device=Device.CPU))
+    there = run(TEXTS, replace(spec, device=Device.CUDA))
+    assert there.device.startswith("CUDA GPU (")
+    assert there.notices == ()
+    for stage in here.trace.stages:
+        actual, expected = there.trace.read(stage.name), here.trace.read(stage.name)
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_change_keeps_what_is_on_the_gpu() -> None:
+    spec = AttentionSpec(device=Device.CUDA)
+    first = run(TEXTS, spec)
+    second = run(TEXTS, replace(spec, mask=Mask.WINDOW), first).trace
+    assert second.tensor("scores") is first.trace.tensor("scores")
+    assert "masked" in second.recomputed
+
+
+def test_another_device_keeps_nothing() -> None:
+    first = run(TEXTS, AttentionSpec(device=Device.CUDA))
+    second = run(TEXTS, AttentionSpec(device=Device.CPU), first).trace
+    assert second.recomputed == {stage.name for stage in second.stages}

@@ -1,0 +1,107 @@
+"""Masks allow what they say, and dropout's cells are the same everywhere."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.attention.reference import is_allowed
+from tests.attention.strategies import matrices, specs
+from visualizer.attention import masks
+from visualizer.attention.spec import AttentionSpec, BooleanMatrix, InputError, Mask
+
+
+@given(st.integers(1, 6).flatmap(lambda size: st.tuples(st.just(size), specs(size))))
+def test_each_cell_is_allowed_or_not(drawn: tuple[int, AttentionSpec]) -> None:
+    size, spec = drawn
+    cells = masks.allowed(spec, size)
+    expected = [[is_allowed(spec, q, k, size) for k in range(size)] for q in range(size)]
+    assert cells.tolist() == expected
+
+
+def test_a_window_reads_itself_and_those_just_before() -> None:
+    cells = masks.allowed(AttentionSpec(mask=Mask.WINDOW, window=2), 4)
+    assert cells.astype(int).tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
+
+
+def test_padding_is_no_key() -> None:
+    cells = masks.allowed(AttentionSpec(mask=Mask.NONE, lengths=(3, 1)), 3)
+    assert cells.shape == (2, 1, 3, 3)
+    assert cells[0].all()
+    assert cells[1, 0].astype(int).tolist() == 3 * [[1, 0, 0]]
+
+
+def test_cells_are_not_to_be_written() -> None:
+    for mask in (Mask.NONE, Mask.CAUSAL, Mask.WINDOW):
+        with pytest.raises(ValueError, match="read-only"):
+            masks.allowed(AttentionSpec(mask=mask), 3)[0, 0] = False
+
+
+# ------------------------------------------------------------------------------ own matrices
+
+
+@given(st.integers(1, 9).flatmap(matrices))
+def test_a_matrix_is_read_as_it_is_written(matrix: BooleanMatrix) -> None:
+    cells = matrix.array()
+    assert BooleanMatrix.of(cells) == matrix
+    for between in ("", " ", ", "):
+        text = "\n".join(between.join(str(int(cell)) for cell in row) for row in cells)
+        assert masks.parse_mask(f"\n{text}\n\n") == matrix
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "There is no matrix yet. Write a row of 0s and 1s a query."),
+        (" \n\n", "There is no matrix yet. Write a row of 0s and 1s a query."),
+        ("10\n1x", "Row 2 has “x”. Use 0 and 1 only."),
+        ("100\n10\n111", "Row 2 has 2 cells and row 1 has 3."),
+        ("1 0\n\n1 1 1", "Row 2 has 3 cells and row 1 has 2."),
+    ],
+)
+def test_where_a_matrix_stops_being_one_is_said(text: str, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        masks.parse_mask(text)
+    assert (refused.value.field, refused.value.sentence) == ("own_mask", said)
+
+
+def test_a_matrix_of_another_size_is_refused() -> None:
+    matrix = masks.parse_mask("100\n110\n111")
+    with pytest.raises(InputError, match="The matrix is 3 × 3 and the text needs 4 × 4"):
+        masks.allowed(AttentionSpec(mask=Mask.OWN, own_mask=matrix), 4)
+
+
+# ----------------------------------------------------------------------------------- dropout
+
+
+def test_kept_cells_stay_what_they_were() -> None:
+    # The same on every machine and with every version: a saved document must not change.
+    assert masks.kept(0.5, 123, (6, 6)).astype(int).tolist() == [
+        [0, 1, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 0],
+        [1, 1, 1, 0, 1, 1],
+        [1, 0, 1, 1, 1, 1],
+        [1, 1, 1, 1, 0, 1],
+        [1, 0, 0, 0, 1, 1],
+    ]
+    assert masks.kept(0.2, 0, (2, 3, 3)).astype(int).tolist() == [
+        [[0, 0, 1], [1, 1, 0], [0, 1, 1]],
+        [[1, 1, 1], [1, 1, 1], [1, 1, 1]],
+    ]
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 0.9, 1 - 2**-40])
+def test_the_rate_is_the_share_that_is_dropped(rate: float) -> None:
+    assert abs(masks.kept(rate, 7, (1000, 1000)).mean() - (1 - rate)) < 0.002
+
+
+@given(st.floats(0, 0.999), st.floats(0, 0.999), st.integers(0, 2**63 - 1))
+def test_a_higher_rate_drops_more_of_the_same_cells(one: float, other: float, seed: int) -> None:
+    low, high = (masks.kept(rate, seed, (3, 7)) for rate in sorted((one, other)))
+    assert not (high & ~low).any()
+
+
+def test_seeds_differ() -> None:
+    drawn = {masks.kept(0.5, seed, (8, 8)).tobytes() for seed in (*range(50), 2**63 - 1)}
+    assert len(drawn) == 51

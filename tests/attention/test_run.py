@@ -1,0 +1,290 @@
+"""What can go wrong between a text and its numbers is said in a sentence, and the rest goes on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+
+from tests.attention.strategies import Batch, Case, cases
+from visualizer.attention import device as devices
+from visualizer.attention import run as running
+from visualizer.attention.embedding import PADDING
+from visualizer.attention.run import USABLE, run
+from visualizer.attention.spec import (
+    Arrangement,
+    AttentionSpec,
+    Device,
+    Dtype,
+    InputError,
+    Mask,
+    Normalisation,
+    Projection,
+    Route,
+    Scale,
+)
+from visualizer.attention.stages import bytes_needed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.attention.run import Texts
+    from visualizer.attention.trace import Trace
+
+TEXT = ("Your", "journey", "starts", "with", "one", "step")
+SPEC = AttentionSpec(device=Device.CPU)
+
+
+# ------------------------------------------------------------------------------------- texts
+
+
+@pytest.mark.parametrize("texts", [(), ((),), (("one",), ())])
+def test_no_text_is_said(texts: Texts) -> None:
+    with pytest.raises(InputError, match="There is nothing to read yet") as refused:
+        run(texts, SPEC)
+    assert refused.value.field == "text"
+
+
+def test_one_token_reads_itself() -> None:
+    trace = run((("one",),), SPEC).trace
+    assert (trace.read("weights") == 1).all()
+    assert (trace.read("context") == trace.read("values")).all()
+    assert trace.read(trace.last).shape == (1, 2)
+
+
+def test_one_text_has_no_batch_axis_and_several_have() -> None:
+    assert run((TEXT,), SPEC).trace.batch == ()
+    assert run((TEXT, TEXT), SPEC).trace.batch == (2,)
+
+
+def test_shorter_texts_are_padded_and_padding_is_not_read() -> None:
+    result = run((TEXT, TEXT[:2]), replace(SPEC, mask=Mask.NONE))
+    assert result.texts == (TEXT, (*TEXT[:2], *4 * (PADDING,)))
+    assert result.trace.spec.lengths == (6, 2)
+    assert (result.trace.read("weights", (1,))[:, :, 2:] == 0).all()
+    assert (result.trace.read("weights", (0,)) > 0).all()
+
+
+def test_texts_of_one_length_need_no_padding() -> None:
+    padded = replace(SPEC, lengths=(6, 2))
+    assert run((TEXT, TEXT), padded).trace.spec.lengths == ()
+    assert run((TEXT,), padded).trace.spec.lengths == ()
+
+
+def test_padding_needs_a_row_that_can_be_normalised() -> None:
+    spec = replace(SPEC, mask=Mask.NONE, normalisation=Normalisation.SUM)
+    assert run((TEXT, TEXT), spec).trace.batch == (2,)
+    with pytest.raises(InputError, match="Mask after normalising"):
+        run((TEXT, TEXT[:2]), spec)
+
+
+def test_a_problem_of_the_spec_is_said() -> None:
+    with pytest.raises(InputError, match="drops every weight") as refused:
+        run((TEXT,), replace(SPEC, dropout=1.0))
+    assert refused.value.field == "dropout"
+
+
+# ------------------------------------------------------------------------------------ memory
+
+
+@given(cases())
+@settings(max_examples=200)
+def test_no_trace_takes_more_than_was_estimated(case: Case) -> None:
+    trace = case.trace()
+    assert bytes_needed(trace.spec, trace.tokens, len(case.texts)) >= trace.bytes
+
+
+@given(cases(Batch.RAGGED))
+def test_nor_does_one_of_a_padded_batch(case: Case) -> None:
+    trace = case.trace()
+    assert bytes_needed(trace.spec, trace.tokens, len(case.texts)) >= trace.bytes
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+def test_too_much_text_is_said_with_what_fits(heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = 6 * 2**20
+    monkeypatch.setattr(devices, "free_bytes", lambda device: free)
+    spec = replace(SPEC, heads=heads, d_out=4)
+    with pytest.raises(InputError) as refused:
+        run((2_000 * ("word",),), spec)
+    said = re.fullmatch(
+        rf"2,000 tokens × {heads} heads? need 0\.\d GiB, and 0\.0 GiB can be used\. "
+        r"About (\d+) tokens fit; the last picture stays\.",
+        refused.value.sentence,
+    )
+    assert refused.value.field == "text"
+    assert said, refused.value.sentence
+    fits = int(said[1])
+    assert bytes_needed(spec, fits) <= USABLE * free < bytes_needed(spec, fits + 1)
+    assert run((fits * ("word",),), spec).trace.tokens == fits
+
+
+def allocate_too_much(*_: object, **__: object) -> Trace:
+    torch.empty(2**50)
+    raise AssertionError("more than any machine has")
+
+
+def run_out(*_: object, **__: object) -> Trace:
+    raise MemoryError
+
+
+@pytest.mark.parametrize("fail", [allocate_too_much, run_out])
+def test_memory_that_runs_out_is_said(
+    fail: Callable[..., Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "attend", fail)
+    with pytest.raises(InputError, match="About 6 tokens fit"):
+        run((TEXT,), SPEC)
+
+
+def test_any_other_error_is_a_bug_and_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> Trace:
+        raise RuntimeError("shapes do not fit")
+
+    monkeypatch.setattr(running, "attend", fail)
+    with pytest.raises(RuntimeError, match="shapes do not fit"):
+        run((TEXT,), SPEC)
+
+
+# ----------------------------------------------------------------------------------- devices
+
+
+def assert_same(trace: Trace, expected: Trace) -> None:
+    for stage in expected.stages:
+        np.testing.assert_array_equal(trace.read(stage.name), expected.read(stage.name))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "name"), [(Device.CUDA, "A CUDA GPU"), (Device.MPS, "Apple's GPU (MPS)")]
+)
+def test_an_absent_device_is_said_and_the_cpu_computes(
+    wanted: Device, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "available", lambda: (Device.CPU,))
+    result = run((TEXT,), replace(SPEC, device=wanted))
+    assert result.notices == (f"{name} is not present; computed on the CPU.",)
+    assert result.device == "CPU"
+    assert_same(result.trace, run((TEXT,), SPEC).trace)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "dtype", "chosen", "said"),
+    [
+        (Device.AUTO, Dtype.FLOAT32, Device.MPS, None),
+        (Device.AUTO, Dtype.FLOAT64, Device.CPU, None),
+        (Device.MPS, Dtype.FLOAT32, Device.MPS, None),
+        (Device.MPS, Dtype.FLOAT64, Device.CPU, "Apple's GPU has no float64"),
+        (Device.CPU, Dtype.FLOAT32, Device.CPU, None),
+    ],
+)
+def test_a_device_is_chosen_that_holds_the_type(
+    wanted: Device,
+    dtype: Dtype,
+    chosen: Device,
+    said: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(devices, "available", lambda: (Device.MPS, Device.CPU))
+    found, notice = devices.resolve(wanted, dtype)
+    assert found is chosen
+    assert (notice or "").startswith(said or "")
+    assert (notice is None) == (said is None)
+
+
+def test_the_cpu_is_always_there_and_has_memory() -> None:
+    assert devices.available()[-1] is Device.CPU
+    assert devices.describe(Device.CPU) == "CPU"
+    assert devices.free_bytes(Device.CPU) > 0
+
+
+@pytest.fixture
+def imagined_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def describe(device: Device) -> str:
+        return "CUDA GPU (imagined)" if device is Device.CUDA else "CPU"
+
+    monkeypatch.setattr(devices, "available", lambda: (Device.CUDA, Device.CPU))
+    monkeypatch.setattr(devices, "describe", describe)
+
+
+RAN_OUT = ("The memory of CUDA GPU (imagined) ran out; computed on the CPU.",)
+
+
+@pytest.mark.usefixtures("imagined_gpu")
+@pytest.mark.parametrize("wanted", [Device.AUTO, Device.CUDA])
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."),
+        RuntimeError("MPS backend out of memory (MPS allocated: 1.00 GiB)"),
+    ],
+)
+def test_a_gpu_whose_memory_runs_out_leaves_it_to_the_cpu(
+    wanted: Device, error: RuntimeError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = running._computed
+
+    def compute(texts: Texts, spec: AttentionSpec, device: Device, previous: None) -> Trace:
+        if device is not Device.CPU:
+            raise error
+        return computed(texts, spec, device, previous)
+
+    monkeypatch.setattr(running, "_computed", compute)
+    monkeypatch.setattr(devices, "free_bytes", lambda device: 2**40)
+    result = run((TEXT,), replace(SPEC, device=wanted))
+    assert (result.device, result.notices) == ("CPU", RAN_OUT)
+    assert_same(result.trace, run((TEXT,), SPEC).trace)
+    assert result.trace.spec.device is wanted
+
+
+@pytest.mark.usefixtures("imagined_gpu")
+def test_a_gpu_that_is_too_small_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = {Device.CUDA: 0, Device.CPU: 2**40}
+    monkeypatch.setattr(devices, "free_bytes", free.__getitem__)
+    result = run((TEXT,), replace(SPEC, device=Device.CUDA))
+    assert (result.device, result.notices) == ("CPU", RAN_OUT)
+
+
+@pytest.mark.usefixtures("imagined_gpu")
+def test_where_neither_has_the_memory_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "free_bytes", lambda device: 0)
+    with pytest.raises(InputError, match="About 0 tokens fit"):
+        run((TEXT,), replace(SPEC, device=Device.CUDA))
+
+
+# ----------------------------------------------------------------------------------- remarks
+
+NAIVE = replace(SPEC, normalisation=Normalisation.NAIVE_SOFTMAX)
+
+
+@pytest.mark.parametrize("route", Route)
+def test_an_overflow_of_the_naive_softmax_is_said(route: Route) -> None:
+    spec = replace(NAIVE, temperature=0.001, route=route)
+    result = run((TEXT,), spec)
+    normalised = "weights" if route is Route.BEFORE else "unmasked"
+    assert np.isnan(result.trace.read(normalised)).any()
+    (notice,) = result.notices
+    assert notice.startswith("The naive softmax overflowed")
+    assert run((TEXT,), replace(spec, normalisation=Normalisation.SOFTMAX)).notices == ()
+
+
+def test_a_naive_softmax_that_holds_needs_no_words() -> None:
+    assert run((TEXT,), NAIVE).notices == ()
+
+
+def test_weights_that_are_no_shares_are_said() -> None:
+    spec = replace(
+        SPEC,
+        projection=Projection.NONE,
+        arrangement=Arrangement.STACKED,
+        scale=Scale.NONE,
+        mask=Mask.NONE,
+        normalisation=Normalisation.SUM,
+    )
+    assert run((TEXT,), spec).notices == ()  # the book's vectors have no negative score
+    (notice,) = run((TEXT,), replace(spec, d_in=4)).notices
+    assert notice.startswith("Dividing by the sum gave weights below 0 or above 1")

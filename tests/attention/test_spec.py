@@ -1,0 +1,174 @@
+"""A spec that cannot be computed says why, and how it would be mended."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.attention.strategies import Case, cases
+from visualizer.attention.mechanisms import TITLES, Mechanism, mechanism_of, spec_of
+from visualizer.attention.spec import (
+    Arrangement,
+    AttentionSpec,
+    InputError,
+    Mask,
+    Normalisation,
+    Projection,
+    Route,
+    Scale,
+    check,
+    problems,
+)
+
+SIZES = st.integers(-1, 9)
+ANY_SPEC = st.builds(
+    AttentionSpec,
+    d_in=SIZES,
+    d_out=SIZES,
+    heads=SIZES,
+    projection=st.sampled_from(Projection),
+    arrangement=st.sampled_from(Arrangement),
+    temperature=st.floats(),
+    normalisation=st.sampled_from(Normalisation),
+    mask=st.sampled_from(Mask),
+    window=SIZES,
+    route=st.sampled_from(Route),
+    dropout=st.floats(),
+    dropout_seed=st.integers(),
+    seed=st.integers(),
+    lengths=st.sampled_from([(), (2, 1)]),
+)
+
+
+@given(cases())
+def test_what_can_be_computed_has_no_problem(case: Case) -> None:
+    assert problems(case.spec) == ()
+    assert case.trace().spec.heads == case.spec.heads
+
+
+@given(ANY_SPEC)
+def test_a_remedy_mends_its_problem(spec: AttentionSpec) -> None:
+    for problem in problems(spec):
+        assert problem.sentence.endswith(".")
+        if problem.remedy:
+            field, value = problem.remedy
+            mended = replace(spec, **{field: value})  # type: ignore[arg-type]
+            assert problem.field not in {left.field for left in problems(mended)}
+
+
+@given(ANY_SPEC)
+def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
+    found = problems(spec)
+    if not found:
+        check(spec)
+        return
+    with pytest.raises(InputError) as refused:
+        check(spec)
+    assert (refused.value.field, refused.value.sentence) == (found[0].field, found[0].sentence)
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "said"),
+    [
+        ({"heads": 0}, "heads", "The heads cannot be 0. Use 1 or more."),
+        (
+            {"d_out": 6, "heads": 4},
+            "heads",
+            "6 does not divide into 4 heads. Use 3 or 6 heads, or the output size 8.",
+        ),
+        (
+            {"d_out": 5, "heads": 2},
+            "heads",
+            "5 does not divide into 2 heads. Use 1 or 5 heads, or the output size 6.",
+        ),
+        (
+            {"d_out": 2, "heads": 3},
+            "heads",
+            "2 does not divide into 3 heads. Use 2 heads, or the output size 3.",
+        ),
+        (
+            {"d_in": 1, "heads": 2, "projection": Projection.NONE},
+            "heads",
+            "1 does not divide into 2 heads. Use 1 head, or the embedding size 2.",
+        ),
+        (
+            {"dropout": 1.0},
+            "dropout",
+            "A rate of 1 drops every weight, and ×1/(1 − 1) has no value. Stay below 1.",
+        ),
+        (
+            {"dropout": -0.5},
+            "dropout",
+            "A rate of -0.5 is not a share. Use 0 up to, but not with, 1.",
+        ),
+        ({"temperature": 0.0}, "temperature", "A temperature of 0 cannot divide. Use more than 0."),
+        ({"seed": -1}, "seed", "A seed is a whole number from 0 to 2⁶³ − 1, not -1."),
+        (
+            {"mask": Mask.WINDOW, "window": 0},
+            "window",
+            "A window of 0 tokens reads nothing. Use 1 or more.",
+        ),
+        (
+            {"mask": Mask.OWN},
+            "own_mask",
+            "There is no matrix yet. Write a row of 0s and 1s for every query.",
+        ),
+        (
+            {"normalisation": Normalisation.SUM},
+            "normalisation",
+            "A row with −∞ in it has no sum to divide by. Mask after normalising.",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(change: dict[str, object], field: str, said: str) -> None:
+    spec = replace(AttentionSpec(), **change)  # type: ignore[arg-type]
+    assert [(problem.field, problem.sentence) for problem in problems(spec)] == [(field, said)]
+
+
+def test_stacked_heads_need_not_divide() -> None:
+    assert problems(AttentionSpec(d_out=5, heads=3, arrangement=Arrangement.STACKED)) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "d_head", "width"),
+    [
+        ({}, 4, 8),
+        ({"arrangement": Arrangement.STACKED}, 8, 16),
+        ({"projection": Projection.NONE}, 3, 6),
+        ({"projection": Projection.NONE, "arrangement": Arrangement.STACKED}, 6, 12),
+    ],
+)
+def test_sizes_of_heads(change: dict[str, object], d_head: int, width: int) -> None:
+    spec = replace(AttentionSpec(d_in=6, d_out=8, heads=2), **change)  # type: ignore[arg-type]
+    assert (spec.d_head, spec.width) == (d_head, width)
+
+
+def test_the_divisor_is_root_times_temperature() -> None:
+    spec = AttentionSpec(d_in=9, d_out=8, heads=2)
+    assert spec.divisor == 2
+    assert replace(spec, temperature=0.5).divisor == 1
+    assert replace(spec, scale=Scale.D_MODEL).divisor == 3
+    assert replace(spec, scale=Scale.NONE).divisor == 1
+    assert not replace(spec, scale=Scale.NONE).is_scaled
+    assert replace(spec, scale=Scale.NONE, temperature=math.e).is_scaled
+
+
+# -------------------------------------------------------------------------------- mechanisms
+
+
+@pytest.mark.parametrize("mechanism", Mechanism)
+def test_a_mechanism_is_known_by_its_spec(mechanism: Mechanism) -> None:
+    assert mechanism_of(spec_of(mechanism)) is mechanism
+    assert mechanism_of(spec_of(mechanism, spec_of(Mechanism.MULTI_HEAD))) is mechanism
+    assert problems(spec_of(mechanism)) == ()
+    assert TITLES[mechanism]
+
+
+def test_a_mechanism_leaves_alone_what_it_does_not_decide() -> None:
+    base = AttentionSpec(d_in=7, d_out=4, dropout=0.25, seed=9)
+    spec = spec_of(Mechanism.CAUSAL, base)
+    assert (spec.d_in, spec.d_out, spec.dropout, spec.seed) == (7, 4, 0.25, 9)

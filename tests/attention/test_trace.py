@@ -1,0 +1,146 @@
+"""Reading is the only door, and what comes through it is numpy that cannot be written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from tests.attention.strategies import Case, cases
+from visualizer.attention.modules import SelfAttentionV2
+from visualizer.attention.run import run
+from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Position
+from visualizer.attention.stages import stages
+from visualizer.attention.trace import Trace, hold
+
+TEXT = ("Your", "journey", "starts", "with", "one", "step")
+SPEC = AttentionSpec(device=Device.CPU, d_out=4)
+
+
+def holding(array: np.ndarray) -> Trace:
+    """A trace whose weights are these."""
+    held = {"weights": hold(torch.from_numpy(array.copy()))}
+    return Trace(SPEC, stages(SPEC), {}, held, frozenset())
+
+
+# ----------------------------------------------------------------------------------- reading
+
+
+@pytest.mark.parametrize("dtype", Dtype)
+def test_what_is_read_is_numpy_of_the_specs_type(dtype: Dtype) -> None:
+    trace = run((TEXT,), replace(SPEC, dtype=dtype)).trace
+    for name in [*(stage.name for stage in trace.stages), *trace.parameters]:
+        assert isinstance(trace.read(name), np.ndarray)
+        assert trace.read(name).dtype == np.dtype(dtype.value)
+
+
+@pytest.mark.parametrize("index", [(), (0,), (1, slice(2)), (0, 1, 2)])
+def test_what_is_read_cannot_be_written(index: tuple[int | slice, ...]) -> None:
+    trace = run((TEXT,), SPEC).trace
+    numbers = trace.read("weights", index)
+    assert (numbers == trace.tensor("weights").numpy()[index]).all()
+    with pytest.raises(ValueError, match="read-only"):
+        numbers[...] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        trace.read_pooled("weights", 2, 2)[...] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        trace.read("W_query.weight")[0] = 1
+
+
+def test_what_learns_can_be_read_too() -> None:
+    trace = SelfAttentionV2(3, 2).trace(torch.ones(4, 3))
+    assert trace.tensor("weights").requires_grad
+    assert trace.read("weights").shape == trace.read_pooled("weights", 1, 1).shape == (1, 4, 4)
+    assert trace.limits("weights") == (0.25, 0.25)
+
+
+def test_it_knows_its_own_sizes() -> None:
+    trace = run((TEXT, TEXT[:3]), SPEC).trace
+    assert (trace.tokens, trace.batch, trace.last) == (6, (2,), "output")
+    assert trace.stage("scores").symbol == "QKᵀ"
+    assert "masked" in trace
+    assert "unmasked" not in trace
+    with pytest.raises(KeyError):
+        trace.read("unmasked")
+
+
+def test_bytes_count_each_storage_once() -> None:
+    trace = run((TEXT,), replace(SPEC, mask=Mask.NONE, output_projection=False)).trace
+    cells, vectors = 3 * 2 * 6 * 6, 3 * 6 * 4 + 6 * 3 + 2 * 6 * 4
+    assert trace.bytes == 4 * (cells + vectors)
+
+
+# ----------------------------------------------------------------------------------- pooling
+
+NUMBERS = st.floats(-9, 9, width=32) | st.sampled_from([-np.inf, np.inf, np.nan])
+
+
+@given(
+    arrays(np.float32, array_shapes(min_dims=2, max_dims=4, max_side=7), elements=NUMBERS),
+    st.integers(1, 9),
+    st.integers(1, 9),
+)
+def test_pooling_keeps_the_largest_of_each_block(
+    array: np.ndarray, rows: int, columns: int
+) -> None:
+    *leading, height, width = array.shape
+    expected = np.empty((*leading, -(-height // rows), -(-width // columns)), np.float32)
+    for row in range(expected.shape[-2]):
+        for column in range(expected.shape[-1]):
+            across = slice(column * columns, (column + 1) * columns)
+            block = array[..., row * rows : (row + 1) * rows, across]
+            expected[..., row, column] = block.max(axis=(-2, -1))
+    trace = holding(array)
+    np.testing.assert_array_equal(trace.read_pooled("weights", rows, columns), expected)
+    again = trace.read_pooled("weights", rows, columns, (0,) * len(leading))
+    np.testing.assert_array_equal(again, expected[(0,) * len(leading)])
+
+
+def test_what_was_pooled_is_kept_and_goes_with_a_kept_stage() -> None:
+    first = run((TEXT,), SPEC)
+    pooled = first.trace.read_pooled("scores", 2, 3)
+    later = run((TEXT,), replace(SPEC, mask=Mask.NONE), first).trace
+    assert np.shares_memory(pooled, later.read_pooled("scores", 2, 3))
+
+
+# ------------------------------------------------------------------------------------ limits
+
+
+@given(arrays(np.float32, array_shapes(min_dims=1, max_dims=4, max_side=4), elements=NUMBERS))
+def test_limits_are_those_of_the_finite_numbers(array: np.ndarray) -> None:
+    finite = array[np.isfinite(array)]
+    expected = (finite.min(), finite.max()) if finite.size else (0, 0)
+    assert holding(array).limits("weights") == expected
+
+
+def test_limits_of_masked_scores_are_those_of_the_allowed() -> None:
+    trace = run((TEXT,), SPEC).trace
+    masked = trace.read("masked")
+    low, high = trace.limits("masked")
+    assert (low, high) == (masked[masked > -np.inf].min(), masked.max())
+    assert np.isfinite(low)
+
+
+# ------------------------------------------------------------------------------------- check
+
+
+@given(cases())
+def test_every_trace_has_the_shapes_of_the_table(case: Case) -> None:
+    trace = case.trace()
+    trace.check()
+    assert trace.tensor("concat").shape[-1] == case.spec.heads * case.spec.d_head
+
+
+def test_a_wrong_shape_is_a_bug() -> None:
+    whole = run((TEXT,), replace(SPEC, position=Position.SINUSOIDAL)).trace
+    held = {stage.name: whole.holding(stage.name) for stage in whole.stages}
+    held["scores"] = hold(torch.zeros(2, 6, 5))
+    broken = Trace(whole.spec, whole.stages, whole.parameters, held, frozenset())
+    said = r"scores has shape \(2, 6, 5\) and not \(2, 6, 6\)"
+    with pytest.raises(AssertionError, match=said):
+        broken.check()
