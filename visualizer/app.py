@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from visualizer.command import complaint, document_of, parser
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from visualizer.state.document import Document
     from visualizer.state.view import View
     from visualizer.ui.window import Window
+
+_M_MMAP_THRESHOLD = -3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,10 +40,12 @@ def compute(document: Document, view: View, previous: Run | None) -> Run:
 
     torch is imported here, on the worker, so that the window is there before it.
     """
-    from visualizer.attention.run import run
+    from visualizer.attention.run import run, share_cores
     from visualizer.state.heatmaps import warm
 
-    computed = run(document.tokens(), document.spec, previous)
+    texts = document.tokens()
+    share_cores(texts, document.spec)
+    computed = run(texts, document.spec, previous)
     warm(computed, view)
     return computed
 
@@ -81,6 +87,7 @@ def make_application() -> QApplication:
     """Make Qt's application, with our style."""
     from PySide6.QtWidgets import QApplication
 
+    return_freed_memory()
     application = QApplication([sys.argv[0]])
     application.setApplicationName("Attention Visualizer")
     application.setOrganizationName("Attention Visualizer")
@@ -90,12 +97,30 @@ def make_application() -> QApplication:
 
 def open_window(document: Document) -> Window:
     """Open a window on a document and have its first numbers computed."""
+    from PySide6.QtCore import Qt
+
     from visualizer.ui.window import Window
     from visualizer.ui.workspace import Workspace
 
     workspace = Workspace(compute, document)
     window = Window(workspace)
     workspace.setParent(window)
+    # Not before there is a window to be seen: loading torch would hold it up.
+    window.board.painted.connect(
+        workspace.start,
+        Qt.ConnectionType(
+            Qt.ConnectionType.QueuedConnection.value | Qt.ConnectionType.SingleShotConnection.value
+        ),
+    )
     window.show()
-    workspace.start()
     return window
+
+
+def return_freed_memory() -> None:
+    """Have the C library give large freed blocks back to the system, as it does at first.
+
+    glibc learns to keep blocks of up to 32 MiB for itself: a long text's would stay taken.
+    """
+    if sys.platform == "linux":
+        with suppress(AttributeError):  # other C libraries have no such setting, nor the need
+            ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 2**20)

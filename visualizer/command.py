@@ -132,7 +132,10 @@ def document_of(options: argparse.Namespace) -> Document:
     }
     spec = replace(spec, **{name: value for name, value in given.items() if value is not None})
     texts = options.text or [BOOK_SENTENCE]
-    lines = Lines.APART if len(texts) > 1 else Lines.TOGETHER
+    lines = Lines.TOGETHER
+    if len(texts) > 1:
+        lines = Lines.APART
+        texts = [" ".join(text.splitlines()) for text in texts]  # a line is a text from now on
     return Document(text="\n".join(texts), lines=lines, spec=spec)
 
 

@@ -230,12 +230,13 @@ def assert_reuses(before: Case, after: Case) -> None:
 
 @pytest.mark.parametrize("field", CHANGING)
 @given(data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=60)
 def test_a_change_recomputes_what_the_table_implies(field: str, data: st.DataObject) -> None:
     before = data.draw(cases())
     tokens = {len(text) for text in before.texts}
-    other = data.draw(specs(max(tokens), len(tokens) > 1))
-    spec = replace(before.spec, **{field: getattr(other, field)})
+    others = specs(max(tokens), len(tokens) > 1).map(lambda spec: getattr(spec, field))
+    other = data.draw(others.filter(lambda value: value != getattr(before.spec, field)))
+    spec = replace(before.spec, **{field: other})
     assume(not problems(replace(spec, lengths=before.run().trace.spec.lengths)))
     assert_reuses(before, Case(before.texts, spec))
 
@@ -269,6 +270,14 @@ def test_a_toggle_recomputes_from_its_stage_on(change: dict[str, object], first:
     trace = run(TEXT, replace(FULL, **change), old).trace  # type: ignore[arg-type]
     names = [stage.name for stage in trace.stages]
     assert trace.recomputed == set(names[names.index(first) :])
+
+
+def test_what_loses_its_bias_is_not_kept() -> None:
+    # The weights that are left are the very same ones.
+    old = run(TEXT, replace(FULL, bias=True))
+    trace = run(TEXT, FULL, old).trace
+    assert same_tensor(old.trace, trace, "W_query.weight")
+    assert "queries" in trace.recomputed
 
 
 def test_the_same_again_recomputes_nothing() -> None:

@@ -115,6 +115,11 @@ def test_dropout_is_a_choice() -> None:
     assert 0 < kept.sum() < 6
 
 
+def test_where_nothing_could_be_read_nothing_is_dropped() -> None:
+    trace = run(TEXT, AttentionSpec(dropout=0.9)).trace
+    assert [explain(trace, "dropped", (0, 0, key)).chosen for key in range(1, 6)] == [0] * 5
+
+
 def test_the_naive_softmax_overflows_in_its_terms_too() -> None:
     naive = AttentionSpec(temperature=0.001, normalisation=Normalisation.NAIVE_SOFTMAX)
     trace = run(TEXT, naive).trace

@@ -55,7 +55,7 @@ def test_a_matrix_is_read_as_it_is_written(matrix: BooleanMatrix) -> None:
     [
         ("", "There is no matrix yet. Write a row of 0s and 1s a query."),
         (" \n\n", "There is no matrix yet. Write a row of 0s and 1s a query."),
-        ("10\n1x", "Row 2 has “x”. Use 0 and 1 only."),
+        ("10\nx12", "Row 2 has “x”. Use 0 and 1 only."),
         ("100\n10\n111", "Row 2 has 2 cells and row 1 has 3."),
         ("1 0\n\n1 1 1", "Row 2 has 3 cells and row 1 has 2."),
     ],

@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from tests.attention.strategies import Case, cases
 from visualizer.attention.modules import SelfAttentionV2
 from visualizer.attention.run import run
-from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Position
+from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Position, Projection
 from visualizer.attention.stages import stages
 from visualizer.attention.trace import Trace, hold
 
@@ -73,6 +73,11 @@ def test_bytes_count_each_storage_once() -> None:
     trace = run((TEXT,), replace(SPEC, mask=Mask.NONE, output_projection=False)).trace
     cells, vectors = 3 * 2 * 6 * 6, 3 * 6 * 4 + 6 * 3 + 2 * 6 * 4
     assert trace.bytes == 4 * (cells + vectors)
+    free = replace(SPEC, projection=Projection.NONE, heads=3, mask=Mask.NONE)
+    free = replace(free, output_projection=False)
+    # Queries, keys and values are the input; heads of one column lie side by side already.
+    cells, vectors = 3 * 3 * 6 * 6, 6 * 3 + 6 * 3
+    assert run((TEXT,), free).trace.bytes == 4 * (cells + vectors)
 
 
 # ----------------------------------------------------------------------------------- pooling

@@ -90,8 +90,8 @@ def parse_mask(text: str) -> BooleanMatrix:
     rows = [line.replace(",", " ").split() for line in text.splitlines() if line.strip()]
     cells = [list("".join(row)) for row in rows]
     for number, row in enumerate(cells, 1):
-        if set(row) - {"0", "1"}:
-            sentence = f"Row {number} has “{(set(row) - {'0', '1'}).pop()}”. Use 0 and 1 only."
+        if other := [cell for cell in row if cell not in "01"]:
+            sentence = f"Row {number} has “{other[0]}”. Use 0 and 1 only."
             raise InputError("own_mask", sentence)
         if len(row) != len(cells[0]):
             sentence = f"Row {number} has {len(row)} cells and row 1 has {len(cells[0])}."

@@ -6,6 +6,7 @@ absent, memory that runs out.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 Texts = tuple[tuple[str, ...], ...]
 
+SMALL = 2**24
+
 # Below this share of the free memory the machine stays usable while a trace is computed.
 USABLE = 0.75
 
@@ -52,6 +55,16 @@ class Run:
     trace: Trace
     device: str
     notices: tuple[str, ...]
+
+
+def share_cores(texts: Texts, spec: AttentionSpec) -> None:
+    """Set how many threads torch takes on this thread: one core is left to the window.
+
+    Small work takes one thread, as waking others would take longer than the work itself.
+    """
+    tokens = max(map(len, texts), default=0)
+    is_small = bytes_needed(spec, tokens, len(texts)) < SMALL
+    torch.set_num_threads(1 if is_small else max(1, (os.cpu_count() or 1) - 1))
 
 
 def run(texts: Texts, spec: AttentionSpec, previous: Run | None = None) -> Run:

@@ -250,9 +250,12 @@ def _heads(spec: AttentionSpec) -> list[Problem]:
     if whole or total % spec.heads == 0:
         return []
     size = "embedding size" if free else "output size"
-    fitting = [heads for heads in range(1, total + 1) if total % heads == 0]
-    below = max(heads for heads in fitting if heads < spec.heads)
-    above = next((heads for heads in fitting if heads > spec.heads), None)
+    below = next(
+        heads for heads in range(min(spec.heads, total + 1) - 1, 0, -1) if total % heads == 0
+    )
+    near = range(spec.heads + 1, min(total, spec.heads + 100))
+    above = next((heads for heads in near if total % heads == 0), total)
+    above = above if above > spec.heads else 0
     nearest = f"{below} or {above} heads" if above else f"{below} head{'s' * (below > 1)}"
     wider = math.ceil(total / spec.heads) * spec.heads
     sentence = (

@@ -172,11 +172,13 @@ def _limits(tensor: Tensor) -> tuple[float, float] | None:
     low, high = (float(limit) for limit in tensor.aminmax())
     if math.isfinite(low) and math.isfinite(high):
         return low, high
-    if tensor.dim() > 2:  # matrix by matrix, as picking the finite numbers copies them
+    if tensor.dim() > 2:  # matrix by matrix, as leaving the others out makes copies
         found = [limits for limits in map(_limits, tensor) if limits]
         return (min(low for low, _ in found), max(high for _, high in found)) if found else None
-    finite = tensor[tensor.isfinite()]
-    return _limits(finite) if finite.numel() else None
+    finite = tensor.isfinite()
+    low = float(tensor.where(finite, math.inf).amin())
+    high = float(tensor.where(finite, -math.inf).amax())
+    return (low, high) if low <= high else None
 
 
 def _readable(tensor: Tensor) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -113,12 +114,18 @@ class Board:
 def present_board(run: Run, view: View, previous: Board) -> Board:
     """Show the stages that are looked at; panels that did not change are the very same objects."""
     known = {heatmap.key: heatmap for heatmap in previous.heatmaps}
+    shown = shown_stages(run, view)
     columns = []
     for stage in run.trace.stages:
-        if stage.name in view.stages:
+        if stage.name in shown:
             heads = range(run.trace.spec.heads) if "head" in stage.dims else (None,)
             columns.append(tuple(_heatmap(run, view, stage, head, known) for head in heads))
     return Board(tuple(columns))
+
+
+def shown_stages(run: Run, view: View) -> frozenset[str]:
+    """Name the stages with a panel: the weights, where a spec has none of those asked for."""
+    return view.stages.intersection(run.trace.names) or frozenset({"weights"})
 
 
 def warm(run: Run, view: View) -> None:
@@ -162,14 +169,7 @@ def _index(trace: Trace, text: int, head: int | None) -> tuple[int, ...]:
 
 def _blocks(trace: Trace, stage: Stage, room: int) -> tuple[int, int]:
     rows, columns = trace.tensor(stage.name).shape[-2:]
-    return _block(rows, room), _block(columns, room)
-
-
-def _block(size: int, room: int) -> int:
-    block = 1
-    while size > room * block:
-        block *= 2
-    return block
+    return math.ceil(rows / room), math.ceil(columns / room)
 
 
 def _colour(trace: Trace, stage: Stage, view: View) -> Colour:

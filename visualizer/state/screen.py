@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from visualizer.language.tokenizers import all_visible
-from visualizer.state.heatmaps import Board, present_board
+from visualizer.state.heatmaps import Board, present_board, shown_stages
 from visualizer.state.readout import Readout, present_readout
 from visualizer.state.setup import Setup, present_setup
 from visualizer.state.words import counted, size
@@ -170,7 +170,7 @@ def row_role(stage: str) -> str:
 
 
 def _rail(run: Run, view: View) -> tuple[RailItem, ...]:
-    trace = run.trace
+    trace, shown = run.trace, shown_stages(run, view)
     return tuple(
         RailItem(
             stage.name,
@@ -178,7 +178,7 @@ def _rail(run: Run, view: View) -> tuple[RailItem, ...]:
             stage.symbol,
             " × ".join(str(size) for size in trace.tensor(stage.name).shape),
             stage.says,
-            stage.name in view.stages,
+            stage.name in shown,
         )
         for stage in trace.stages
     )

@@ -11,7 +11,7 @@ import numpy as np
 from visualizer.attention.masks import allowed
 from visualizer.attention.stages import Operation, is_hatched
 from visualizer.language.tokenizers import visible
-from visualizer.state.words import number, share
+from visualizer.state.words import number, share, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ class Told:
         return f"<b>{escape(self.word(at))}</b> ({kind} {at + 1})"
 
     def word(self, at: int) -> str:
-        return visible(self.run.texts[self.text][at])
+        return shortened(visible(self.run.texts[self.text][at]))
 
     @property
     def in_head(self) -> str:

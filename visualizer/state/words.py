@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+LONGEST_WORD = 16
+
 
 def number(value: float, decimals: int = 4) -> str:
     """Write a number with the book's four decimals; very large and very small ones by exponent."""
@@ -37,3 +39,8 @@ def size(count: float) -> str:
 def counted(count: int, name: str) -> str:
     """Write a count with its noun: 1 token, 1,024 tokens."""
     return f"{count:,} {name}{'' if count == 1 else 's'}"
+
+
+def shortened(word: str) -> str:
+    """Cut a word that is too long for a sentence."""
+    return word if len(word) <= LONGEST_WORD else f"{word[: LONGEST_WORD - 1]}…"

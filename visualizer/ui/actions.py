@@ -69,7 +69,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("&View", "Colours: lo&garithm", "set_scale", ("Ctrl+3",), ("log",), "scale"),
     Entry("&View", "&System colours", "set_scheme", ("Ctrl+Alt+S",), ("system",), "scheme",
           "theme", divides=True),
-    Entry("&View", "&Light", "set_scheme", ("Ctrl+Alt+L",), ("light",), "scheme"),
+    Entry("&View", "Lig&ht", "set_scheme", ("Ctrl+Alt+L",), ("light",), "scheme"),
     Entry("&View", "&Dark", "set_scheme", ("Ctrl+Alt+D",), ("dark",), "scheme"),
     Entry("&Help", "&Keyboard shortcuts", "show_shortcuts", ("Ctrl+?", "F1")),
     Entry("&Help", "&About", "show_about"),

@@ -12,7 +12,8 @@ from visualizer.state.heatmaps import Board, Heatmap
 from visualizer.state.screen import Cursor, row_role
 from visualizer.state.view import Cell
 from visualizer.ui import heatmap as draw
-from visualizer.ui.layout import Layout, Slot, is_upright, lay_out, room
+from visualizer.ui.layout import Layout, Slot, lay_out, room
+from visualizer.ui.measures import is_upright
 from visualizer.ui.theme import LIGHT, Theme, font
 
 if TYPE_CHECKING:
@@ -77,10 +78,10 @@ class BoardView(QAbstractScrollArea):
 
     def _arrange(self, is_new_theme: bool = False) -> None:
         ratio = self.devicePixelRatioF()
+        width, height = self._space()
+        self.roomChanged.emit(room(self._board, width, height, ratio))
         old = {id(slot.heatmap): slot for slot in self._layout.slots}
-        self._layout = lay_out(
-            self._board, self.viewport().width(), self.viewport().height(), ratio
-        )
+        self._layout = lay_out(self._board, width, height, ratio)
         unmoved = {
             id(slot.heatmap)
             for slot in self._layout.slots
@@ -89,6 +90,11 @@ class BoardView(QAbstractScrollArea):
         self._pictures = {key: kept for key, kept in self._pictures.items() if key in unmoved}
         self._set_ranges()
         self.viewport().update()
+
+    def _space(self) -> tuple[int, int]:
+        # Whether scroll bars are there or not: else their coming and going would move everything.
+        size = self.maximumViewportSize()
+        return size.width() - self.verticalScrollBar().sizeHint().width(), size.height()
 
     def _set_ranges(self) -> None:
         size, layout = self.viewport().size(), self._layout
@@ -248,9 +254,6 @@ class BoardView(QAbstractScrollArea):
         self.viewport().update()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        columns = sum(column[0].columns.is_token for column in self._board.columns)
-        columns = columns or len(self._board.columns) or 3
-        self.roomChanged.emit(room(event.size().width(), columns, self.devicePixelRatioF()))
         self._arrange()
 
     def scrollContentsBy(self, across: int, down: int) -> None:

@@ -95,6 +95,10 @@ class Row(QWidget):
         self.problem.setWordWrap(True)
         self.problem.setProperty("role", "warning")
         self.problem.setTextFormat(Qt.TextFormat.RichText)
+        self.problem.setTextInteractionFlags(
+            Qt.TextInteractionFlag.LinksAccessibleByMouse
+            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
+        )
         self.problem.linkActivated.connect(self._remedy)
         self.problem.hide()
         column.addWidget(self.problem)
@@ -235,6 +239,7 @@ class Editor(QScrollArea):
     def show_setup(self, screen: Screen, theme: Theme) -> None:
         """Show a document's settings and its tokens."""
         setup = screen.setup
+        self._show_theme(theme)
         self._show_text(setup)
         for shown in setup.settings:
             self.rows[shown.setting.name].show_setting(shown)
@@ -244,10 +249,13 @@ class Editor(QScrollArea):
         hidden = any(shown.problem and not shown.setting.common for shown in setup.settings)
         if hidden and not self.more_button.isChecked():
             self.more_button.setChecked(True)  # a problem must be seen where it is
+
+    def _show_theme(self, theme: Theme) -> None:
         if theme is not self._theme:
             self._theme = theme
             self._show_more(self.more_button.isChecked())
             for row in self.rows.values():
+                row.problem.clear()  # a link takes its colour when it is written
                 row.control.show_theme(theme)
 
     def _show_text(self, setup: Setup) -> None:

@@ -16,8 +16,8 @@ from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPen
 from visualizer.state.view import ColourScale
 from visualizer.state.words import number
 from visualizer.ui import colours
-from visualizer.ui.layout import LONGEST_LABEL, is_upright
-from visualizer.ui.theme import HEAD_COLOURS, font, text_scale
+from visualizer.ui.measures import LONGEST_LABEL, is_upright
+from visualizer.ui.theme import HEAD_COLOURS, font, metrics, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +106,7 @@ def _paint_numbers(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Th
         return
     painter.setFont(numbers_font)
     light = colours.light_entries(heatmap.colour.map, theme)
-    inks = {True: QColor("#101114"), False: QColor("#FFFFFF"), None: QColor(theme.quiet)}
+    inks = {True: QColor("#000000"), False: QColor("#FFFFFF"), None: QColor(theme.quiet)}
     for row, written in enumerate(texts):
         for column, text in enumerate(written):
             index = int(indices[row, column])
@@ -169,7 +169,7 @@ def _paint_labels(painter: QPainter, slot: Slot, theme: Theme) -> None:
 
 
 def _widest(axis: Axis) -> float:
-    return QFontMetricsF(font(12)).horizontalAdvance(axis.labels[-1]) + 8
+    return metrics(12).horizontalAdvance(axis.labels[-1]) + 8
 
 
 def paint_column_label(painter: QPainter, slot: Slot, at: int, text: str, upright: bool) -> None:
@@ -189,7 +189,7 @@ def paint_column_label(painter: QPainter, slot: Slot, at: int, text: str, uprigh
 
 def row_label_box(slot: Slot, at: int) -> QRectF:
     """Give the place of a row's label, left of the cells."""
-    line = QFontMetricsF(font(12)).height()
+    line = metrics(12).height()
     height = max(line, slot.cell_height)
     middle = slot.cells.top() + (at // slot.heatmap.rows.block + 0.5) * slot.cell_height
     return QRectF(slot.cells.left() - slot.gutter, middle - height / 2, slot.gutter - 8, height)
@@ -199,7 +199,7 @@ def shown_labels(
     axis: Axis, cell: float, upright: bool = True, needed: float = 0
 ) -> list[tuple[int, str]]:
     """Choose the labels that have room: all of them, or evenly fewer."""
-    line = QFontMetricsF(font(12)).height() if upright else needed
+    line = metrics(12).height() if upright else needed
     step = axis.block * max(1, math.ceil(line / cell - 0.25))
     if axis.is_token or step == 1:
         return [(at, axis.labels[at]) for at in range(0, len(axis.labels), step)]
@@ -214,8 +214,8 @@ def _round_numbers() -> Iterator[int]:
 
 def shortened(text: str) -> str:
     """Cut a long label, with an ellipsis."""
-    metrics = QFontMetricsF(font(12))
-    return metrics.elidedText(text, Qt.TextElideMode.ElideRight, LONGEST_LABEL * text_scale())
+    longest = LONGEST_LABEL * text_scale()
+    return metrics(12).elidedText(text, Qt.TextElideMode.ElideRight, longest)
 
 
 def _paint_head(painter: QPainter, slot: Slot, theme: Theme) -> None:

@@ -23,11 +23,10 @@ class Inspector(QScrollArea):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Cell")
         inner = QWidget()
         column = QVBoxLayout(inner)
-        column.setContentsMargins(16, 8, 16, 16)
+        column.setContentsMargins(12, 8, 12, 16)
         column.setSpacing(10)
         self.heading, self.sentence, self.value, self.terms = (QLabel() for _ in range(4))
         for label in (self.heading, self.sentence, self.value, self.terms):
@@ -77,7 +76,7 @@ def _table(readout: Readout, theme: Theme) -> str:
     rest = f"<tr><td colspan=3><font color='{theme.quiet}'>{escape(readout.rest)}</font></td></tr>"
     return (
         f"<p style='color:{theme.quiet}'>{escape(readout.formula)}</p>"
-        f"<table width='100%' cellspacing='0' cellpadding='3'>{rows}{rest * bool(readout.rest)}"
+        f"<table width='100%' cellspacing='0' cellpadding='2'>{rows}{rest * bool(readout.rest)}"
         f"</table><p align='right'><b>{escape(readout.closing)}</b></p>"
     )
 
@@ -87,6 +86,6 @@ def _row(term: TermLine, theme: Theme) -> str:
     marked = ("<b>", "</b>") if term.chosen else ("", "")
     return (
         f"<tr style='color:{ink}'><td>{marked[0]}{escape(term.name)}{marked[1]}</td>"
-        f"<td style='color:{theme.quiet}'>{escape(term.written)}</td>"
+        f"<td style='color:{theme.quiet}; white-space: pre'>{escape(term.written)}</td>"
         f"<td align='right'>{marked[0]}{escape(term.value)}{marked[1]}</td></tr>"
     )

@@ -13,20 +13,26 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRectF
-from PySide6.QtGui import QFontMetricsF
 
-from visualizer.state.view import ColourScale
-from visualizer.ui.theme import font, text_scale
+from visualizer.ui.measures import (
+    LONGEST_LABEL,
+    NARROWEST,
+    column_label_height,
+    foot_height,
+    narrowest,
+    sums_width,
+    widest_label,
+)
+from visualizer.ui.theme import text_scale
 
 if TYPE_CHECKING:
     from visualizer.state.heatmaps import Board, Heatmap
 
 LARGEST_CELL = 56
-SMALLEST_SIDE = 150
-NARROWEST = 100
+SMALLEST_SIDE = 130
+COMFORTABLE = 200
 GAP = 24
 MARGIN = 16
-LONGEST_LABEL = 88
 READABLE_CELL = 37
 HEAD = 42
 BELOW = 12
@@ -106,11 +112,47 @@ class Layout:
         return next((slot for slot in self.slots if slot.cells.contains(point)), None)
 
 
-def room(width: float, columns: int, pixel_ratio: float) -> int:
-    """Say how many cells a panel's side has room for, in a window so wide, in device pixels."""
-    columns = max(1, min(columns, 3))
-    side = max(SMALLEST_SIDE, (width - LONGEST_LABEL - 2 * MARGIN - columns * GAP) / columns)
-    return int(side * pixel_ratio) // 16 * 16
+def room(board: Board, width: float, height: float, pixel_ratio: float) -> int:
+    """Say how many cells a panel's side has room for, in device pixels, in a window of this size.
+
+    It depends on which panels there are, and not on how they were pooled.
+    """
+    gutter = LONGEST_LABEL * text_scale()
+    if _wraps(board):
+        side = _grid(len(board.columns[0]), width, height, gutter)[1]
+    else:
+        side = _side(board, width - gutter - 2 * MARGIN, height)
+    return int(max(COMFORTABLE, side) * pixel_ratio) // 16 * 16
+
+
+def _side(board: Board, width: float, height: float) -> float:
+    """Share a width among the stages; panels are not higher than what is seen at once."""
+    scale = text_scale()
+    narrow = sum(not column[0].columns.is_token for column in board.columns)
+    wide = max(1, len(board.columns) - narrow)
+    share = (width - narrow * (2 * NARROWEST * scale + GAP)) / wide - GAP
+    return min(share, height - (HEAD + LONGEST_LABEL + 64) * scale)
+
+
+def _wraps(board: Board) -> bool:
+    return len(board.columns) == 1 and len(board.columns[0]) > 1
+
+
+def _grid(heads: int, width: float, height: float, gutter: float) -> tuple[int, float]:
+    """Choose how many heads stand side by side, so that all are seen, as large as can be.
+
+    Where they would be too small to read, they are as many as are comfortable, and are scrolled.
+    """
+    scale = text_scale()
+    around = (LONGEST_LABEL + 8 + 48 + BELOW) * scale
+    widths = {k: (width - 2 * MARGIN) / k - gutter - GAP for k in range(1, heads + 1)}
+    heights = {k: (height - HEAD * scale - MARGIN) / -(-heads // k) - around for k in widths}
+    across = max(widths, key=lambda k: min(widths[k], heights[k]))
+    side = min(widths[across], heights[across])
+    if side >= COMFORTABLE:
+        return across, side
+    across = max((k for k, side in widths.items() if side >= COMFORTABLE), default=1)
+    return across, widths[across]
 
 
 def lay_out(board: Board, width: float, height: float, pixel_ratio: float = 1.0) -> Layout:
@@ -120,24 +162,6 @@ def lay_out(board: Board, width: float, height: float, pixel_ratio: float = 1.0)
     return _Placing(board, width, height, pixel_ratio).layout()
 
 
-def foot_height(heatmap: Heatmap) -> float:
-    """Give the height of the bar, its numbers and the notes under a panel."""
-    return (32 + 16 * len(heatmap.notes)) * text_scale()
-
-
-def narrowest(heatmap: Heatmap) -> float:
-    """Give the width that the bar's numbers and the notes under a panel need."""
-    metrics = QFontMetricsF(font(12))
-    notes = [metrics.horizontalAdvance(note) + 8 for note in heatmap.notes]
-    by_row = 2 * (heatmap.colour.scale is ColourScale.ROW)
-    return max(NARROWEST * text_scale() * (1 + by_row * 0.3), *notes, 0)
-
-
-def sums_width(heatmap: Heatmap) -> float:
-    """Give the width of the row sums beside a panel."""
-    return 0 if heatmap.sums is None else 60 * text_scale()
-
-
 class _Placing:
     """One layout on its way."""
 
@@ -145,9 +169,12 @@ class _Placing:
         self.columns, self.pixel_ratio = board.columns, pixel_ratio
         self.width, self.height = width, height
         self.scale = text_scale()
-        self.metrics = QFontMetricsF(font(12))
         self.gutter = self._gutter()
-        self.wraps = len(board.columns) == 1 and len(board.columns[0]) > 1
+        self.wraps = _wraps(board)
+        self.across, self.side = 1, math.inf
+        if self.wraps:
+            heads = len(board.columns[0])
+            self.across, self.side = _grid(heads, width, height, self.gutter)
         self.cell = self._cell()
         self.top = self._top()
 
@@ -160,18 +187,18 @@ class _Placing:
         return Layout(tuple(slots), right, bottom, head)
 
     def _gutter(self) -> float:
-        labels = self.columns[0][0].rows.labels[:200]
-        widest = max((self.metrics.horizontalAdvance(label) for label in labels), default=0)
+        widest = widest_label(self.columns[0][0].rows.labels)
         return max(64 * self.scale, min(widest, LONGEST_LABEL * self.scale) + 14)
 
     def _cell(self) -> float:
         """Find the largest cell, in whole device pixels, with which all stages fit side by side."""
         rows = max(column[0].values.shape[0] for column in self.columns)
-        largest = LARGEST_CELL * self.scale * self.pixel_ratio
+        largest = min(LARGEST_CELL * self.scale, self.side / rows) * self.pixel_ratio
         smallest = max(1, min(largest, SMALLEST_SIDE * self.pixel_ratio / rows))
         for pixels in range(int(largest), int(smallest), -1):
             if self._width(pixels / self.pixel_ratio) <= self.width:
-                return self._seen_whole(pixels / self.pixel_ratio)
+                cell = pixels / self.pixel_ratio
+                return cell if self.wraps else self._seen_whole(cell)
         return max(1, int(smallest)) / self.pixel_ratio
 
     def _seen_whole(self, cell: float) -> float:
@@ -187,8 +214,9 @@ class _Placing:
         return cell
 
     def _width(self, cell: float) -> float:
-        if self.wraps:  # two heads side by side at least
-            return MARGIN + 2 * (self.gutter + self._outer(self.columns[0][0], cell) + GAP)
+        if self.wraps:
+            panel = self.gutter + self._outer(self.columns[0][0], cell) + GAP
+            return 2 * MARGIN + self.across * panel - GAP
         widths = sum(self._outer(column[0], cell) + GAP for column in self.columns)
         return MARGIN + self.gutter + widths - GAP + MARGIN
 
@@ -235,13 +263,13 @@ class _Placing:
 
     def _wrapped(self, top: float) -> list[Slot]:
         slots: list[Slot] = []
-        left, heatmaps = MARGIN + self.gutter, self.columns[0]
-        for heatmap in heatmaps:
-            outer = self._outer(heatmap, self.cell)
-            if slots and left + outer + MARGIN > self.width:
-                left, top = MARGIN + self.gutter, slots[-1].whole.bottom() + BELOW * self.scale
+        for position, heatmap in enumerate(self.columns[0]):
+            column = position % self.across
+            if slots and column == 0:
+                top = slots[-1].whole.bottom() + BELOW * self.scale
+            step = self._outer(heatmap, self.cell) + GAP + self.gutter
+            left = MARGIN + self.gutter + column * step
             slots.append(self._slot(heatmap, left, top, True))
-            left += outer + GAP + self.gutter
         return slots
 
     def _slot(self, heatmap: Heatmap, left: float, top: float, is_first: bool) -> Slot:
@@ -253,19 +281,3 @@ class _Placing:
 
     def _whole(self, length: float) -> float:
         return round(length * self.pixel_ratio) / self.pixel_ratio
-
-
-def is_upright(heatmap: Heatmap, cell: float) -> bool:
-    """Say whether a panel's column labels are turned upright, as they do not fit side by side."""
-    metrics = QFontMetricsF(font(12))
-    labels = heatmap.columns.labels[:200]
-    return any(metrics.horizontalAdvance(label) > cell - 4 for label in labels)
-
-
-def column_label_height(heatmap: Heatmap, cell: float) -> float:
-    """Give the height that a panel's column labels need."""
-    metrics = QFontMetricsF(font(12))
-    if not heatmap.columns.is_token or not is_upright(heatmap, cell):
-        return metrics.height()
-    widest = max(metrics.horizontalAdvance(label) for label in heatmap.columns.labels[:200])
-    return max(metrics.height(), min(widest, LONGEST_LABEL * text_scale()))

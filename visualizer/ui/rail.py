@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QScrollArea, QSizePolicy, QToolButton, QWidget
 
-from visualizer.ui.theme import LIGHT, Theme, text_scale
+from visualizer.attention.stages import TABLE
+from visualizer.ui.theme import Theme, text_scale
 
 if TYPE_CHECKING:
     from visualizer.state.screen import RailItem
@@ -31,7 +32,10 @@ class Rail(QScrollArea):
         self.setAccessibleName("Stages")
         self._items: tuple[RailItem, ...] = ()
         self._buttons: dict[str, QToolButton] = {}
-        self._theme = LIGHT
+        self._arrows: dict[str, QLabel] = {}
+        self._theme: Theme | None = None
+        self._inner = self._build()
+        self.setWidget(self._inner)
 
     def sizeHint(self) -> QSize:
         return QSize(400, round(36 * text_scale()))
@@ -40,51 +44,59 @@ class Rail(QScrollArea):
         return QSize(100, self.sizeHint().height())
 
     def show_items(self, items: tuple[RailItem, ...], theme: Theme) -> None:
-        """Show the stages of a spec."""
+        """Show the stages of a spec; the buttons of other stages are hidden."""
         if items == self._items and theme is self._theme:
             return
-        names = tuple(item.stage for item in items)
-        rebuilt = names != tuple(item.stage for item in self._items) or theme is not self._theme
-        self._items, self._theme = items, theme
-        if rebuilt:
-            self._build()
+        self._items = items
+        if theme is not self._theme:
+            self._theme = theme
+            self._inner.setStyleSheet(_style(theme))
+        shown = {item.stage for item in items}
+        first = items[0].stage if items else ""
+        for stage, button in self._buttons.items():
+            button.setVisible(stage in shown)
+            if stage in self._arrows:
+                self._arrows[stage].setVisible(stage in shown and stage != first)
         for item in items:
-            button = self._buttons[item.stage]
-            button.setChecked(item.is_shown)
-            button.setToolTip(f"{item.symbol}: {item.says}.  Size {item.size}")
-            button.setAccessibleDescription(f"{item.says}, size {item.size}")
+            self._show_item(self._buttons[item.stage], item)
 
     def button(self, stage: str) -> QToolButton:
         """Give a stage's button."""
         return self._buttons[stage]
 
-    def _build(self) -> None:
+    @staticmethod
+    def _show_item(button: QToolButton, item: RailItem) -> None:
+        button.setText(item.symbol if len(item.symbol) == 1 else item.title)
+        button.setChecked(item.is_shown)
+        button.setToolTip(f"{item.symbol}: {item.says}.  Size {item.size}")
+        button.setAccessibleName(item.title)
+        button.setAccessibleDescription(f"{item.says}, size {item.size}")
+
+    def _build(self) -> QWidget:
+        """Make a button for every stage there can be: showing and hiding is quick."""
         inner = QWidget()
         row = QHBoxLayout(inner)
         row.setContentsMargins(12, 4, 12, 2)
         row.setSpacing(1)
-        inner.setStyleSheet(_style(self._theme))
-        self._buttons = {}
-        for item in self._items:
-            if self._buttons and item.stage not in BESIDE:
-                arrow = QLabel("▸")
-                arrow.setProperty("role", "quiet")
-                row.addWidget(arrow)
-            row.addWidget(self._button(item))
+        for stage in dict.fromkeys(row.name for row in TABLE):
+            if self._buttons and stage not in BESIDE:
+                self._arrows[stage] = QLabel("▸")
+                self._arrows[stage].setProperty("role", "quiet")
+                self._arrows[stage].hide()
+                row.addWidget(self._arrows[stage])
+            row.addWidget(self._button(stage))
         row.addStretch(1)
-        self.setWidget(inner)
-        self.updateGeometry()
+        return inner
 
-    def _button(self, item: RailItem) -> QToolButton:
+    def _button(self, stage: str) -> QToolButton:
         button = QToolButton()
-        button.setText(item.symbol if len(item.symbol) == 1 else item.title)
-        button.setAccessibleName(item.title)
         button.setCheckable(True)
-        button.setProperty("stage", item.stage)
-        button.setObjectName(f"stage {item.stage}")
+        button.setProperty("stage", stage)
+        button.setObjectName(f"stage {stage}")
         button.setAutoRaise(True)
+        button.hide()
         button.clicked.connect(self._toggle)
-        self._buttons[item.stage] = button
+        self._buttons[stage] = button
         return button
 
     def _toggle(self) -> None:

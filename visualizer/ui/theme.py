@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QFont, QFontInfo, QGuiApplication, QPalette
+from PySide6.QtGui import QColor, QFont, QFontInfo, QFontMetricsF, QGuiApplication, QPalette
 
 # Okabe and Ito 2008, "Color Universal Design": told apart by colour-blind eyes.
 HEAD_COLOURS = (
@@ -51,7 +52,7 @@ class Theme:
 
 
 LIGHT = Theme(
-    "light", "#FBFBF9", "#FFFFFF", "#F1F1ED", "#1D1F23", "#63686F", "#E3E3DE", "#8A8F96",
+    "light", "#FBFBF9", "#FFFFFF", "#F1F1ED", "#1D1F23", "#63686F", "#E3E3DE", "#848990",
     "#2F6FDE", "#FFFFFF", "#A8380B", "#C9C9C2",
 )  # fmt: skip
 DARK = Theme(
@@ -74,6 +75,25 @@ def theme_of(scheme: Scheme) -> Theme:
 
 def font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
     """Give the interface font at one of the three sizes, 12, 14 or 20 at the usual text size."""
+    return QFont(_font(size, weight, QGuiApplication.font().key()))
+
+
+def metrics(size: int) -> QFontMetricsF:
+    """Give the measures of the interface font at one of the three sizes."""
+    return _metrics(size, QGuiApplication.font().key())
+
+
+def text_scale() -> float:
+    """Give how much larger than usual the system's text is."""
+    return _text_scale(QGuiApplication.font().key())
+
+
+# Asked for every label: making a font anew takes longer than writing with it. The key names the
+# system's font, which may change while the program runs.
+
+
+@lru_cache(maxsize=16)
+def _font(size: int, weight: QFont.Weight, system: str) -> QFont:
     made = QFont(QGuiApplication.font())
     made.setPixelSize(max(1, round(size * text_scale())))
     made.setWeight(weight)
@@ -81,8 +101,13 @@ def font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
     return made
 
 
-def text_scale() -> float:
-    """Give how much larger than usual the system's text is."""
+@lru_cache(maxsize=8)
+def _metrics(size: int, system: str) -> QFontMetricsF:
+    return QFontMetricsF(_font(size, QFont.Weight.Normal, system))
+
+
+@lru_cache(maxsize=2)
+def _text_scale(system: str) -> float:
     return max(1.0, QFontInfo(QGuiApplication.font()).pixelSize() / 13)
 
 

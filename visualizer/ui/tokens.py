@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
+from PySide6.QtGui import QColor, QFont, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from visualizer.state.screen import Tokens
 from visualizer.state.words import counted
-from visualizer.ui.theme import LIGHT, Theme, font, text_scale
+from visualizer.ui.theme import LIGHT, Theme, font, metrics, text_scale
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent, QResizeEvent
@@ -48,12 +48,12 @@ class TokenStrip(QWidget):
         self._arrange()
 
     def _arrange(self) -> None:
-        metrics, scale = QFontMetricsF(font(12)), text_scale()
+        measures, scale = metrics(12), text_scale()
         self._chips = []
-        left, top, height = 0.0, 0.0, metrics.height() + 6 * scale
+        left, top, height = 0.0, 0.0, measures.height() + 6 * scale
         for position, label in enumerate(self._tokens.labels):
-            text = self._text(label, metrics)
-            width = min(metrics.horizontalAdvance(text) + 12 * scale, self.width())
+            text = self._text(label)
+            width = min(measures.horizontalAdvance(text) + 12 * scale, self.width())
             if left and left + width > self.width():
                 left, top = 0.0, top + height + 4 * scale
             if top > (LINES - 1) * (height + 4 * scale) + 1:
@@ -62,9 +62,9 @@ class TokenStrip(QWidget):
             left += width + 4 * scale
         self.updateGeometry()
 
-    def _text(self, label: str, metrics: QFontMetricsF) -> str:
+    def _text(self, label: str) -> str:
         room = max(20.0, self.width() - 14 * text_scale())
-        return metrics.elidedText(label, Qt.TextElideMode.ElideRight, room)
+        return metrics(12).elidedText(label, Qt.TextElideMode.ElideRight, room)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
@@ -98,5 +98,5 @@ class TokenStrip(QWidget):
         weight = QFont.Weight.DemiBold if is_query or is_key else QFont.Weight.Normal
         painter.setFont(font(12, weight))
         painter.setPen(QColor(theme.on_accent if is_query else theme.ink))
-        text = self._text(tokens.labels[position], QFontMetricsF(font(12)))
+        text = self._text(tokens.labels[position])
         painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)

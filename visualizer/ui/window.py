@@ -51,7 +51,7 @@ class Window(QMainWindow):
         self.editor, self.inspector = Editor(), Inspector()
         self.setCentralWidget(self._centre())
         self._add_dock("Setup", self.editor, Qt.DockWidgetArea.LeftDockWidgetArea, 248)
-        self._add_dock("Cell", self.inspector, Qt.DockWidgetArea.RightDockWidgetArea, 248)
+        self._add_dock("Cell", self.inspector, Qt.DockWidgetArea.RightDockWidgetArea, 264)
         self.facts, self.notice = QLabel(), QLabel()
         self.facts.setTextFormat(Qt.TextFormat.PlainText)  # tokens may look like tags
         self.notice.setProperty("role", "warning")

@@ -26,6 +26,7 @@ class Worker(QThread):
         super().__init__(parent)
         self._changed = threading.Condition()
         self._waiting: Callable[[], object] | None = None
+        self._litter: list[object] = []
         self._is_running = False
         self._is_stopping = False
 
@@ -38,10 +39,21 @@ class Worker(QThread):
     def ask(self, request: Callable[[], object]) -> None:
         """Have a function run; it starts the thread if need be."""
         with self._changed:
+            if self._is_stopping:
+                return
             self._waiting = request
             self._changed.notify()
         if not self.isRunning():
             self.start()
+
+    def discard(self, value: object) -> None:
+        """Let go of a large value on the worker's thread, where giving back memory may take time.
+
+        The caller lets go of it at once.
+        """
+        with self._changed:
+            self._litter.append(value)
+            self._changed.notify()
 
     def stop(self) -> None:
         """Let what runs come to its end, drop what waits, and end the thread."""
@@ -51,23 +63,30 @@ class Worker(QThread):
         self.wait()
 
     def run(self) -> None:
-        while (request := self._next()) is not None:
-            try:
-                answer = request()
-            except Exception as error:  # noqa: BLE001 - it is handed to the GUI thread, whole
-                self._done()
-                self.failed.emit(error)
-            else:
-                self._done()
-                self.answered.emit(answer)
-            request = answer = None  # what was computed is not to be kept alive here
+        while not self._is_stopping:
+            litter, request = self._next()
+            litter.clear()
+            if request:
+                self._answer(request)
+            del request  # and what it has captured
 
-    def _next(self) -> Callable[[], object] | None:
+    def _answer(self, request: Callable[[], object]) -> None:
+        try:
+            answer = request()
+        except Exception as error:  # noqa: BLE001 - it is handed to the GUI thread, whole
+            self._done()
+            self.failed.emit(error)
+        else:
+            self._done()
+            self.answered.emit(answer)
+
+    def _next(self) -> tuple[list[object], Callable[[], object] | None]:
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting is not None or self._is_stopping)
+            self._changed.wait_for(lambda: self._waiting or self._litter or self._is_stopping)
             request, self._waiting = self._waiting, None
+            litter, self._litter = self._litter, []
             self._is_running = request is not None
-            return request
+            return litter, request
 
     def _done(self) -> None:
         with self._changed:

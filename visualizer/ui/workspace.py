@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.attention.masks import parse_mask
 from visualizer.attention.spec import InputError, problems
+from visualizer.state.heatmaps import shown_stages, warm
 from visualizer.state.history import History
 from visualizer.state.screen import Screen, present
 from visualizer.state.view import Cell, View
@@ -30,9 +31,13 @@ class Compute(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """What a request came to: a run, or a sentence about what was refused."""
+    """What a request came to: a run, or a sentence about what was refused.
 
-    document: Document
+    Without a document it was about a view of the run that is there.
+    """
+
+    document: Document | None
+    view: View
     run: Run | None
     refused: InputError | None
 
@@ -55,6 +60,9 @@ class Workspace(QObject):
         self.computed: Document | None = None
         self._history: History[Document] = History()
         self._refused: InputError | None = None
+        self._asked: Document | None = None
+        self._wanted = self.view
+        self._has_started = False
         self._compute = compute
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
@@ -129,10 +137,12 @@ class Workspace(QObject):
 
     def toggle_stage(self, stage: str) -> None:
         """Show or hide a stage's panels; the last one stays."""
-        stages = self.view.stages ^ {stage}
-        present_stages = {item.stage for item in self.screen.rail}
-        if stages & present_stages or not present_stages:
-            self._look(replace(self.view, stages=stages))
+        if self.run is None:
+            return
+        shown = shown_stages(self.run, self._wanted) ^ {stage}
+        absent = self._wanted.stages.difference(self.run.trace.names)
+        if shown:
+            self._read(replace(self._wanted, stages=absent | shown))
 
     def show_text(self, text: int) -> None:
         """Look at another text of a batch."""
@@ -145,7 +155,8 @@ class Workspace(QObject):
 
     def set_room(self, room: int) -> None:
         """Say how many cells a panel's side has room for."""
-        self._look(replace(self.view, room=room))
+        if room != self._wanted.room:
+            self._read(replace(self._wanted, room=room))
 
     def hover(self, cell: Cell | None) -> None:
         """Look at the cell under the pointer."""
@@ -179,8 +190,8 @@ class Workspace(QObject):
 
     @property
     def is_working(self) -> bool:
-        """Whether numbers are on their way."""
-        return self._worker.is_working
+        """Whether numbers are on their way, or will be as soon as the window can be seen."""
+        return not self._has_started or self._worker.is_working
 
     def start(self) -> None:
         """Compute the first numbers."""
@@ -193,19 +204,37 @@ class Workspace(QObject):
     def _change_to(self, document: Document) -> None:
         self.document = document
         self._refused = None
+        self._has_started = True
         if not problems(document.spec):
-            request = partial(_answer, self._compute, document, self.view, self.run)
+            self._asked = document
+            request = partial(_answer, self._compute, document, self._wanted, self.run)
             self._worker.ask(request)
         self._show()
 
+    def _read(self, view: View) -> None:
+        """Have the worker read what a view needs, and look at it then."""
+        self._wanted = view
+        if self.run is None:
+            self.view = view
+        elif self._asked is None:  # else it is read when what was asked for has been answered
+            self._worker.ask(partial(_looked, self.run, view))
+
     def _take(self, answer: Answer) -> None:
+        old = self.run
+        if answer.document == self._asked:
+            self._asked = None
         if answer.run:
-            self.run, self.computed = answer.run, answer.document
+            self.run, self.computed = answer.run, answer.document or self.computed
         if answer.document == self.document:
             self._refused = answer.refused
+        self.view = _with_what_was_read(self.view, answer.view)
         self._show()
+        self._worker.discard(old)
+        if self._wanted != _with_what_was_read(self._wanted, answer.view):
+            self._read(self._wanted)
 
     def _fail(self, error: Exception) -> None:
+        self._asked = None
         self._show()
         self.broke.emit("".join(traceback.format_exception(error)))
 
@@ -227,8 +256,19 @@ class Workspace(QObject):
         return replace(screen, can_undo=bool(history.past), can_redo=bool(history.future))
 
 
+def _with_what_was_read(view: View, read: View) -> View:
+    return replace(view, stages=read.stages, room=read.room)
+
+
+def _looked(run: Run, view: View) -> Answer:
+    warm(run, view)
+    return Answer(None, view, run, None)
+
+
 def _answer(compute: Compute, document: Document, view: View, previous: Run | None) -> Answer:
     try:
-        return Answer(document, compute(document, view, previous), None)
+        return Answer(document, view, compute(document, view, previous), None)
     except InputError as refused:
-        return Answer(document, None, refused)
+        if previous:
+            warm(previous, view)
+        return Answer(document, view, None, refused)

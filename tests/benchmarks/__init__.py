@@ -1,0 +1,1 @@
+"""How fast the real window answers, beside the least work that could be done and beside others."""

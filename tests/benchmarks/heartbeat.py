@@ -1,0 +1,115 @@
+"""Whether the window keeps answering: gaps in the beat of a timer in its thread."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from PySide6.QtCore import QObject, Qt, QTimer
+
+from tests.benchmarks import children
+from tests.benchmarks.stand import Stand, application, document, linger
+from tests.benchmarks.table import Line, p95, show
+from visualizer.app import open_window
+from visualizer.state.document import Document
+
+BEAT_MS = 5
+GAP_MS = 50.0
+TORCH_GAP_MS = 200.0
+DEEDS = 60
+DRAG_MS = 33
+SIZES = ((64, 64, 8), (1024, 768, 12))
+
+
+class Heart(QObject):
+    """Beats in the window's thread; keeps the seconds between beats."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gaps: list[float] = []
+        self._last = perf_counter()
+        self._timer = QTimer(self)
+        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
+        self._timer.timeout.connect(self._beat)
+        self._timer.start(BEAT_MS)
+
+    def gaps_since(self) -> list[float]:
+        """The gaps since this was asked last."""
+        gaps, self.gaps = self.gaps, []
+        return gaps
+
+    def _beat(self) -> None:
+        now = perf_counter()
+        self.gaps.append(now - self._last)
+        self._last = now
+
+
+def measure(repeats: int) -> int:
+    """Measure in processes of their own and print; give the number of targets missed."""
+    starts: list[float] = []
+    for _ in range(max(3, repeats // 5)):
+        starts += [max(children.run("heartbeat", "start"))]
+    lines = [_line("while torch is imported, until first numbers", starts, TORCH_GAP_MS)]
+    for size in SIZES:
+        told = children.run("heartbeat", *map(str, size))
+        named = f"{size[0]:,} tokens × {size[1]} × {size[2]}"
+        lines += [_line("nothing happens", told["idle"], 0)]
+        lines += [_line(f"{DEEDS} mask toggles, {named}", told["toggles"], GAP_MS)]
+        lines += [_line(f"{DEEDS} steps of a slider, {named}", told["drags"], GAP_MS)]
+    return show("Largest gap in the beat of the window's thread", lines)
+
+
+def _line(words: str, gaps: list[float], target: float) -> Line:
+    largest = max(gaps) * 1000
+    figure = f"{largest:9.1f} ms   p95 {p95(gaps) * 1000:9.2f} ms"
+    if not target:
+        return Line(words, figure)
+    return Line(words, figure, f"≤ {target:g} ms", largest <= target)
+
+
+def _start() -> list[float]:
+    """The gaps from the first painted window until first numbers are painted."""
+    stand = Stand(open_window(Document()))
+    stand.until_painted(lambda: True)
+    heart = Heart()
+    stand.until_painted(stand.has_numbers)
+    linger(BEAT_MS)
+    gaps = heart.gaps_since()
+    stand.close()
+    return gaps
+
+
+def _deeds(tokens: int, size: int, heads: int) -> dict[str, list[float]]:
+    """The gaps while the mask is toggled and the slider of heads is dragged."""
+    stand = Stand.with_numbers(document(tokens, size, heads))
+    possible = [count for count in range(1, 13) if size % count == 0]
+    for _ in range(2):
+        stand.toggle()
+    heart = Heart()
+    linger(500)
+    idle = heart.gaps_since()
+    for _ in range(DEEDS):
+        stand.toggle()
+    toggles = heart.gaps_since()
+    there_and_back = possible + possible[-2:0:-1]
+    for step in range(DEEDS):
+        stand.drag(there_and_back[step % len(there_and_back)])
+        linger(DRAG_MS)
+    stand.settle()
+    drags = heart.gaps_since()
+    stand.close()
+    return {"idle": idle, "toggles": toggles, "drags": drags}
+
+
+def main(arguments: list[str]) -> None:
+    """Measure here, for the process that asked."""
+    with application():
+        if arguments == ["start"]:
+            children.hand_over(_start())
+        else:
+            children.hand_over(_deeds(*map(int, arguments)))
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1:])

@@ -1,0 +1,49 @@
+"""One start of the program, timed from before its process was made; its arguments: that moment.
+
+Nothing is imported here that the program itself would not import.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+if asked := os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM"):
+    os.environ["QT_QPA_PLATFORM"] = asked
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+
+def main(started: float, folder: str) -> None:
+    """Open the window as the program does; say when it was painted, and when with numbers."""
+    from visualizer.app import make_application, open_window
+    from visualizer.state.document import Document
+
+    application = make_application()
+    _keep_settings_in(folder)
+    window = open_window(Document())
+    moments: dict[str, float | bool] = {}
+
+    def look() -> None:
+        now = time.time() - started
+        if "window_s" not in moments:
+            moments.update(window_s=now, has_torch="torch" in sys.modules)
+        if window.workspace.run and window.workspace.screen.board.columns:
+            moments["numbers_s"] = now
+            application.quit()
+
+    window.board.painted.connect(look)
+    application.exec()
+    window.close()
+    print(__import__("json").dumps(moments))
+
+
+def _keep_settings_in(folder: str) -> None:
+    from PySide6.QtCore import QSettings
+
+    QSettings.setDefaultFormat(QSettings.Format.IniFormat)
+    QSettings.setPath(QSettings.Format.IniFormat, QSettings.Scope.UserScope, folder)
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,237 @@
+"""The real window on a stand: driven as a hand drives it, and timed until a frame is painted.
+
+All that is known here of the window's insides is in this file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+# Before Qt is imported: which platform it draws on is read once.
+if asked := os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM"):
+    os.environ["QT_QPA_PLATFORM"] = asked
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+from PySide6.QtCore import QCoreApplication, QEventLoop, QSettings, QTimer, qInstallMessageHandler
+from PySide6.QtGui import QTextCursor
+from PySide6.QtWidgets import QSlider
+
+from visualizer.app import make_application, open_window
+from visualizer.attention.spec import AttentionSpec
+from visualizer.state.document import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from PySide6.QtCore import QMessageLogContext, QtMsgType
+    from PySide6.QtGui import QImage
+    from PySide6.QtWidgets import QApplication
+
+    from visualizer.attention.trace import Trace
+    from visualizer.state.heatmaps import Heatmap
+    from visualizer.ui.window import Window
+
+TIMEOUT_S = 120
+WINDOWS = ((1700, 1800), (1300, 1800), (1000, 1800), (1000, 5200))
+"""Tried one after another until all heads are seen: the board decides how large a panel is."""
+SYLLABLES = ("ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "wo")
+
+
+def text(tokens: int) -> str:
+    """So many different words."""
+    base = len(SYLLABLES)
+    return " ".join(
+        SYLLABLES[word // base**2 % base] + SYLLABLES[word // base % base] + SYLLABLES[word % base]
+        for word in range(tokens)
+    )
+
+
+def document(tokens: int, size: int, heads: int) -> Document:
+    """A text and a module of a size; at three numbers a token, what the program starts with."""
+    words = text(tokens) if size > 3 else Document().text
+    width = size - size % heads
+    return Document(text=words, spec=AttentionSpec(d_in=size, d_out=width, heads=heads))
+
+
+@contextmanager
+def application() -> Iterator[QApplication]:
+    """The program's application; nobody's settings are read or written."""
+    with tempfile.TemporaryDirectory() as folder:
+        QSettings.setDefaultFormat(QSettings.Format.IniFormat)
+        for kind in (QSettings.Format.IniFormat, QSettings.Format.NativeFormat):
+            QSettings.setPath(kind, QSettings.Scope.UserScope, folder)
+        qInstallMessageHandler(_tell)
+        yield make_application()
+
+
+def _tell(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
+    if not message.startswith("This plugin does not support "):  # the platform without a screen
+        print(message, file=sys.stderr)
+
+
+class Stand:
+    """A window, and the hand at it."""
+
+    def __init__(self, window: Window) -> None:
+        self.window, self.workspace, self.board = window, window.workspace, window.board
+
+    @classmethod
+    def with_numbers(cls, document: Document) -> Stand:
+        """Open a window on a document and have its first numbers painted."""
+        stand = cls(open_window(document))
+        stand.window.resize(1280, 800)
+        stand.until_painted(stand.has_numbers)
+        stand.settle()
+        return stand
+
+    def close(self) -> None:
+        self.window.close()
+        self.window.deleteLater()
+        QCoreApplication.processEvents()
+
+    # ------------------------------------------------------------------ what a hand does
+
+    def toggle(self) -> float:
+        """Switch the mask; give the seconds until a frame that shows it is painted."""
+        old, causal = self.workspace.run, not self.workspace.document.get("causal")
+
+        def is_shown() -> bool:
+            return self.workspace.run is not old and self.has_numbers() and self._masks(causal)
+
+        return self._timed(self.window.actions_.by_key["toggle_mask"].trigger, is_shown)
+
+    def edit(self) -> float:
+        """Write another last word into the sentence box; the same, until its label is shown."""
+        old = self.workspace.run
+        word = "halt" if self.workspace.document.text.endswith("step") else "step"
+        cursor = self.window.editor.sentence.textCursor()
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        cursor.movePosition(QTextCursor.MoveOperation.StartOfWord, QTextCursor.MoveMode.KeepAnchor)
+
+        def is_shown() -> bool:
+            run = self.workspace.run
+            return run is not old and self.has_numbers() and self._shown().rows.labels[-1] == word
+
+        return self._timed(lambda: cursor.insertText(word), is_shown)
+
+    def drag(self, heads: int) -> None:
+        """Move the slider of heads, held by the mouse."""
+        slider = self.window.editor.rows["heads"].control.findChildren(QSlider)[0]
+        slider.setSliderDown(True)
+        slider.setSliderPosition(heads)
+        slider.setSliderDown(False)
+
+    def look_at_weights(self) -> None:
+        """Show the weights of all heads and nothing else, in a window that has room for them."""
+        others = self.workspace.view.stages - {"weights"}
+        for width, height in WINDOWS:
+            self._show_or_hide(others - self.workspace.view.stages)
+            self.window.resize(width, height)
+            self.settle()
+            self._show_or_hide(others)
+            if self.heads_in_view == self.workspace.document.spec.heads:
+                return
+
+    def _show_or_hide(self, stages: frozenset[str]) -> None:
+        for stage in sorted(stages):
+            self.workspace.toggle_stage(stage)
+        self.settle()
+
+    @property
+    def heads_in_view(self) -> int:
+        """How many panels of weights can be seen without scrolling."""
+        size = self.board.viewport().size()
+        whole = [slot.whole for slot in self.board._layout.slots if slot.heatmap.stage == "weights"]
+        return sum(one.right() <= size.width() and one.bottom() <= size.height() for one in whole)
+
+    @property
+    def size_in_words(self) -> str:
+        """The place for panels, in pixels."""
+        size = self.board.viewport().size()
+        return f"{size.width()} × {size.height()}"
+
+    @property
+    def trace(self) -> Trace:
+        """What was computed last."""
+        if self.workspace.run is None:
+            raise AssertionError("nothing was computed yet")
+        return self.workspace.run.trace
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether the mask is on."""
+        return bool(self.workspace.document.get("causal"))
+
+    # ------------------------------------------------------------------ waiting
+
+    def _timed(self, act: Callable[[], object], is_shown: Callable[[], bool]) -> float:
+        before = self._picture()
+        start = perf_counter()
+        QTimer.singleShot(0, act)  # as an event of the window's own loop
+        seconds = self.until_painted(is_shown) - start
+        self.settle()
+        if self._picture() == before:
+            raise AssertionError("the frame that was timed shows what was shown before")
+        return seconds
+
+    def until_painted(self, is_shown: Callable[[], bool]) -> float:
+        """Let the window work until it has painted what is waited for; give that moment."""
+        moments: list[float] = []
+        loop, late = QEventLoop(), QTimer()
+
+        def look() -> None:
+            if not moments and is_shown():
+                moments.append(perf_counter())
+                loop.quit()
+
+        late.setSingleShot(True)
+        late.timeout.connect(loop.quit)
+        late.start(TIMEOUT_S * 1000)
+        self.board.painted.connect(look)
+        loop.exec()
+        self.board.painted.disconnect(look)
+        if not moments:
+            raise TimeoutError("the frame that was waited for was not painted")
+        return moments[0]
+
+    def settle(self, quiet_ms: int = 20) -> None:
+        """Let the window come to rest."""
+        linger(quiet_ms)
+        while self.workspace.is_working:
+            linger(quiet_ms)
+
+    # ------------------------------------------------------------------ what is really shown
+
+    def has_numbers(self) -> bool:
+        """Whether the board holds the heatmaps made of the present run, and drew them."""
+        run, board = self.workspace.run, self.workspace.screen.board
+        if run is None or self.workspace.computed != self.workspace.document:
+            return False
+        return self.board._board is board and self._is_drawn(self._shown())
+
+    def _shown(self) -> Heatmap:
+        """The first panel of weights."""
+        return next(one for one in self.workspace.screen.board.heatmaps if one.stage == "weights")
+
+    def _is_drawn(self, heatmap: Heatmap) -> bool:
+        kept = self.board._pictures.get(id(heatmap))
+        return kept is not None and kept[0] is heatmap
+
+    def _masks(self, causal: bool) -> bool:
+        forbidden = self._shown().forbidden
+        return forbidden is not None and bool(forbidden[0, -1]) if causal else forbidden is None
+
+    def _picture(self) -> QImage:
+        return self.board._pictures[id(self._shown())][1].toImage()
+
+
+def linger(milliseconds: int) -> None:
+    """Let events happen for a while."""
+    loop = QEventLoop()
+    QTimer.singleShot(milliseconds, loop.quit)
+    loop.exec()

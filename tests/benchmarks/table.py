@@ -1,0 +1,67 @@
+"""What was measured, as lines of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WIDTH = 58
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One figure, what it must keep to, and whether it does; without a target it is only told."""
+
+    words: str
+    figure: str
+    target: str = ""
+    is_kept: bool = True
+
+
+def times(words: str, seconds: Sequence[float], below_p95_ms: float = 0) -> Line:
+    """The median and the 95th percentile of times; a target is for the percentile."""
+    middle, high = median(seconds) * 1000, p95(seconds) * 1000
+    figure = f"{middle:9.2f} ms   p95 {high:9.2f} ms"
+    if not below_p95_ms:
+        return Line(words, figure)
+    return Line(words, figure, f"p95 < {below_p95_ms:g} ms", high < below_p95_ms)
+
+
+def ratio(words: str, over: Sequence[float], under: Sequence[float], **target: float) -> Line:
+    """The median of what was measured side by side, divided pair by pair.
+
+    Parameters
+    ----------
+    target : float
+        ``at_most`` or ``at_least``, for the median.
+    """
+    quotients = [high / low for high, low in zip(over, under, strict=True)]
+    middle = median(quotients)
+    figure = f"{middle:9.2f} ×    p95 {p95(quotients):9.2f} ×"
+    if "at_most" in target:
+        return Line(words, figure, f"≤ {target['at_most']:g} ×", middle <= target["at_most"])
+    if "at_least" in target:
+        return Line(words, figure, f"≥ {target['at_least']:g} ×", middle >= target["at_least"])
+    return Line(words, figure)
+
+
+def p95(samples: Sequence[float]) -> float:
+    """The 95th percentile."""
+    return float(np.percentile(samples, 95))
+
+
+def show(title: str, lines: Sequence[Line]) -> int:
+    """Print a table; give the number of targets that were missed."""
+    print(f"\n{title}")
+    for line in lines:
+        verdict = ("ok" if line.is_kept else "FALLS SHORT") if line.target else ""
+        print(
+            f"  {line.words:{WIDTH}}{line.figure:34}{line.target:16}{verdict}".rstrip(), flush=True
+        )
+    return sum(not line.is_kept for line in lines)

@@ -1,0 +1,104 @@
+"""Texts of every script fall into tokens that a reader of that script would name."""
+
+from __future__ import annotations
+
+import pytest
+import regex
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visualizer.language.tokenizers import Tokenizer, all_visible, tokenize, visible
+
+TEXTS = st.text(st.characters(exclude_categories=()))
+
+WORDS = {
+    "Your journey starts with one step": ("Your", "journey", "starts", "with", "one", "step"),
+    "Don't stop, it’s km_h!": ("Don't", "stop", ",", "it’s", "km_h", "!"),
+    "a'b’c": ("a'b’c",),
+    "'tis rock 'n' roll": ("'", "tis", "rock", "'", "n", "'", "roll"),
+    "3.5 x²": ("3", ".", "5", "x²"),
+    "我爱你，世界": ("我", "爱", "你", "，", "世", "界"),
+    "ひら カナ": ("ひ", "ら", "カ", "ナ"),
+    "한국어 단어": ("한국어", "단어"),
+    "السَّلامُ عليكم، يا": ("السَّلامُ", "عليكم", "،", "يا"),
+    "می\u200cخواهم": ("می\u200cخواهم",),
+    "שָׁלוֹם עולם": ("שָׁלוֹם", "עולם"),
+    "नमस्ते दुनिया।": ("नमस्ते", "दुनिया", "।"),
+    "ශ්\u200dරී ලංකා": ("ශ්\u200dරී", "ලංකා"),
+    "สวัสดี": ("ส", "วั", "ส", "ดี"),
+    "👩\u200d👩\u200d👧 👍🏽🇫🇷🇩🇪": ("👩\u200d👩\u200d👧", "👍🏽", "🇫🇷", "🇩🇪"),
+    "cafe\u0301 café": ("cafe\u0301", "café"),
+    "a\x00b\x07\x1b": ("a", "\x00", "b", "\x07", "\x1b"),
+    "a\tb\r\nc\u3000d\u00a0e": ("a", "b", "c", "d", "e"),
+    " \t\n\u2028": (),
+    "": (),
+}
+
+CHARACTERS = {
+    "one step": ("o", "n", "e", " ", "s", "t", "e", "p"),
+    "e\u0301é": ("e\u0301", "é"),
+    "नमस्ते": ("न", "म", "स्ते"),
+    "วัดี": ("วั", "ดี"),
+    "👩\u200d👩\u200d👧👍🏽🇫🇷": ("👩\u200d👩\u200d👧", "👍🏽", "🇫🇷"),
+    "a\tb\r\n\x00": ("a", "\t", "b", "\r\n", "\x00"),
+    "": (),
+}
+
+SEEN = {
+    "word": "word",
+    " ": "␣",
+    "\n": "⏎",
+    "\r\n": "⏎",
+    "\t": "⇥",
+    "\u00a0": "⍽",
+    "\x00": "␀",
+    "\x1b": "␛",
+    "\x7f": "␡",
+    "\x85": "U+0085",
+    "\u200b": "U+200B",
+    "\ufeff": "U+FEFF",
+    "\u3000": "U+3000",
+    "\ud800": "U+D800",
+    " \u200d": "␣ U+200D",
+    "👩\u200d👧": "👩\u200d👧",
+    "می\u200cخواهم": "می\u200cخواهم",
+}
+
+
+@pytest.mark.parametrize("text", WORDS)
+def test_words(text: str) -> None:
+    assert tokenize(text, Tokenizer.WORDS) == WORDS[text]
+
+
+@pytest.mark.parametrize("text", CHARACTERS)
+def test_characters(text: str) -> None:
+    assert tokenize(text, Tokenizer.CHARACTERS) == CHARACTERS[text]
+
+
+@given(TEXTS)
+def test_characters_joined_are_the_text(text: str) -> None:
+    assert "".join(tokenize(text, Tokenizer.CHARACTERS)) == text
+
+
+@given(TEXTS)
+def test_words_hold_all_but_white_space(text: str) -> None:
+    words = tokenize(text, Tokenizer.WORDS)
+    assert not [word for word in words if not word or regex.search(r"^\s|\s$", word)]
+    assert regex.sub(r"\s", "", "".join(words)) == regex.sub(r"\s", "", text)
+
+
+@given(TEXTS, st.sampled_from(Tokenizer))
+def test_a_token_is_a_token_again(text: str, tokenizer: Tokenizer) -> None:
+    for token in tokenize(text, tokenizer):
+        assert tokenize(token, tokenizer) == (token,)
+
+
+@pytest.mark.parametrize("token", SEEN)
+def test_what_cannot_be_seen_is_written(token: str) -> None:
+    assert visible(token) == SEEN[token]
+
+
+@given(st.text(st.characters(exclude_categories=("Cn", "Co"))))
+def test_every_token_can_be_seen(text: str) -> None:
+    shown = all_visible(tokenize(text, Tokenizer.CHARACTERS))
+    assert all(any(letter.isprintable() and letter != " " for letter in token) for token in shown)

@@ -1,0 +1,52 @@
+"""Runs to look at, and their cells."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from visualizer.attention.run import run
+from visualizer.attention.spec import AttentionSpec, Device
+from visualizer.attention.stages import TABLE
+from visualizer.language.tokenizers import Tokenizer, tokenize
+from visualizer.state.document import BOOK_SENTENCE
+from visualizer.state.heatmaps import Board, Heatmap, present_board
+from visualizer.state.view import Cell, View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from visualizer.attention.run import Run
+
+EVERYTHING = frozenset(row.name for row in TABLE)
+
+
+def a_run(*texts: str, previous: Run | None = None, **fields: Any) -> Run:
+    """Compute texts, the book's sentence if there are none, with some fields of the spec."""
+    tokens = tuple(tokenize(text, Tokenizer.WORDS) for text in texts or (BOOK_SENTENCE,))
+    return run(tokens, AttentionSpec(**{"device": Device.CPU, **fields}), previous)
+
+
+def board(run: Run, previous: Board | None = None, **fields: Any) -> Board:
+    """Show every stage of a run, with some fields of the view."""
+    view = View(**{"stages": EVERYTHING, **fields})
+    return present_board(run, view, previous or Board())
+
+
+def panel(run: Run, stage: str, head: int | None = 0, **fields: Any) -> Heatmap:
+    """Show one panel of a run."""
+    heatmaps = board(run, stages=frozenset({stage}), **fields).heatmaps
+    return next(heatmap for heatmap in heatmaps if heatmap.head == head)
+
+
+def places(run: Run, stage: str) -> Iterator[tuple[int, ...]]:
+    """Every place within a stage's named dims."""
+    sizes = run.trace.tensor(stage).shape[len(run.trace.batch) :]
+    return itertools.product(*(range(size) for size in sizes))
+
+
+def cells(run: Run) -> Iterator[Cell]:
+    """Every cell of every stage, of one text."""
+    for stage in run.trace.names:
+        for place in places(run, stage):
+            yield Cell(stage, place)

@@ -1,0 +1,179 @@
+"""The screen is a function of the document, the view and the run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.state.making import a_run
+from visualizer.attention.spec import InputError, Normalisation
+from visualizer.state.document import Document
+from visualizer.state.heatmaps import Board
+from visualizer.state.screen import EMPTY, WAITING, Cursor, Screen, present, row_role
+from visualizer.state.view import Cell, View
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+
+WEIGHTS = Cell("weights", (1, 3, 2))
+BOOK = a_run(d_in=3, d_out=4)
+
+
+def screen(run: Run | None = BOOK, previous: Screen | None = None, **fields: Any) -> Screen:
+    return present(Document(), View(**fields), run, None, False, previous)
+
+
+def cursor(cell: Cell, run: Run = BOOK) -> Cursor:
+    return screen(run, hovered=cell).cursor
+
+
+# --------------------------------------------------------------------------------- the cursor
+
+
+@pytest.mark.parametrize(
+    ("cell", "head", "query", "key", "column"),
+    [
+        (WEIGHTS, 1, 3, 2, None),
+        (Cell("scores", (0, 5, 0)), 0, 5, 0, None),
+        (Cell("context", (1, 4, 1)), 1, 4, None, ("context", 1)),
+        (Cell("queries", (0, 2, 1)), 0, 2, None, ("queries", 1)),
+        (Cell("keys", (0, 2, 1)), 0, None, 2, ("keys", 1)),
+        (Cell("values", (1, 2, 0)), 1, None, 2, ("values", 0)),
+        (Cell("input", (2, 1)), None, 2, None, ("input", 1)),
+        (Cell("output", (5, 3)), None, 5, None, ("output", 3)),
+    ],
+)
+def test_a_cell_lights_its_query_its_key_and_its_column(
+    cell: Cell, head: int | None, query: int | None, key: int | None, column: object
+) -> None:
+    lit = cursor(cell)
+    assert (lit.head, lit.query, lit.key, lit.column) == (head, query, key, column)
+    assert lit.hovered == cell
+    tokens = screen(hovered=cell).tokens
+    assert (tokens.query, tokens.key) == (query, key)
+
+
+def test_the_pinned_cell_lights_while_nothing_is_hovered() -> None:
+    pinned, hovered = WEIGHTS, Cell("weights", (0, 1, 0))
+    assert screen(pinned=pinned).cursor.query == 3
+    both = screen(pinned=pinned, hovered=hovered)
+    assert (both.cursor.query, both.cursor.pinned, both.cursor.hovered) == (1, pinned, hovered)
+    assert both.readout
+    assert not both.readout.is_pinned
+    alone = screen(pinned=pinned).readout
+    assert alone
+    assert alone.is_pinned
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        Cell("weights", (0, 6, 0)),
+        Cell("weights", (0, 0, 6)),
+        Cell("weights", (2, 0, 0)),
+        Cell("weights", (0, 0)),
+        Cell("context", (0, 0, 2)),
+        Cell("dropped", (0, 0, 0)),
+        Cell("nonsense", ()),
+    ],
+)
+def test_cells_that_a_run_has_not_are_passed_over(cell: Cell) -> None:
+    shown = screen(hovered=cell, pinned=cell)
+    assert shown.cursor == Cursor()
+    assert shown.readout is None
+
+
+def test_a_cell_comes_back_with_its_tokens() -> None:
+    view = View(pinned=Cell("weights", (0, 4, 4)))
+    short = present(Document("a b"), view, a_run("a b"), None, False, None)
+    assert short.cursor.pinned is None
+    assert present(Document(), view, BOOK, None, False, short).cursor.pinned == view.pinned
+
+
+def test_in_a_batch_a_cell_is_of_the_text_that_is_looked_at() -> None:
+    batch = a_run("a b c", "d e f")
+    shown = screen(batch, text=1, hovered=Cell("weights", (0, 2, 1)))
+    assert shown.cursor.query == 2
+    assert shown.readout
+    assert shown.readout.plain.startswith("f (query 3) reads ")
+    assert (shown.tokens.labels, shown.tokens.text, shown.tokens.texts) == (("d", "e", "f"), 1, 2)
+
+
+def test_rows_stand_for_the_token_that_reads_or_is_read() -> None:
+    assert [row_role(stage) for stage in ("queries", "keys", "values", "weights")] == [
+        *("query", "key", "key", "query")
+    ]
+
+
+# -------------------------------------------------------------------------------- rail, facts
+
+
+def test_the_rail_has_every_stage_of_the_run() -> None:
+    rail = screen(stages=frozenset({"weights"})).rail
+    assert tuple(item.stage for item in rail) == BOOK.trace.names
+    assert [item.stage for item in rail if item.is_shown] == ["weights"]
+    sizes = {item.stage: item.size for item in rail}
+    assert sizes["input"] == "6 × 3"
+    assert sizes["weights"] == "2 × 6 × 6"
+    assert sizes["output"] == "6 × 4"
+    assert all(item.says and item.title and item.symbol for item in rail)
+
+
+def test_the_rail_follows_the_spec() -> None:
+    names = [item.stage for item in screen(a_run(normalisation=Normalisation.UNIFORM)).rail]
+    assert names == ["input", "values", "weights", "context", "concat", "output"]
+
+
+def test_the_facts_are_those_of_the_run() -> None:
+    facts = screen().status.facts.split("  ·  ")
+    assert facts[:4] == ["CPU", "6 tokens", "2 heads of 2", "float32"]
+    assert facts[4].startswith(f"{len(BOOK.trace.stages)} stages, ")
+    batch = screen(a_run("a", "b c", heads=1)).status.facts
+    assert "2 texts of 2 tokens" in batch
+    assert "1 head of 2" in batch
+
+
+def test_notices_of_the_run_are_shown() -> None:
+    run = replace(BOOK, notices=("A CUDA GPU is not present; computed on the CPU.",))
+    assert screen(run).status.notices == run.notices
+    assert screen().status.notices == ()
+
+
+# ------------------------------------------------------------------------- what is kept, waits
+
+
+def test_without_a_run_the_place_says_what_will_be_there() -> None:
+    waiting = present(Document(), View(), None, None, True, None)
+    assert waiting.message == WAITING
+    assert waiting.status.is_working
+    refused = present(Document(""), View(), None, InputError("text", "Nothing."), False, waiting)
+    assert refused.message == EMPTY
+    assert refused.setup.text_problem == "Nothing."
+    assert refused.board.columns == ()
+
+
+def test_the_picture_stays_while_numbers_are_on_their_way() -> None:
+    before = screen()
+    after = present(Document("other words"), View(), BOOK, None, True, before)
+    assert after.board is before.board
+    assert after.setup.text == "other words"
+    assert after.tokens.labels == before.tokens.labels
+    assert (after.message, after.status.is_working) == ("", True)
+
+
+def test_what_did_not_change_is_the_very_same() -> None:
+    before = screen(hovered=WEIGHTS)
+    again = screen(previous=before, hovered=WEIGHTS)
+    assert again.board is before.board
+    assert again.readout is before.readout
+    other = screen(previous=before, hovered=Cell("weights", (0, 0, 0)))
+    assert other.board is before.board
+    assert other.readout is not before.readout
+    assert screen(previous=before, stages=frozenset({"scores"})).board is not before.board
+
+
+def test_a_text_beyond_the_batch_is_the_last_one() -> None:
+    assert screen(text=7).tokens.text == 0
+    assert isinstance(screen(text=7, hovered=WEIGHTS).board, Board)

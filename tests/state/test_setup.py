@@ -1,0 +1,163 @@
+"""What is wrong with a setting is said at that setting, and can be mended there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from visualizer.attention.run import run
+from visualizer.attention.spec import (
+    Arrangement,
+    AttentionSpec,
+    BooleanMatrix,
+    Device,
+    Dtype,
+    InputError,
+    Mask,
+    Mode,
+    Normalisation,
+    Position,
+    Projection,
+    Route,
+    Scale,
+    problems,
+)
+from visualizer.state.document import Document
+from visualizer.state.setup import SETTINGS, Kind, SettingShown, present_setup
+
+if TYPE_CHECKING:
+    from enum import StrEnum
+
+WRONG = [
+    ({"d_in": 0}, "d_in", "The embedding size cannot be 0. Use 1 or more."),
+    ({"d_out": 0}, "d_out", "The output size cannot be 0. Use 1 or more."),
+    ({"heads": 0}, "heads", "The heads cannot be 0. Use 1 or more."),
+    (
+        {"d_out": 6, "heads": 4},
+        "heads",
+        "6 does not divide into 4 heads. Use 3 or 6 heads, or the output size 8.",
+    ),
+    (
+        {"d_in": 3, "heads": 2, "projection": Projection.NONE},
+        "heads",
+        "3 does not divide into 2 heads. Use 1 or 3 heads, or the embedding size 4.",
+    ),
+    ({"d_out": 2, "heads": 3}, "heads", "Use 2 heads, or the output size 3."),
+    ({"dropout": 1.0}, "dropout", "A rate of 1 drops every weight"),
+    ({"dropout": 1.5}, "dropout", "A rate of 1.5 is not a share."),
+    ({"dropout": -0.1}, "dropout", "A rate of -0.1 is not a share."),
+    ({"temperature": 0.0}, "temperature", "A temperature of 0 cannot divide."),
+    ({"seed": -1}, "seed", "A seed is a whole number"),
+    ({"dropout_seed": -1}, "dropout_seed", "A seed is a whole number"),
+    ({"mask": Mask.WINDOW, "window": 0}, "window", "A window of 0 tokens reads nothing."),
+    ({"mask": Mask.OWN}, "own_mask", "There is no matrix yet."),
+    ({"normalisation": Normalisation.SUM}, "normalisation", "Mask after normalising."),
+]
+
+
+def shown(document: Document, refused: InputError | None = None) -> dict[str, SettingShown]:
+    return {row.setting.name: row for row in present_setup(document, refused).settings}
+
+
+@pytest.mark.parametrize(("fields", "where", "sentence"), WRONG)
+def test_a_problem_stands_at_its_own_setting(
+    fields: dict[str, object], where: str, sentence: str
+) -> None:
+    document = Document(spec=replace(AttentionSpec(), **fields))  # type: ignore[arg-type]
+    said = {name: row.problem.sentence for name, row in shown(document).items() if row.problem}
+    assert list(said) == [where]
+    assert sentence in said[where]
+
+
+@pytest.mark.parametrize("fields", [fields for fields, _, _ in WRONG], ids=str)
+def test_what_is_offered_mends_it(fields: dict[str, object]) -> None:
+    document = Document(spec=replace(AttentionSpec(), **fields))  # type: ignore[arg-type]
+    for _ in range(2):  # one remedy may lead to a smaller problem, such as 1 column for 2 heads
+        for problem in problems(document.spec):
+            document = document.set(*problem.remedy) if problem.remedy else document
+    left = problems(document.spec)
+    assert [problem.field for problem in left] == ["own_mask"] * (fields == {"mask": Mask.OWN})
+
+
+def test_all_is_well_at_first() -> None:
+    setup = present_setup(Document(), None)
+    assert not [row for row in setup.settings if row.problem]
+    assert setup.text_problem == ""
+    assert (setup.text, setup.tokenizer, setup.lines) == (
+        "Your journey starts with one step",
+        "words",
+        "together",
+    )
+
+
+def test_what_a_run_refuses_is_said_where_it_belongs() -> None:
+    own = BooleanMatrix.of(np.ones((2, 2), dtype=bool))
+    document = Document().set("mask", Mask.OWN).set("own_mask", own)
+    with pytest.raises(InputError) as refused:
+        run(document.tokens(), document.spec)
+    problem = shown(document, refused.value)["own_mask"].problem
+    assert problem
+    assert problem.sentence == "The matrix is 2 × 2 and the text needs 6 × 6."
+
+
+def test_a_text_that_is_refused_is_said_under_the_text() -> None:
+    with pytest.raises(InputError) as refused:
+        run(Document("").tokens(), AttentionSpec())
+    setup = present_setup(Document(""), refused.value)
+    assert setup.text_problem == "There is nothing to read yet. Type a word or a sentence."
+    assert not [row for row in setup.settings if row.problem]
+
+
+def test_a_problem_of_the_spec_goes_before_a_refusal() -> None:
+    document = Document().set("heads", 0)
+    problem = shown(document, InputError("heads", "Something older."))["heads"].problem
+    assert problem
+    assert problem.sentence.startswith("The heads cannot be 0")
+
+
+@pytest.mark.parametrize(
+    ("fields", "idle"),
+    [
+        ({}, {"mode", "dropout_seed", "window", "own_mask"}),
+        ({"dropout": 0.5}, {"window", "own_mask"}),
+        ({"mask": Mask.WINDOW}, {"mode", "dropout_seed", "own_mask"}),
+        ({"mask": Mask.NONE}, {"mode", "dropout_seed", "window", "own_mask", "route"}),
+        (
+            {"projection": Projection.NONE, "heads": 1, "normalisation": Normalisation.UNIFORM},
+            {"d_out", "bias", "scale", "temperature"}
+            | {"mode", "dropout_seed", "window", "own_mask"},
+        ),
+        (
+            {"projection": Projection.UNIFORM},
+            {"bias", "mode", "dropout_seed", "window", "own_mask"},
+        ),
+    ],
+)
+def test_settings_without_effect_are_known(fields: dict[str, object], idle: set[str]) -> None:
+    document = Document(spec=replace(AttentionSpec(), **fields))  # type: ignore[arg-type]
+    assert {name for name, row in shown(document).items() if not row.counts} == idle
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *(("projection", Projection), ("arrangement", Arrangement), ("position", Position)),
+        *(("scale", Scale), ("normalisation", Normalisation), ("mask", Mask), ("route", Route)),
+        *(("mode", Mode), ("dtype", Dtype), ("device", Device)),
+    ],
+)
+def test_every_choice_there_is_is_offered(name: str, kind: type[StrEnum]) -> None:
+    setting = next(setting for setting in SETTINGS if setting.name == name)
+    assert [value for value, _ in setting.choices] == list(kind)
+    assert len({words for _, words in setting.choices}) == len(setting.choices)
+
+
+def test_the_table_names_each_setting_once() -> None:
+    names = [setting.name for setting in SETTINGS]
+    labels = [setting.label for setting in SETTINGS]
+    assert len(set(names)) == len(names)
+    assert len(set(labels)) == len(labels)
+    assert all(setting.top for setting in SETTINGS if setting.kind in {Kind.COUNT, Kind.RATE})

@@ -1,0 +1,79 @@
+"""The window is there before torch is, and leaves nothing behind when it is closed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from tests.house_rules import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WATCHED = """
+import sys
+
+from visualizer import app
+
+open_window = app.open_window
+kept = []
+
+
+def opened(document):
+    window = open_window(document)
+    kept.append(window)
+    window.board.painted.connect(note_first_paint)
+    window.workspace.changed.connect(close_when_there)
+    return window
+
+
+def note_first_paint():
+    window = kept[0]
+    window.board.painted.disconnect(note_first_paint)
+    print("shown", window.isVisible(), "torch" in sys.modules, window.workspace.run is None)
+
+
+def close_when_there():
+    window = kept[0]
+    if window.workspace.run is not None and window.isVisible():
+        print("computed", "torch" in sys.modules, window.workspace.screen.status.facts[:16])
+        window.close()
+        print("closed", window.isVisible(), window.workspace._worker.isRunning())
+
+
+app.open_window = opened
+print("status", app.main(["--device", "cpu"]))
+"""
+
+
+def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {
+        "QT_QPA_PLATFORM": "offscreen",
+        "XDG_CONFIG_HOME": str(folder),
+        "HOME": str(folder),
+        "PYTHONIOENCODING": "utf-8",
+    }
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+def test_from_the_first_picture_to_the_end(tmp_path: Path) -> None:
+    ended = run(WATCHED, tmp_path)
+    assert ended.stdout.splitlines() == [
+        "shown True False True",
+        "computed True CPU  ·  6 tokens",
+        "closed False False",
+        "status 0",
+    ], ended.stderr
+    assert ended.returncode == 0
+    complaints = [line for line in ended.stderr.splitlines() if "This plugin" not in line]
+    assert complaints == []

@@ -1,0 +1,164 @@
+"""Without a window: the shell gets the numbers that the book prints, and pictures of them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PySide6.QtGui import QImage
+
+from tests.house_rules import ROOT
+from tests.test_command import document, run
+from visualizer import app
+from visualizer.attention import device as devices
+from visualizer.attention.run import run as compute
+from visualizer.attention.spec import Device
+from visualizer.state.view import View
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BOOK: dict[str, Any] = json.loads(
+    (ROOT / "tests" / "golden" / "chapter3.json").read_text(encoding="utf-8")
+)
+
+PRINTED = [
+    ("--mechanism simplified", "3.3.2", "scores", "scores"),
+    ("--mechanism simplified", "3.3.2", "weights", "weights"),
+    ("--mechanism simplified", "3.3.2", "context", "context"),
+    ("--mechanism self --projection uniform", "3.4.2 SelfAttentionV1", "context", "context"),
+    ("--mechanism self --seed 789", "3.4.2 SelfAttentionV2", "context", "context"),
+    ("--mechanism causal --seed 789", "3.5.1", "weights (both", "weights"),
+    ("--mechanism causal", "3.5.3", "context", "context"),
+    ("--mechanism causal --heads 2", "3.6.1", "context", "concat"),
+    ("--mechanism stacked", "3.6.1", "context", "concat"),
+    ("--mechanism multi-head", "3.6.2", "output", "output"),
+    ("", "3.6.2", "output", "output"),
+]
+
+
+def printed(section: str, name: str) -> np.ndarray:
+    (found,) = (value for key, value in BOOK.items() if key.startswith(section))
+    (rows,) = (value for key, value in found.items() if key.startswith(name))
+    return np.asarray(rows, dtype=float)
+
+
+def numbers(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+# ------------------------------------------------------------------------------- in a real shell
+
+
+def test_the_numbers_of_a_shell_without_a_screen_and_a_home(tmp_path: Path) -> None:
+    ended = run(["--export", "numbers.npz", "--mechanism", "causal", "--heads", "2"], tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    arrays = numbers(tmp_path / "numbers.npz")
+    expected = printed("3.6.1", "context")
+    np.testing.assert_allclose(arrays["concat"], expected, rtol=0, atol=1e-4)
+    assert arrays["tokens"].tolist() == BOOK["tokens"]
+    assert [path.name for path in tmp_path.iterdir()] == ["numbers.npz"]
+
+
+def test_the_picture_of_a_shell_without_a_screen_and_a_home(tmp_path: Path) -> None:
+    ended = run(["--export", "picture.png", "--text", "我爱 🙂 <b> سلام"], tmp_path)
+    assert (ended.returncode, ended.stdout) == (0, "")
+    assert ended.stderr == ""
+    image = QImage(str(tmp_path / "picture.png"))
+    assert min(image.width(), image.height()) > 500
+    assert [path.name for path in tmp_path.iterdir()] == ["picture.png"]
+
+
+# ------------------------------------------------------------------------------------ in process
+
+
+@pytest.fixture(autouse=True)
+def one_application(qapp: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")  # it will be set, so it is put back
+
+
+@pytest.mark.parametrize(("options", "section", "name", "stage"), PRINTED)
+def test_the_books_numbers(
+    options: str, section: str, name: str, stage: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.npz"
+    assert app.main([*options.split(), "--export", str(path), "--device", "cpu"]) == 0
+    found = numbers(path)[stage]
+    expected = printed(section, name)
+    np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "options", ["--heads 1 --dropout 0.5 --dtype float64", "--embedding-size 5 --no-causal"]
+)
+def test_the_numbers_are_the_traces(options: str, tmp_path: Path) -> None:
+    arguments = [*options.split(), "--device", "cpu"]
+    assert app.main([*arguments, "--export", str(tmp_path / "a.npz")]) == 0
+    made = document(*arguments)
+    trace = compute(made.tokens(), made.spec).trace
+    arrays = numbers(tmp_path / "a.npz")
+    assert set(arrays) == {*trace.names, "tokens"}
+    for name in trace.names:
+        np.testing.assert_array_equal(arrays[name], trace.read(name))
+
+
+def test_two_texts_are_a_batch(tmp_path: Path) -> None:
+    sentence = " ".join(BOOK["tokens"])
+    arguments = ["--text", sentence, "--text", sentence, "--export", str(tmp_path / "a.npz")]
+    assert app.main([*arguments, "--device", "cpu"]) == 0
+    found = numbers(tmp_path / "a.npz")["output"]
+    expected = printed("3.6.2", "output")
+    np.testing.assert_allclose(found, [expected, expected], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("suffix", ["png", "npz"])
+def test_an_absent_device_is_said_and_it_works(
+    suffix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(devices, "available", lambda: (Device.CPU,))
+    path = tmp_path / f"a.{suffix}"
+    assert app.main(["--device", "cuda", "--export", str(path)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == (
+        "attention-visualizer: A CUDA GPU is not present; computed on the CPU.\n"
+    )
+    assert captured.out == ""
+    assert path.stat().st_size > 0
+
+
+@pytest.mark.parametrize("name", ["missing/a.png", "missing/a.npz"])
+def test_what_cannot_be_written_is_said(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert app.main(["--export", str(tmp_path / name)]) == 1
+    said = capsys.readouterr().err
+    assert said == (
+        f"attention-visualizer: “{name.removeprefix('missing/')}” could not be written to "
+        f"{tmp_path / 'missing'}: No such file or directory.\n"
+    )
+
+
+def test_too_much_text_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(devices, "free_bytes", lambda device: 2**20)
+    arguments = ["--text", 2_000 * "word ", "--export", str(tmp_path / "a.npz")]
+    assert app.main(arguments) == 2
+    assert "2,000 tokens × 2 heads need " in capsys.readouterr().err
+    assert not (tmp_path / "a.npz").exists()
+
+
+def test_a_long_text_is_pooled_in_the_picture_and_whole_in_the_numbers(tmp_path: Path) -> None:
+    text = 700 * "word "
+    for suffix in ("png", "npz"):
+        arguments = ["--text", text, "--heads", "1", "--export", str(tmp_path / f"a.{suffix}")]
+        assert app.main([*arguments, "--device", "cpu"]) == 0
+    assert numbers(tmp_path / "a.npz")["weights"].shape == (1, 700, 700)
+    assert QImage(str(tmp_path / "a.png")).width() < 10_000
+    assert View().room < 700

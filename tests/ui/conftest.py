@@ -1,0 +1,101 @@
+"""A window as the program opens it, with the real computation or one that a test holds back."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.ui.hand import PATIENCE_MS, Hand
+from visualizer import app
+from visualizer.state.document import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtWidgets import QApplication
+    from pytestqt.qtbot import QtBot
+
+    from visualizer.attention.run import Run
+    from visualizer.state.view import View
+    from visualizer.ui.window import Window
+
+    Open = Callable[..., Window]
+
+
+@pytest.fixture
+def application(qapp: QApplication) -> QApplication:
+    """Qt's application under the program's name and style."""
+    qapp.setApplicationName("Attention Visualizer")
+    qapp.setOrganizationName("Attention Visualizer")
+    qapp.setStyle("Fusion")
+    return qapp
+
+
+def _let_go(_: Window) -> None:
+    if isinstance(app.compute, Gate):
+        app.compute.open()  # closing waits for what is being computed
+
+
+@pytest.fixture
+def open_window(application: QApplication, qtbot: QtBot) -> Open:
+    """Opens windows; they are closed after the test."""
+
+    def open_(document: Document | None = None) -> Window:
+        window = app.open_window(document or Document())
+        qtbot.addWidget(window, before_close_func=_let_go)
+        qtbot.waitExposed(window)
+        return window
+
+    return open_
+
+
+@pytest.fixture
+def window(open_window: Open, qtbot: QtBot) -> Window:
+    """The window with its first numbers."""
+    opened = open_window()
+    qtbot.waitUntil(lambda: opened.workspace.run is not None, timeout=6 * PATIENCE_MS)
+    return opened
+
+
+@pytest.fixture
+def hand(window: Window, qtbot: QtBot) -> Hand:
+    """A hand at the window."""
+    return Hand(qtbot, window)
+
+
+class Gate:
+    """A computation that waits until it is let through, and may be made to fail."""
+
+    def __init__(self) -> None:
+        self.asked: list[Document] = []
+        self.error: Exception | None = None
+        self._passes = threading.Semaphore(0)
+        self._is_open = False
+        self._compute = app.compute
+
+    def __call__(self, document: Document, view: View, previous: Run | None) -> Run:
+        self.asked.append(document)
+        if not self._is_open:
+            self._passes.acquire(timeout=PATIENCE_MS / 1000)
+        if self.error:
+            raise self.error
+        return self._compute(document, view, previous)
+
+    def let_through(self, count: int = 1) -> None:
+        """Let so many requests be computed."""
+        self._passes.release(count)
+
+    def open(self) -> None:
+        """Let everything be computed from now on."""
+        self._is_open = True
+        self._passes.release(100)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """The program's computation behind a gate; ask for it before a window."""
+    made = Gate()
+    monkeypatch.setattr(app, "compute", made)
+    return made

@@ -1,0 +1,74 @@
+"""Panels made by hand, of any size, for what only draws and places them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from visualizer.state.heatmaps import Axis, Board, Colour, Heatmap
+from visualizer.state.view import ColourScale
+
+UNIT = Colour("viridis", ColourScale.LINEAR, 0.0, 1.0)
+LOG = Colour("viridis", ColourScale.LOG, 0.0, 1.0)
+SIGNED = Colour("CET-CBD1", ColourScale.LINEAR, -2.0, 2.0)
+
+
+def axis(name: str, count: int, block: int = 1, word: str = "w") -> Axis:
+    labels = tuple(f"{word}{number}" for number in range(count * block))
+    return Axis(name, labels, block)
+
+
+def a_heatmap(values: Any, **fields: Any) -> Heatmap:
+    """Make a panel of numbers, of tokens against tokens unless said otherwise."""
+    numbers = np.asarray(values, dtype=np.float32)
+    rows, columns = numbers.shape
+    given: dict[str, Any] = {
+        "key": object(),
+        "stage": "weights",
+        "title": "Weights",
+        "symbol": "softmax",
+        "head": 0,
+        "values": numbers,
+        "rows": axis("query", rows),
+        "columns": axis("key", columns),
+        "colour": UNIT,
+        "forbidden": None,
+        "dropped": None,
+        "sums": None,
+        "notes": (),
+    }
+    return Heatmap(**(given | fields))
+
+
+def a_board(
+    stages: int, heads: int, tokens: int, columns: int | None = None, **fields: Any
+) -> Board:
+    """Make a board; with `columns`, the last stage is as wide and counts no tokens."""
+    made = []
+    for stage in range(stages):
+        is_narrow = columns is not None and stage == stages - 1
+        shape = (tokens, columns if is_narrow and columns else tokens)
+        side = axis("d_head", shape[1]) if is_narrow else axis("key", tokens)
+        made.append(
+            tuple(
+                a_heatmap(
+                    np.full(shape, 0.5),
+                    stage=f"stage{stage}",
+                    head=head,
+                    rows=axis("query", tokens),
+                    columns=side,
+                    **fields,
+                )
+                for head in range(heads)
+            )
+        )
+    return Board(tuple(made))
+
+
+ROW_SCALE = (
+    UNIT,
+    SIGNED,
+    Colour("viridis", ColourScale.ROW, 0.0, 1.0),
+    Colour("CET-CBD1", ColourScale.ROW, -1.0, 1.0),
+)

@@ -1,0 +1,177 @@
+"""Everything has an action with its own keys, and every action acts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import QDockWidget, QFileDialog, QPlainTextEdit
+
+import visualizer
+from tests.ui.hand import CONTROL, SHIFT
+from visualizer.state.view import Cell, ColourScale
+from visualizer.ui.actions import ENTRIES, shortcuts
+from visualizer.ui.icons import icon
+from visualizer.ui.theme import DARK, LIGHT
+
+if TYPE_CHECKING:
+    from tests.ui.hand import Hand
+    from visualizer.ui.window import Window
+
+
+@pytest.fixture(autouse=True)
+def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: ("", ""))
+
+
+@pytest.mark.parametrize("key", [entry.key for entry in ENTRIES])
+def test_every_action_can_be_used(hand: Hand, key: str) -> None:
+    hand.click_cell(Cell("weights", (0, 1, 0)))
+    hand.press(Qt.Key.Key_M)
+    hand.press(Qt.Key.Key_Z)  # so that there is something to redo, and to undo
+    hand.press(Qt.Key.Key_T)
+    action = hand.window.actions_.by_key[key]
+    if key.startswith("step_text"):
+        assert not action.isEnabled()
+        return
+    hand.settle()
+    action.setEnabled(True)
+    action.trigger()
+    for box in hand.boxes():
+        box.close()
+    assert hand.boxes() == []
+    if key != "close":
+        hand.settle()
+
+
+def test_the_window_can_be_closed_by_its_keys(hand: Hand) -> None:
+    hand.press(Qt.Key.Key_Q)
+    assert not hand.window.isVisible()
+    assert not hand.window.workspace._worker.isRunning()
+
+
+def every_action(window: Window) -> list[QAction]:
+    docks = [dock.toggleViewAction() for dock in window.findChildren(QDockWidget)]
+    return [*window.actions_.by_key.values(), *docks]
+
+
+def test_no_two_actions_share_their_keys(window: Window) -> None:
+    keys = [keys.toString() for action in every_action(window) for keys in action.shortcuts()]
+    assert all(keys)
+    assert [key for key, count in Counter(keys).items() if count > 1] == []
+
+
+def test_no_menu_uses_a_letter_twice(window: Window) -> None:
+    menus = list(window.actions_.menus.values())
+    named = [[action.text() for action in menu.actions()] for menu in menus]
+    named.append([menu.title() for menu in menus])
+    for texts in named:
+        letters = [text[text.index("&") + 1].lower() for text in texts if "&" in text]
+        assert [letter for letter, count in Counter(letters).items() if count > 1] == [], texts
+
+
+def test_every_action_is_in_a_menu_and_says_its_keys(window: Window) -> None:
+    listed = {action for menu in window.actions_.menus.values() for action in menu.actions()}
+    assert set(every_action(window)) <= listed
+    for entry in ENTRIES:
+        assert entry.keys or entry.name == "show_about"
+        assert all(QKeySequence(keys).toString() for keys in entry.keys)
+        assert hasattr(window, entry.name)
+
+
+def test_the_list_of_keys_is_whole(hand: Hand) -> None:
+    hand.press(Qt.Key.Key_F1, Qt.KeyboardModifier.NoModifier)
+    (box,) = hand.boxes()
+    for entry in ENTRIES:
+        assert all(keys in box.text() for keys in entry.keys)
+    assert len(shortcuts()) == sum(bool(entry.keys) for entry in ENTRIES) + 1
+    box.close()
+
+
+def test_icons_are_there(window: Window) -> None:
+    for entry in ENTRIES:
+        if entry.icon:
+            assert not window.actions_.by_key[entry.key].icon().isNull()
+    drawn = icon("undo", "#ff0000").pixmap(16, 16).toImage()
+    assert {drawn.pixelColor(x, y).red() for x in range(16) for y in range(16)} == {0, 255}
+
+
+# ------------------------------------------------------------------------------------- by keys
+
+
+def test_colours_by_keys(hand: Hand) -> None:
+    for key, scale in (
+        (Qt.Key.Key_3, ColourScale.LOG),
+        (Qt.Key.Key_2, ColourScale.ROW),
+        (Qt.Key.Key_1, ColourScale.LINEAR),
+        (Qt.Key.Key_0, ColourScale.LINEAR),
+    ):
+        hand.press(key)
+        assert hand.panel("weights").colour.scale is scale
+    assert hand.window.actions_.by_key["set_scale automatic"].isChecked()
+
+
+def test_light_and_dark_by_keys(hand: Hand) -> None:
+    alt = CONTROL | Qt.KeyboardModifier.AltModifier
+    papers = {}
+    for key, theme in ((Qt.Key.Key_D, DARK), (Qt.Key.Key_L, LIGHT)):
+        hand.press(key, alt)
+        assert hand.window.theme is theme
+        image = hand.window.grab().toImage()
+        inside = hand.board.mapTo(hand.window, hand.board.rect().bottomRight() - QPoint(4, 4))
+        ratio = image.devicePixelRatio()
+        papers[theme.name] = image.pixelColor(inside * ratio).name().upper()
+        assert papers[theme.name] == theme.paper
+        assert hand.window.actions_.by_key[f"set_scheme {theme.name}"].isChecked()
+    assert papers["dark"] != papers["light"]
+
+
+def test_seeds_by_keys(hand: Hand) -> None:
+    before = hand.panel("scores")
+    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
+    hand.settle()
+    assert hand.window.workspace.document.spec.seed == 124
+    assert (hand.panel("scores").values != before.values).any()
+
+
+def test_the_sentence_by_keys(hand: Hand) -> None:
+    hand.board.setFocus()
+    hand.press(Qt.Key.Key_L)
+    assert hand.sentence.hasFocus()
+    assert hand.sentence.textCursor().selectedText() == hand.sentence.toPlainText()
+
+
+def test_every_setting_by_keys(hand: Hand) -> None:
+    assert not hand.window.editor.more.isVisible()
+    hand.press(Qt.Key.Key_Comma)
+    assert hand.window.editor.more.isVisible()
+    assert hand.find(QPlainTextEdit, "own_mask QPlainTextEdit").isVisible()
+
+
+def test_panes_by_keys(hand: Hand) -> None:
+    for key, pane in ((Qt.Key.Key_F2, hand.window.editor), (Qt.Key.Key_F3, hand.window.inspector)):
+        hand.press(key, Qt.KeyboardModifier.NoModifier)
+        assert not pane.isVisible()
+        hand.press(key, Qt.KeyboardModifier.NoModifier)
+        assert pane.isVisible()
+
+
+def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
+    by_key = hand.window.actions_.by_key
+    idle = {key for key, action in by_key.items() if not action.isEnabled()}
+    assert idle == {"undo", "redo", "copy_cell", "let_go", "step_text 1", "step_text -1"}
+    hand.hover(Cell("weights", (0, 1, 0)))
+    hand.press(Qt.Key.Key_M)
+    idle = {key for key, action in by_key.items() if not action.isEnabled()}
+    assert idle == {"redo", "step_text 1", "step_text -1"}
+    hand.settle()
+
+
+def test_the_program_says_what_it_is(hand: Hand) -> None:
+    hand.window.actions_.by_key["show_about"].trigger()
+    (box,) = hand.boxes()
+    assert f"Attention Visualizer {visualizer.__version__}" in box.text()
+    box.close()

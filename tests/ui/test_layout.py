@@ -1,0 +1,177 @@
+"""Panels never overlap, cells are whole pixels, and a point finds the cell that is drawn there."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.ui.making import ROW_SCALE, a_board
+from visualizer.state.heatmaps import Board
+from visualizer.ui.layout import (
+    LARGEST_CELL,
+    SMALLEST_SIDE,
+    Layout,
+    Slot,
+    lay_out,
+    room,
+)
+
+pytestmark = pytest.mark.usefixtures("application")
+
+RATIOS = st.sampled_from([1.0, 1.25, 1.5, 1.75, 2.0, 3.0, 4 / 3])
+WIDTHS = st.floats(200, 3000)
+HEIGHTS = st.floats(100, 2000) | st.just(math.inf)
+BOARDS = st.builds(
+    a_board,
+    stages=st.integers(1, 6),
+    heads=st.integers(1, 5),
+    tokens=st.integers(1, 40),
+    columns=st.none() | st.integers(1, 80),
+    notes=st.sampled_from([(), ("kept ×2",), ("kept ×2", "each cell: largest of 16 × 16")]),
+    colour=st.sampled_from(ROW_SCALE),
+    sums=st.none() | st.just(np.ones(1)),
+)
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
+def test_panels_never_overlap(board: Board, width: float, height: float, ratio: float) -> None:
+    layout = lay_out(board, width, height, ratio)
+    assert len(layout.slots) == len(board.heatmaps)
+    for one, other in itertools.combinations(layout.slots, 2):
+        assert not one.whole.adjusted(0.01, 0.01, -0.01, -0.01).intersects(other.whole)
+    for slot in layout.slots:
+        assert slot.whole.contains(slot.cells)
+        assert slot.whole.left() >= 0
+        assert slot.whole.top() >= layout.head - 1 / ratio
+        assert slot.whole.right() <= layout.width
+        assert slot.whole.bottom() <= layout.height
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
+def test_cells_are_whole_pixels_of_the_screen(
+    board: Board, width: float, height: float, ratio: float
+) -> None:
+    for slot in lay_out(board, width, height, ratio).slots:
+        for length in (slot.cell_width, slot.cell_height, slot.cells.left(), slot.cells.top()):
+            assert abs(length * ratio - round(length * ratio)) < 1e-6
+        assert slot.cell_width * ratio >= 1 - 1e-6
+        assert slot.cell_width <= LARGEST_CELL + 1e-6
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
+def test_cells_are_square_where_columns_are_tokens(
+    board: Board, width: float, height: float, ratio: float
+) -> None:
+    slots = lay_out(board, width, height, ratio).slots
+    for slot in slots:
+        rows, columns = slot.heatmap.values.shape
+        assert slot.cells.width() == pytest.approx(columns * slot.cell_width)
+        assert slot.cells.height() == pytest.approx(rows * slot.cell_height)
+        if slot.heatmap.columns.is_token:
+            assert slot.cell_width == slot.cell_height
+        else:
+            assert slot.cell_width <= slot.cell_height
+    assert len({slot.cell_height for slot in slots}) == 1
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS, st.data())
+def test_a_cells_centre_finds_the_cell(
+    board: Board, width: float, height: float, ratio: float, data: st.DataObject
+) -> None:
+    layout = lay_out(board, width, height, ratio)
+    slot = data.draw(st.sampled_from(layout.slots))
+    rows, columns = slot.heatmap.values.shape
+    row, column = data.draw(st.tuples(st.integers(0, rows - 1), st.integers(0, columns - 1)))
+    centre = slot.cell(row, column).center()
+    assert slot.at(centre) == (row, column)
+    assert layout.slot_at(centre) is slot
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
+def test_beside_the_cells_there_is_no_cell(
+    board: Board, width: float, height: float, ratio: float
+) -> None:
+    for slot in lay_out(board, width, height, ratio).slots:
+        cells = slot.cells
+        for point in (
+            cells.topLeft() - cells.topLeft() / 1e3 - (cells.bottomRight() - cells.topLeft()),
+            cells.bottomRight() * 1.5,
+        ):
+            assert slot.at(point) is None
+
+
+# ---------------------------------------------------------------------------------- by example
+
+
+def by_stage(layout: Layout) -> dict[str, list[Slot]]:
+    found: dict[str, list[Slot]] = {}
+    for slot in layout.slots:
+        found.setdefault(slot.heatmap.stage, []).append(slot)
+    return found
+
+
+def test_stages_are_columns_and_heads_are_rows() -> None:
+    layout = lay_out(a_board(3, 2, 6), 1280, 800)
+    for slots in by_stage(layout).values():
+        assert len({slot.cells.left() for slot in slots}) == 1
+        assert slots[0].cells.top() < slots[1].cells.top()
+    first = [slots[0] for slots in by_stage(layout).values()]
+    assert len({slot.cells.top() for slot in first}) == 1
+    assert [slot.has_row_labels for slot in first] == [True, False, False]
+    assert [left for _, left in layout.titles] == [slot.cells.left() for slot in first]
+
+
+def test_one_stage_wraps_its_heads_into_a_grid() -> None:
+    layout = lay_out(a_board(1, 6, 6), 1280, 800)
+    assert 1 < len({slot.cells.left() for slot in layout.slots}) <= 6
+    assert all(slot.has_row_labels for slot in layout.slots)
+    assert len({(slot.cells.left(), slot.cells.top()) for slot in layout.slots}) == 6
+    assert layout.width <= 1280
+
+
+def test_panels_grow_with_the_window() -> None:
+    sizes = [lay_out(a_board(3, 1, 8), width, 900).slots[0].cell_width for width in (800, 1600)]
+    assert sizes[0] < sizes[1] <= LARGEST_CELL
+
+
+def test_side_by_side_until_they_could_not_be_read() -> None:
+    wide = lay_out(a_board(3, 1, 12), 1280, 900)
+    assert wide.width <= 1280
+    narrow = lay_out(a_board(6, 1, 12), 500, 900)
+    assert narrow.width > 500  # to be scrolled to
+    assert narrow.slots[0].cells.width() >= SMALLEST_SIDE - 12
+
+
+def test_pooled_cells_stand_for_their_first() -> None:
+    board = a_board(1, 1, 4)
+    heatmap = board.heatmaps[0]
+    pooled = type(heatmap)(
+        **{
+            **{name: getattr(heatmap, name) for name in heatmap.__slots__},
+            "rows": type(heatmap.rows)("query", tuple("abcdefgh"), 2),
+            "columns": type(heatmap.columns)("key", tuple("abcdefgh"), 2),
+        }
+    )
+    slot = lay_out(Board(((pooled,),)), 800, 600).slots[0]
+    assert slot.cell(3, 6) == slot.cell(2, 7)
+    assert slot.at(slot.cell(3, 6).center()) == (2, 6)
+
+
+def test_nothing_takes_no_room() -> None:
+    layout = lay_out(Board(), 1280, 800)
+    assert (layout.slots, layout.width, layout.height) == ((), 0, 0)
+
+
+@given(st.integers(1, 4), st.integers(1, 5), st.floats(1, 9999), HEIGHTS, RATIOS)
+def test_room_is_whole_steps_and_does_not_depend_on_what_was_pooled(
+    stages: int, heads: int, width: float, height: float, ratio: float
+) -> None:
+    cells = room(a_board(stages, heads, 64), width, height, ratio)
+    assert cells % 16 == 0
+    assert cells > 0
+    assert cells == room(a_board(stages, heads, 32), width, height, ratio)

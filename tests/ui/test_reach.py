@@ -1,0 +1,57 @@
+"""All that can be used can be reached by the keys and is named to readers of the screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QWidget
+
+from visualizer.state.setup import SETTINGS
+from visualizer.state.view import Cell
+
+if TYPE_CHECKING:
+    from tests.ui.hand import Hand
+
+
+def reachable(hand: Hand) -> list[QWidget]:
+    """Go round by the tab key."""
+    hand.sentence.setFocus()
+    found: list[QWidget] = []
+    while (widget := QApplication.focusWidget()) is not None and widget not in found:
+        found.append(widget)
+        hand.key(Qt.Key.Key_Tab)
+    return found
+
+
+def named(widget: QWidget) -> str:
+    shown = widget.text() if isinstance(widget, QAbstractButton | QLabel) else ""
+    return widget.accessibleName() or shown
+
+
+def test_the_tab_key_reaches_every_part(hand: Hand) -> None:
+    hand.window.editor.more_button.setChecked(True)
+    found = reachable(hand)
+    names = {named(widget) for widget in found}
+    for setting in SETTINGS:
+        if hand.window.editor.rows[setting.name].control.isEnabled():
+            assert setting.label in names
+    assert {"Sentence", "Heatmaps", "More settings"} <= names
+    assert {"What counts as a token", "Whether lines are one text or a batch of texts"} <= names
+    assert {"Input", "Weights", "Output"} <= names
+
+
+def test_whatever_is_reached_has_a_name(hand: Hand) -> None:
+    hand.window.editor.more_button.setChecked(True)
+    hand.type_number("dropout", "1.5")
+    unnamed = [widget for widget in reachable(hand) if not named(widget)]
+    assert unnamed == []
+
+
+def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> None:
+    hand.click_cell(Cell("weights", (0, 1, 0)))
+    hand.leave()
+    assert hand.board.accessibleDescription() == "journey (query 2) reads 48 % from Your (key 1)."
+    button = hand.window.rail.button("weights")
+    assert button.accessibleDescription() == "each row made to sum to 1, size 2 × 6 × 6"
+    assert "6 tokens" in hand.window.editor.tokens.accessibleName()

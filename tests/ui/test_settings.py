@@ -1,0 +1,106 @@
+"""The window comes back as it was, and nonsense in the settings is survived."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QByteArray, QSettings
+from PySide6.QtWidgets import QDockWidget
+
+from visualizer.ui import settings
+from visualizer.ui.theme import DARK, LIGHT, Scheme
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from PySide6.QtWidgets import QApplication
+
+    from visualizer.ui.window import Window
+
+    Open = Callable[..., Window]
+
+
+def docks(window: Window) -> dict[str, bool]:
+    return {dock.objectName(): dock.isHidden() for dock in window.findChildren(QDockWidget)}
+
+
+def test_size_and_panes_come_back(open_window: Open) -> None:
+    first = open_window()
+    first.resize(780, 640)
+    first.findChildren(QDockWidget)[1].close()
+    hidden = docks(first)
+    first.close()
+    second = open_window()
+    assert (second.width(), second.height()) == (780, 640)
+    assert docks(second) == hidden
+    assert any(hidden.values())
+
+
+def test_colours_come_back(open_window: Open) -> None:
+    first = open_window()
+    first.set_scheme("dark")
+    first.close()
+    second = open_window()
+    assert (second.scheme, second.theme) == (Scheme.DARK, DARK)
+    assert second.actions_.by_key["set_scheme dark"].isChecked()
+    second.set_scheme("light")
+    assert second.theme is LIGHT
+
+
+def test_at_first_there_is_a_usual_size(open_window: Open) -> None:
+    window = open_window()
+    assert (window.width(), window.height()) == (1280, 800)
+    assert window.scheme is Scheme.SYSTEM
+    assert not any(docks(window).values())
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        {"scheme": "purple"},
+        {"scheme": 7},
+        {"geometry": "wide", "state": 3},
+        {"geometry": QByteArray(b"nonsense"), "state": QByteArray(b"nonsense")},
+        {"geometry": None, "state": [1, 2]},
+    ],
+    ids=str,
+)
+def test_nonsense_is_survived(open_window: Open, nonsense: dict[str, object]) -> None:
+    for name, value in nonsense.items():
+        QSettings().setValue(name, value)
+    window = open_window()
+    assert window.scheme is Scheme.SYSTEM
+    assert (window.width(), window.height()) == (1280, 800)
+
+
+def test_half_of_nonsense_is_survived(open_window: Open) -> None:
+    first = open_window()
+    first.resize(780, 640)
+    first.close()
+    QSettings().setValue("state", QByteArray(b"nonsense"))
+    window = open_window()
+    assert (window.width(), window.height()) == (1280, 800)
+    assert not any(docks(window).values())
+
+
+@pytest.mark.parametrize("content", [b"\x00\xff\xfe\x01", b"[General\nscheme=", b"{}", b""])
+def test_a_broken_file_is_survived(
+    open_window: Open, application: QApplication, content: bytes
+) -> None:
+    from pathlib import Path
+
+    path = Path(QSettings().fileName())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    window = open_window()
+    assert window.scheme is Scheme.SYSTEM
+    window.set_scheme("dark")
+    assert settings.load_scheme() is Scheme.DARK
+
+
+def test_the_tests_keep_out_of_a_persons_settings(
+    application: QApplication, tmp_path: Path
+) -> None:
+    assert QSettings().fileName().startswith(str(tmp_path))

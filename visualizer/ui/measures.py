@@ -1,0 +1,57 @@
+"""How much room the parts around a panel's cells need: labels, row sums, bar and notes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from PySide6.QtGui import QGuiApplication
+
+from visualizer.state.view import ColourScale
+from visualizer.ui.theme import metrics, text_scale
+
+if TYPE_CHECKING:
+    from visualizer.state.heatmaps import Heatmap
+
+NARROWEST = 100
+LONGEST_LABEL = 88
+
+
+def foot_height(heatmap: Heatmap) -> float:
+    """Give the height of the bar, its numbers and the notes under a panel."""
+    return (32 + 16 * len(heatmap.notes)) * text_scale()
+
+
+def narrowest(heatmap: Heatmap) -> float:
+    """Give the width that the bar's numbers and the notes under a panel need."""
+    notes = [metrics(12).horizontalAdvance(note) + 8 for note in heatmap.notes]
+    by_row = 2 * (heatmap.colour.scale is ColourScale.ROW)
+    return max(NARROWEST * text_scale() * (1 + by_row * 0.3), *notes, 0)
+
+
+def sums_width(heatmap: Heatmap) -> float:
+    """Give the width of the row sums beside a panel."""
+    return 0 if heatmap.sums is None else 60 * text_scale()
+
+
+def is_upright(heatmap: Heatmap, cell: float) -> bool:
+    """Say whether a panel's column labels are turned upright, as they do not fit side by side."""
+    return widest_label(heatmap.columns.labels) > cell - 4
+
+
+def column_label_height(heatmap: Heatmap, cell: float) -> float:
+    """Give the height that a panel's column labels need."""
+    line = metrics(12).height()
+    if not heatmap.columns.is_token or not is_upright(heatmap, cell):
+        return line
+    return max(line, min(widest_label(heatmap.columns.labels), LONGEST_LABEL * text_scale()))
+
+
+def widest_label(labels: tuple[str, ...]) -> float:
+    """Give the width of the widest of the first labels; the others are shortened if need be."""
+    return _widest(labels, QGuiApplication.font().key())
+
+
+@lru_cache(maxsize=32)
+def _widest(labels: tuple[str, ...], system: str) -> float:
+    return max((metrics(12).horizontalAdvance(label) for label in labels[:200]), default=0)
