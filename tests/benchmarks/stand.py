@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from visualizer.ui.window import Window
 
 TIMEOUT_S = 120
-WINDOWS = ((1700, 1800), (1300, 1800), (1000, 1800), (1000, 5200))
+WINDOWS = ((1280, 800), (1920, 1080), (2560, 1600))
 """Tried one after another until all heads are seen: the board decides how large a panel is."""
 SYLLABLES = ("ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "wo")
 

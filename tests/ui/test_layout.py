@@ -172,6 +172,6 @@ def test_room_is_whole_steps_and_does_not_depend_on_what_was_pooled(
     stages: int, heads: int, width: float, height: float, ratio: float
 ) -> None:
     cells = room(a_board(stages, heads, 64), width, height, ratio)
-    assert cells % 16 == 0
+    assert cells % 8 == 0
     assert cells > 0
     assert cells == room(a_board(stages, heads, 32), width, height, ratio)

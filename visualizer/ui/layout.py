@@ -119,10 +119,10 @@ def room(board: Board, width: float, height: float, pixel_ratio: float) -> int:
     """
     gutter = LONGEST_LABEL * text_scale()
     if _wraps(board):
-        side = _grid(len(board.columns[0]), width, height, gutter)[1]
+        side = max(SMALLEST_SIDE, _grid(len(board.columns[0]), width, height, gutter)[1])
     else:
-        side = _side(board, width - gutter - 2 * MARGIN, height)
-    return int(max(COMFORTABLE, side) * pixel_ratio) // 16 * 16
+        side = max(COMFORTABLE, _side(board, width - gutter - 2 * MARGIN, height))
+    return int(side * pixel_ratio) // 8 * 8  # in steps, so that a drag of the edge pools seldom
 
 
 def _side(board: Board, width: float, height: float) -> float:
@@ -149,7 +149,7 @@ def _grid(heads: int, width: float, height: float, gutter: float) -> tuple[int, 
     heights = {k: (height - HEAD * scale - MARGIN) / -(-heads // k) - around for k in widths}
     across = max(widths, key=lambda k: min(widths[k], heights[k]))
     side = min(widths[across], heights[across])
-    if side >= COMFORTABLE:
+    if side >= SMALLEST_SIDE:
         return across, side
     across = max((k for k, side in widths.items() if side >= COMFORTABLE), default=1)
     return across, widths[across]
