@@ -134,6 +134,14 @@ def test_dropped_cells_are_those_that_were_something() -> None:
     assert panel(computed, "weights").dropped is None
 
 
+def test_what_was_nothing_before_is_not_dropped() -> None:
+    computed = a_run(mask=Mask.NONE, temperature=1e-4, **HALF)
+    heatmap, weights = panel(computed, "dropped"), computed.trace.read("weights", (0,))
+    assert heatmap.dropped is not None
+    assert (weights == 0).any()
+    assert not heatmap.dropped[weights == 0].any()
+
+
 def test_in_evaluation_nothing_is_dropped() -> None:
     assert "dropped" not in a_run(mode=Mode.EVAL, **HALF).trace
 
@@ -265,7 +273,7 @@ def test_another_text_or_scale_gives_other_panels() -> None:
 
 
 def test_other_tokens_with_the_same_numbers_have_their_own_labels() -> None:
-    first = a_run("⟨pad⟩ x", normalisation=Normalisation.UNIFORM, mask=Mask.NONE)
+    first = a_run("z x", normalisation=Normalisation.UNIFORM, mask=Mask.NONE)
     second = a_run("y x", normalisation=Normalisation.UNIFORM, mask=Mask.NONE, previous=first)
     assert panel(second, "weights").rows.labels == ("y", "x")
     shown = board(second, board(first))

@@ -29,9 +29,10 @@ def test_typing_is_undone_word_by_word(hand: Hand) -> None:
     hand.press(Qt.Key.Key_End)
     QTest.keyClicks(hand.sentence, " for all of us")
     seen = []
-    while can(hand)[0]:
-        hand.press(Z)
-        seen.append(hand.sentence.toPlainText().removeprefix(BOOK))
+    for _ in range(9):
+        if can(hand)[0]:
+            hand.press(Z)
+            seen.append(hand.sentence.toPlainText().removeprefix(BOOK))
     assert seen == [" for all of ", " for all ", " for ", " ", ""]
     assert hand.sentence.hasFocus()
     for text in (*seen[-2::-1], " for all of us"):
@@ -101,8 +102,9 @@ def test_the_numbers_come_back_with_the_settings(hand: Hand) -> None:
     before = hand.panel("weights").values
     hand.type_sentence("quite another text")
     hand.settle()
-    while can(hand)[0]:
+    for _ in range(9):
         hand.press(Z)
+    assert can(hand) == (False, True)
     hand.settle()
     assert (hand.panel("weights").values == before).all()
     assert hand.chips == tuple(BOOK.split())
@@ -138,8 +140,9 @@ def test_a_matrix_that_is_undone_leaves_no_complaint(hand: Hand) -> None:
     hand.find(QPlainTextEdit, "own_mask QPlainTextEdit").setFocus()
     hand.key(Qt.Key.Key_1)
     hand.choose("mask QComboBox", "Causal")
-    while can(hand)[0]:
+    for _ in range(9):
         hand.press(Z)
+    assert can(hand) == (False, True)
     assert hand.problem("own_mask") == ""
     hand.settle()
 

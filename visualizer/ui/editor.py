@@ -135,6 +135,7 @@ class Editor(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Setup")
         self._theme: Theme | None = None
+        self._setup: Setup | None = None
         self.rows = {setting.name: self._row(setting) for setting in SETTINGS}
         inner = QWidget()
         column = QVBoxLayout(inner)
@@ -240,9 +241,11 @@ class Editor(QScrollArea):
         """Show a document's settings and its tokens."""
         setup = screen.setup
         self._show_theme(theme)
-        self._show_text(setup)
-        for shown in setup.settings:
-            self.rows[shown.setting.name].show_setting(shown)
+        if setup != self._setup:
+            self._setup = setup
+            self._show_text(setup)
+            for shown in setup.settings:
+                self.rows[shown.setting.name].show_setting(shown)
         self.tokens.show_tokens(screen.tokens, theme)
         self.texts.setVisible(screen.tokens.texts > 1)
         self.text_number.setText(f"Text {screen.tokens.text + 1} of {screen.tokens.texts}")
@@ -252,7 +255,7 @@ class Editor(QScrollArea):
 
     def _show_theme(self, theme: Theme) -> None:
         if theme is not self._theme:
-            self._theme = theme
+            self._theme, self._setup = theme, None
             self._show_more(self.more_button.isChecked())
             for row in self.rows.values():
                 row.problem.clear()  # a link takes its colour when it is written

@@ -16,7 +16,7 @@ from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPen
 from visualizer.state.view import ColourScale
 from visualizer.state.words import number
 from visualizer.ui import colours
-from visualizer.ui.measures import LONGEST_LABEL, is_upright
+from visualizer.ui.measures import LONGEST_LABEL, SMALLEST_NUMBERS, is_upright
 from visualizer.ui.theme import HEAD_COLOURS, font, metrics, text_scale
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from visualizer.ui.layout import Slot
     from visualizer.ui.theme import Theme
 
-SMALLEST_NUMBERS = 9
 CENTRE = Qt.AlignmentFlag.AlignCenter
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
@@ -239,7 +238,7 @@ def _paint_head(painter: QPainter, slot: Slot, theme: Theme) -> None:
 def _paint_foot(painter: QPainter, slot: Slot, theme: Theme) -> None:
     heatmap, scale = slot.heatmap, text_scale()
     width = max(96 * scale, min(slot.cells.width(), 200 * scale))
-    bar = QRectF(slot.cells.left(), slot.cells.bottom() + 9 * scale, width, 6 * scale)
+    bar = QRectF(slot.cells.left(), slot.cells.bottom() + 6 * scale, width, 6 * scale)
     ramp = np.arange(colours.LARGEST + 1, dtype=np.uint8)[None]
     painter.drawImage(bar, colours.image(ramp, heatmap.colour.map, theme))
     painter.setFont(font(12))

@@ -20,6 +20,7 @@ from visualizer.ui.measures import (
     column_label_height,
     foot_height,
     narrowest,
+    readable_cell,
     sums_width,
     widest_label,
 )
@@ -33,9 +34,8 @@ SMALLEST_SIDE = 130
 COMFORTABLE = 200
 GAP = 24
 MARGIN = 16
-READABLE_CELL = 37
-HEAD = 42
-BELOW = 12
+HEAD = 40
+BELOW = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class _Placing:
         slots = self._wrapped(head) if self.wraps else self._aligned(head)
         wholes = [slot.whole for slot in slots]
         right = max(whole.right() for whole in wholes) + MARGIN
-        bottom = max(whole.bottom() for whole in wholes) + MARGIN
+        bottom = max(whole.bottom() for whole in wholes) + BELOW * self.scale
         return Layout(tuple(slots), right, bottom, head)
 
     def _gutter(self) -> float:
@@ -205,11 +205,11 @@ class _Placing:
         """Make cells a little smaller where that saves scrolling."""
         rows = max(len(column) for column in self.columns)
         heatmap = self.columns[0][0]
-        smallest = min(cell, READABLE_CELL * self.scale)
+        smallest = min(cell, readable_cell())
         for pixels in range(round(cell * self.pixel_ratio), int(smallest * self.pixel_ratio), -1):
             self.cell = pixels / self.pixel_ratio
             panel = self._top() + heatmap.values.shape[0] * self.cell + foot_height(heatmap)
-            if HEAD * self.scale + rows * (panel + BELOW * self.scale) + MARGIN <= self.height:
+            if HEAD * self.scale + rows * (panel + BELOW * self.scale) <= self.height:
                 return self.cell
         return cell
 
@@ -241,7 +241,7 @@ class _Placing:
             heatmap = column[0]
             cell = self._cell_width(heatmap, self.cell)
             needed = max(needed, column_label_height(heatmap, cell))
-        return needed + 8 * self.scale
+        return needed + 5 * self.scale
 
     def _aligned(self, top: float) -> list[Slot]:
         slots: list[Slot] = []

@@ -145,14 +145,13 @@ def style_sheet(theme: Theme) -> str:
     small, middle = (round(size * text_scale()) for size in (12, 14))
     return f"""
         * {{ font-size: {small}px; }}
-        QDockWidget {{ color: {theme.ink}; titlebar-close-icon: none; }}
         QMainWindow::separator {{ background: {theme.hairline}; width: 1px; height: 1px; }}
         QMenuBar, QStatusBar {{ background: {theme.paper}; color: {theme.ink}; }}
         QStatusBar {{ border-top: 1px solid {theme.hairline}; color: {theme.quiet}; }}
         QStatusBar QLabel {{ padding: 2px 12px; }}
-        QDockWidget::title {{ padding: 10px 16px 2px 16px; }}
         QStatusBar::item {{ border: none; }}
         QLabel[role="title"] {{ font-size: {middle}px; font-weight: 600; }}
+        QLabel[role="pane"] {{ padding: 10px 12px 2px 12px; font-weight: 600; }}
         QLabel[role="quiet"] {{ color: {theme.quiet}; }}
         QLabel[role="warning"] {{ color: {theme.warning}; }}
         QScrollArea, BoardView {{ border: none; }}

@@ -77,6 +77,9 @@ class Window(QMainWindow):
         dock = QDockWidget(name, self)
         dock.setObjectName(name)
         dock.setWidget(pane)
+        title = QLabel(name)
+        title.setProperty("role", "pane")
+        dock.setTitleBarWidget(title)  # in line with what is under it; can still be dragged
         dock.setFeatures(
             QDockWidget.DockWidgetFeature.DockWidgetMovable
             | QDockWidget.DockWidgetFeature.DockWidgetClosable
