@@ -149,8 +149,13 @@ def test_a_wrong_value_is_named_with_what_it_got_and_takes(
 
 @pytest.mark.parametrize("text", ["", " ", "\n"])
 def test_no_text_cannot_be_exported(
-    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], qapp: object
+    text: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    qapp: object,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")  # it will be set, so it is put back
     arguments = ["--text", text, "--export", str(tmp_path / "a.npz")]
     assert app.main(arguments) == 2
     assert capsys.readouterr().err == (

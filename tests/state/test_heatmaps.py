@@ -172,8 +172,7 @@ def test_what_is_pooled_is_the_largest_of_each_block_and_says_so() -> None:
     assert (pooled.rows.block, pooled.columns.block) == (2, 2)
     assert pooled.rows.labels == tuple("abcdefg")
     assert pooled.is_pooled
-    assert not whole.is_pooled
-    assert whole.notes == ()
+    assert (whole.is_pooled, whole.notes) == (False, ())
 
 
 def test_a_pooled_cell_is_hatched_when_all_of_it_is_forbidden() -> None:

@@ -112,9 +112,10 @@ def test_rows_go_down_and_columns_go_right() -> None:
 
 def test_the_bar_goes_from_the_lowest_to_the_highest_colour() -> None:
     painted = Painted(a_heatmap(np.full((6, 6), 0.5)), SMALL)
-    colours, cells = scale(painted.heatmap), painted.slot.cells
-    line = [painted.at(QPointF(x, cells.bottom() + 12)) for x in range(104, painted.image.width())]
-    along = [colours.index(colour) for colour in line if colour in colours]
+    colours, bottom = scale(painted.heatmap), painted.slot.cells.bottom()
+    across = range(104, painted.image.width())
+    lines = ([painted.at(QPointF(x, y)) for x in across] for y in range(int(bottom) + 2, 240))
+    along = max(([colours.index(c) for c in line if c in colours] for line in lines), key=len)
     assert along[0] <= 2
     assert along[-1] >= LARGEST - 2
     assert along == sorted(along)

@@ -101,6 +101,19 @@ def test_many_tokens_are_pooled_and_say_so(hand: Hand) -> None:
     assert "the first " in hand.window.editor.tokens._counted()
 
 
+def test_a_larger_window_has_room_for_more_cells(hand: Hand) -> None:
+    hand.window.resize(900, 700)
+    hand.paste_sentence("word " * 900)
+    hand.settle()
+    before = hand.panel("weights")
+    hand.window.resize(1900, 1300)
+    hand.until(lambda: hand.panel("weights").values.shape > before.values.shape)
+    hand.settle()
+    after = hand.panel("weights")
+    assert after.rows.block < before.rows.block
+    assert after.values.max() == before.values.max()
+
+
 # -------------------------------------------------------------------------------------- sizes
 
 

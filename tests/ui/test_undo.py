@@ -9,11 +9,16 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QCheckBox, QPlainTextEdit, QSlider, QSpinBox
 
-from tests.ui.hand import CONTROL, SHIFT
+from tests.ui.hand import CONTROL, SHIFT, Hand
 from visualizer.attention.spec import BooleanMatrix
+from visualizer.state.document import Document
 
 if TYPE_CHECKING:
-    from tests.ui.hand import Hand
+    from collections.abc import Callable
+
+    from pytestqt.qtbot import QtBot
+
+    from visualizer.ui.window import Window
 
 Z, Y = Qt.Key.Key_Z, Qt.Key.Key_Y
 BOOK = "Your journey starts with one step"
@@ -156,3 +161,26 @@ def test_the_place_of_the_cursor_stays_in_the_text(hand: Hand) -> None:
     QTest.keyClicks(hand.sentence, "x")
     hand.settle()
     assert "x" in hand.sentence.toPlainText()
+
+
+@pytest.mark.parametrize("text", ["a\r\nb", "a\u2028b", "a\u00a0b"])
+def test_what_qt_writes_otherwise_is_no_change(
+    open_window: Callable[..., Window], qtbot: QtBot, text: str
+) -> None:
+    window = open_window(Document(text))
+    hand = Hand(qtbot, window)
+    hand.settle()
+    assert can(hand) == (False, False)
+    assert window.workspace.document.text == text
+    assert hand.chips == ("a", "b")
+    hand.press(Qt.Key.Key_M)
+    hand.press(Z)
+    assert can(hand) == (False, True)
+    hand.sentence.setFocus()
+    hand.press(Qt.Key.Key_End)
+    hand.press(Qt.Key.Key_End)
+    QTest.keyClicks(hand.sentence, " c")
+    hand.press(Z)
+    hand.press(Z)
+    assert window.workspace.document.text == text
+    hand.settle()

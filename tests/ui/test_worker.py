@@ -149,6 +149,29 @@ def test_what_was_answered_is_not_kept(worker: Worker, qtbot: QtBot) -> None:
     assert kept[0]() is None
 
 
+def test_large_values_are_let_go_on_the_workers_thread(worker: Worker, qtbot: QtBot) -> None:
+    class Large:
+        def __del__(self) -> None:
+            where.append(threading.get_ident())
+
+    where: list[int] = []
+    with qtbot.waitSignal(worker.answered) as blocker:
+        worker.ask(threading.get_ident)
+    assert blocker.args is not None
+    value = [Large()]
+    worker.discard(value.pop())
+    qtbot.waitUntil(lambda: bool(where))
+    assert where == blocker.args
+
+
+def test_after_the_end_nothing_is_taken_in(worker: Worker, answers: list[object]) -> None:
+    worker.stop()
+    worker.ask(lambda: "too late")
+    assert not worker.is_working
+    assert not worker.isRunning()
+    assert answers == []
+
+
 def test_one_that_never_ran_can_be_stopped(worker: Worker) -> None:
     worker.stop()
     assert not worker.isRunning()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QMimeData, Qt, Signal
+from PySide6.QtCore import QMimeData, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import (
     QComboBox,
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from visualizer.ui.theme import Theme
 
 LONGEST_TEXT = 100_000
+# Qt writes these otherwise than they are.
+AS_SHOWN = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 # Qt gives an item's value back as a plain string.
 KINDS = {"tokenizer": Tokenizer, "lines": Lines}
 
@@ -63,10 +65,11 @@ class SentenceBox(QPlainTextEdit):
 
     def show_text(self, text: str) -> None:
         """Show the document's text; the place of the cursor stays."""
-        if text == self.toPlainText():
+        if text.translate(AS_SHOWN).replace("\r\n", "\n") == self.toPlainText():
             return
         place = self.textCursor().position()
-        self.setPlainText(text)
+        with QSignalBlocker(self):  # else what is only written otherwise would be a change
+            self.setPlainText(text)
         cursor = self.textCursor()
         end = self.document().characterCount() - 1
         cursor.setPosition(min(place, end), QTextCursor.MoveMode.MoveAnchor)
