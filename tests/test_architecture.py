@@ -7,7 +7,19 @@ import sys
 
 import pytest
 
-from tests.house_rules import FILE_LINES, FUNCTION_LINES, ROOT, RULES, WINDOW_LINES, Source, house
+from tests.house_rules import (
+    FILE_LINES,
+    FUNCTION_LINES,
+    ROOT,
+    RULES,
+    TORCH_FREE,
+    WINDOW_LINES,
+    Source,
+    house,
+)
+from visualizer.attention import attend, explain
+from visualizer.attention.stages import Operation
+from visualizer.state import readout, sentences
 
 OFFENCES = [
     ("torch never leaves its homes", "visualizer/state/panels.py", "import torch"),
@@ -95,6 +107,20 @@ def test_what_is_allowed_passes(path: str, text: str) -> None:
 
 def test_every_rule_has_a_breach() -> None:
     assert {rule for rule, _, _ in OFFENCES} == set(RULES)
+
+
+def test_every_operation_is_computed_explained_and_told() -> None:
+    assert set(attend._COMPUTE) == set(Operation)
+    assert set(explain._EXPLAIN) == set(Operation)
+    assert set(sentences.SENTENCES) == set(Operation)
+    by_spec = {Operation.SCALE, Operation.NORMALISE, Operation.AVERAGE}  # written by `_formula`
+    assert set(readout._FORMULAS) | by_spec == set(Operation)
+
+
+@pytest.mark.parametrize("module", TORCH_FREE)
+def test_every_torch_free_file_is_named_to_those_who_write_one(module: str) -> None:
+    name = module.rpartition(".")[2]
+    assert f"`{name}.py`" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("folder", ["visualizer/attention", "visualizer/state", "visualizer/ui"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,23 +17,28 @@ from visualizer.attention.mechanisms import Mechanism, mechanism_of
 from visualizer.attention.spec import Device, Dtype, Mask, Projection
 from visualizer.command import document_of, parser
 from visualizer.state.document import BOOK_SENTENCE, Document, Lines
+from visualizer.ui.sentence import SentenceBox
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from pytestqt.qtbot import QtBot
 
 
 def document(*arguments: str) -> Document:
     return document_of(parser().parse_args(arguments))
 
 
-def run(arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def run(
+    arguments: Sequence[str], folder: Path, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run the program as a shell without a screen and without a home does."""
     kept = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP")
     return subprocess.run(
         [sys.executable, str(ROOT / "main.py"), *arguments],
         cwd=folder,
-        env={name: os.environ[name] for name in kept if name in os.environ},
+        env={name: os.environ[name] for name in kept if name in os.environ} | variables,
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -91,6 +97,26 @@ def test_several_texts_are_a_batch() -> None:
     assert batch.tokens() == (("one", "two"), ("three",))
 
 
+ODD = "one\r\ntwo\rthree\u2028four\u2029five\u00a0six\tseven\x0beight"
+
+
+def test_a_text_is_taken_as_the_sentence_box_shows_it(qtbot: QtBot) -> None:
+    box = SentenceBox()
+    qtbot.addWidget(box)
+    box.show_text(ODD)
+    assert document("--text", ODD).text == box.toPlainText()
+    assert document("--text", ODD).text == "one\ntwo\nthree\nfour\nfive six\tseven\x0beight"
+
+
+def test_a_text_of_a_batch_is_taken_as_the_sentence_box_shows_it(qtbot: QtBot) -> None:
+    made = document("--text", ODD, "--text", "nine\u00a0ten")
+    box = SentenceBox()
+    qtbot.addWidget(box)
+    box.show_text(made.text)
+    assert made.text == box.toPlainText()
+    assert len(made.tokens()) == 2
+
+
 @pytest.mark.parametrize("text", ["a\nb", "a\r\nb", "a\u2028b"])
 def test_a_text_of_a_batch_may_hold_line_ends(text: str) -> None:
     assert document("--text", text, "--text", "c").tokens() == (("a", "b"), ("c",))
@@ -105,7 +131,7 @@ WRONG = [
     ("--embedding-size -1", "--embedding-size", "got '-1'", "whole number from 1"),
     ("--output-size x", "--output-size", "got 'x'", "whole number from 1"),
     ("--seed -1", "--seed", "got '-1'", "whole number from 0"),
-    ("--seed 9223372036854775808", "--seed", "got '9223372036854775808'", "2⁶³ − 1"),
+    ("--seed 9223372036854775808", "--seed", "got '9223372036854775808'", "whole number from 0"),
     ("--dropout 1", "--dropout", "got '1'", "from 0 up to, not with, 1"),
     ("--dropout -0.5", "--dropout", "got '-0.5'", "from 0 up to, not with, 1"),
     ("--dropout nan", "--dropout", "got 'nan'", "from 0 up to, not with, 1"),
@@ -117,6 +143,10 @@ WRONG = [
     ("--export a.bmp", "--export", "got 'a.bmp'", "ends in .png or .npz"),
     ("--export a", "--export", "got 'a'", "ends in .png or .npz"),
     ("--heads 3", "--heads", "got '3'", "Use 2 heads, or the output size 3."),
+    ("--output-size 3", "--output-size", "got '3'", "Use 1 or 3 heads, or the output size 4."),
+    ("--projection none", "--projection", "got 'none'", "or the embedding size 4."),
+    ("--projection none --embedding-size 5", "--embedding-size", "got '5'", "Use 1 or 5 heads"),
+    ("--projection none --output-size 3", "--projection", "got 'none'", "embedding size 4."),
     ("--heads 4 --output-size 6", "--heads", "got '4'", "Use 3 or 6 heads"),
     ("--heads", "--heads", "expected one argument", ""),
     ("--head 2", "--head", "unrecognized arguments", ""),
@@ -147,21 +177,25 @@ def test_a_wrong_value_is_named_with_what_it_got_and_takes(
         assert part in said
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n"])
-def test_no_text_cannot_be_exported(
-    text: str,
+@pytest.mark.parametrize("blank", ["", " ", "\n", "\u2028\u00a0"])
+@pytest.mark.parametrize("others", [(), ("one",), ("one", "two")])
+@pytest.mark.parametrize("is_export", [True, False])
+def test_a_blank_text_is_refused(
+    blank: str,
+    others: tuple[str, ...],
+    is_export: bool,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    qapp: object,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")  # it will be set, so it is put back
-    arguments = ["--text", text, "--export", str(tmp_path / "a.npz")]
-    assert app.main(arguments) == 2
+    texts = [f"--text={text}" for text in (*others, blank)]
+    export = ["--export", str(tmp_path / "a.npz")] if is_export else []
+    with pytest.raises(SystemExit) as ended:
+        app.main([*texts, *export])
+    assert ended.value.code == 2
     assert capsys.readouterr().err == (
-        "attention-visualizer: There is nothing to read yet. Type a word or a sentence.\n"
+        f"attention-visualizer: argument --text: got {blank!r}, takes a text that is not blank\n"
     )
-    assert [path.name for path in tmp_path.glob("*.npz")] == []
+    assert not (tmp_path / "a.npz").exists()
 
 
 def test_the_shell_gets_the_same(tmp_path: Path) -> None:
@@ -172,7 +206,21 @@ def test_the_shell_gets_the_same(tmp_path: Path) -> None:
     )
 
 
+def test_a_screen_that_qt_cannot_start_on_is_said(tmp_path: Path) -> None:
+    ended = run([], tmp_path, QT_QPA_PLATFORM="nonsense")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.splitlines()[-1] == f"attention-visualizer: {app.NO_WINDOW}"
+
+
 # --------------------------------------------------------------------------------------- words
+
+
+def test_the_version_is_written_once() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" not in project["project"]
+    assert project["project"]["dynamic"] == ["version"]
+    path = project["tool"]["hatch"]["version"]["path"]
+    assert f'__version__ = "{visualizer.__version__}"' in (ROOT / path).read_text(encoding="utf-8")
 
 
 def test_the_version(tmp_path: Path) -> None:

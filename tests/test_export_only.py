@@ -11,14 +11,20 @@ from PySide6.QtGui import QImage
 
 from tests.house_rules import ROOT
 from tests.test_command import document, run
+from tests.ui.test_export import NoImage
 from visualizer import app
 from visualizer.attention import device as devices
 from visualizer.attention.run import run as compute
 from visualizer.attention.spec import Device
+from visualizer.state import heatmaps
 from visualizer.state.view import View
+from visualizer.ui import pictures
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from visualizer.attention.run import Run
+    from visualizer.state.heatmaps import Board
 
 BOOK: dict[str, Any] = json.loads(
     (ROOT / "tests" / "golden" / "chapter3.json").read_text(encoding="utf-8")
@@ -142,6 +148,36 @@ def test_what_cannot_be_written_is_said(
         f"attention-visualizer: “{name.removeprefix('missing/')}” could not be written to "
         f"{tmp_path / 'missing'}: No such file or directory.\n"
     )
+
+
+def test_a_picture_that_memory_does_not_hold_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pictures, "QImage", NoImage)
+    assert app.main(["--export", str(tmp_path / "a.png")]) == 2
+    assert "pixels is more than the memory holds." in capsys.readouterr().err
+    assert list(tmp_path.glob("*.png")) == []
+
+
+@pytest.mark.parametrize("suffix", ["png", "npz"])
+def test_what_is_read_is_what_is_shown(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warmed, shown = [], []
+    warm, present_board = heatmaps.warm, heatmaps.present_board
+
+    def note_warm(run: Run, view: View) -> None:
+        warmed.append(view)
+        warm(run, view)
+
+    def note_shown(run: Run, view: View, previous: Board) -> Board:
+        shown.append(view)
+        return present_board(run, view, previous)
+
+    monkeypatch.setattr(heatmaps, "warm", note_warm)
+    monkeypatch.setattr("visualizer.state.screen.present_board", note_shown)
+    assert app.main(["--device", "cpu", "--export", str(tmp_path / f"a.{suffix}")]) == 0
+    assert warmed == shown == [View(room=512)]
 
 
 def test_too_much_text_is_said(

@@ -5,15 +5,16 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from visualizer.command import complaint, document_of, parser
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from PySide6.QtCore import QMessageLogContext, QtMsgType
     from PySide6.QtWidgets import QApplication
 
     from visualizer.attention.run import Run
@@ -22,17 +23,27 @@ if TYPE_CHECKING:
     from visualizer.ui.window import Window
 
 _M_MMAP_THRESHOLD = -3
+NO_WINDOW = (
+    "No window can be opened: Qt could not start on this screen. "
+    "Without a screen, write a file with --export."
+)
+NO_PICTURE = "Nothing can be drawn: Qt could not start. Install PySide6-Essentials anew."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; give the exit status."""
     options = parser().parse_args(arguments)
     document = document_of(options)
-    wrong = complaint(document.spec)
+    wrong = complaint(options, document.spec)
     if wrong:
-        print(f"attention-visualizer: {wrong}", file=sys.stderr)  # noqa: T201 - for the shell
+        say(wrong)
         return 2
     return export_only(document, options.export) if options.export else show(document)
+
+
+def say(sentence: str) -> None:
+    """Tell the shell."""
+    print(f"attention-visualizer: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def compute(document: Document, view: View, previous: Run | None) -> Run:
@@ -51,7 +62,11 @@ def compute(document: Document, view: View, previous: Run | None) -> Run:
 
 
 def export_only(document: Document, path: Path) -> int:
-    """Write a file without a window or a screen."""
+    """Write a file without a window or a screen.
+
+    The exit status is 2 where the text, the sizes or the memory are at fault, and 1 where the
+    file could not be written.
+    """
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
     from PySide6.QtGui import QGuiApplication
 
@@ -60,16 +75,17 @@ def export_only(document: Document, path: Path) -> int:
     from visualizer.state.view import View
     from visualizer.ui.exports import export
 
-    application = QGuiApplication.instance() or QGuiApplication([sys.argv[0]])
+    with said_if_qt_cannot_start(NO_PICTURE):
+        application = QGuiApplication.instance() or QGuiApplication([sys.argv[0]])
+    view = View(room=512)
     try:
-        run = compute(document, View(), None)
-        screen = present(document, View(room=512), run, None, False, None)
-        export(path, run, screen.board)
+        run = compute(document, view, None)
+        export(path, run, present(document, view, run, None, False, None).board)
     except InputError as refused:
-        print(f"attention-visualizer: {refused.sentence}", file=sys.stderr)  # noqa: T201
-        return 2 if refused.field == "text" else 1
+        say(refused.sentence)
+        return 1 if refused.field == "export" else 2
     for notice in run.notices:
-        print(f"attention-visualizer: {notice}", file=sys.stderr)  # noqa: T201
+        say(notice)
     del application
     return 0
 
@@ -88,7 +104,9 @@ def make_application() -> QApplication:
     from PySide6.QtWidgets import QApplication
 
     return_freed_memory()
-    application = QApplication([sys.argv[0]])
+    write_numbers_with_a_point()
+    with said_if_qt_cannot_start(NO_WINDOW):
+        application = QApplication([sys.argv[0]])
     application.setApplicationName("Attention Visualizer")
     application.setOrganizationName("Attention Visualizer")
     application.setStyle("Fusion")
@@ -124,3 +142,30 @@ def return_freed_memory() -> None:
     if sys.platform == "linux":
         with suppress(AttributeError):  # other C libraries have no such setting, nor the need
             ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 2**20)
+
+
+def write_numbers_with_a_point() -> None:
+    """Have every box read and write numbers as all else here does, whatever the system's way."""
+    from PySide6.QtCore import QLocale
+
+    locale = QLocale.c()
+    locale.setNumberOptions(QLocale.NumberOption.OmitGroupSeparator)
+    QLocale.setDefault(locale)
+
+
+@contextmanager
+def said_if_qt_cannot_start(sentence: str) -> Iterator[None]:
+    """End with a sentence where Qt, without a platform to run on, would abort the process."""
+    from PySide6.QtCore import QtMsgType, qInstallMessageHandler
+
+    def handle(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
+        if kind is QtMsgType.QtFatalMsg:
+            say(sentence)
+            os._exit(1)
+        print(message, file=sys.stderr)  # noqa: T201 - what Qt does itself
+
+    before = qInstallMessageHandler(handle)
+    try:
+        yield
+    finally:
+        qInstallMessageHandler(before)

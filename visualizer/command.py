@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from enum import StrEnum
 
+# Qt shows these otherwise than they are: a text is the same here and in the sentence box.
+_AS_SHOWN = str.maketrans({"\r": "\n", "\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
+
 OPTIONS = {
     "d_in": "--embedding-size",
     "d_out": "--output-size",
@@ -68,6 +71,12 @@ def _one_of(values: Sequence[str]) -> Callable[[str], str]:
     return read
 
 
+def _text(text: str) -> str:
+    if not text or text.isspace():
+        raise argparse.ArgumentTypeError(f"got {text!r}, takes a text that is not blank")
+    return text.replace("\r\n", "\n").translate(_AS_SHOWN)
+
+
 def _file(text: str) -> Path:
     path = Path(text)
     if path.suffix.lower() not in {".png", ".npz"}:
@@ -99,7 +108,8 @@ def _named(values: type[StrEnum]) -> dict[str, Any]:
 
 # fmt: off
 _OPTIONS: dict[str, dict[str, Any]] = {
-    "--text": {"action": "append", "help": "the text; given several times, a batch of texts"},
+    "--text": {"type": _text, "action": "append",
+               "help": "the text; given several times, a batch of texts"},
     "--mechanism": {**_named(Mechanism), "default": Mechanism.MULTI_HEAD},
     "--projection": _named(Projection),
     "--embedding-size": {"type": _whole(1), "metavar": "N", "help": "numbers in a token's vector"},
@@ -143,10 +153,22 @@ def _mask(causal: bool | None) -> Mask | None:
     return None if causal is None else (Mask.CAUSAL if causal else Mask.NONE)
 
 
-def complaint(spec: AttentionSpec) -> str | None:
-    """Say which option makes a spec that cannot be computed, if any does."""
+def complaint(options: argparse.Namespace, spec: AttentionSpec) -> str | None:
+    """Say which option makes a spec that cannot be computed, if any does.
+
+    Of the options that take part in the problem, it is one that was given.
+    """
     for problem in problems(spec):
-        option = OPTIONS.get(problem.field, f"--{problem.field.replace('_', '-')}")
-        got = getattr(spec, problem.field, "")
-        return f"argument {option}: got '{got}'. {problem.sentence}"
+        remedied = problem.remedy[0] if problem.remedy else problem.field
+        parts = (problem.field, remedied, "projection")
+        field = next((field for field in parts if _given(options, field)), problem.field)
+        return f"argument {_option(field)}: got '{getattr(spec, field)}'. {problem.sentence}"
     return None
+
+
+def _option(field: str) -> str:
+    return OPTIONS.get(field, f"--{field.replace('_', '-')}")
+
+
+def _given(options: argparse.Namespace, field: str) -> bool:
+    return getattr(options, _option(field).strip("-").replace("-", "_"), None) is not None

@@ -173,8 +173,13 @@ class _Text:
         return np.array(rows)
 
     @property
-    def is_masked(self) -> bool:
-        return self.spec.mask is not Mask.NONE or bool(self.spec.lengths)
+    def real(self) -> np.ndarray:
+        places = range(len(self.given))
+        return np.array([[k < self.length for k in places] for _ in places])
+
+    @property
+    def masks_after(self) -> bool:
+        return self.spec.mask is not Mask.NONE and self.spec.route is not Route.BEFORE
 
     def weighed(self, found: Mapping[str, Known]) -> dict[str, Known]:
         spec = self.spec
@@ -183,26 +188,21 @@ class _Text:
         if spec.scale is not Scale.NONE or spec.temperature != 1:
             scaled = x.value / divisor(spec)
             x = made["scaled"] = Known(scaled, x.doubt / divisor(spec) + np.abs(scaled))
-        if not self.is_masked:
-            return made | {"weights": self.normalised(x)}
-        if spec.route is Route.BEFORE:
-            cells = self.allowed
+        cells = self.real if self.masks_after else self.allowed
+        if spec.lengths or (spec.mask is not Mask.NONE and not self.masks_after):
             x = made["masked"] = Known(
                 np.where(cells, x.value, -np.inf), np.where(cells, x.doubt, 0)
             )
-            weights = self.normalised(x)
+        weights = self.normalised(x)
+        if "masked" in made:
             some = cells.any(axis=1, keepdims=True)
-            return made | {
-                "weights": Known(np.where(some, weights.value, 0), np.where(some, weights.doubt, 0))
-            }
-        return made | self.masked_after(self.normalised(x))
+            weights = Known(np.where(some, weights.value, 0), np.where(some, weights.doubt, 0))
+        return made | (self.masked_after(weights) if self.masks_after else {"weights": weights})
 
     def averaged(self) -> dict[str, Known]:
-        tokens = len(self.given)
-        if self.is_masked and self.spec.route is not Route.BEFORE:
-            return self.masked_after(self.shared_alike(np.ones((tokens, tokens))))
-        cells = self.allowed if self.is_masked else np.ones((tokens, tokens))
-        return {"weights": self.shared_alike(cells)}
+        if self.masks_after:
+            return self.masked_after(self.shared_alike(self.real))
+        return {"weights": self.shared_alike(self.allowed)}
 
     def shared_alike(self, cells: np.ndarray) -> Known:
         rows = [row / row.sum() if row.any() else 0.0 * row for row in cells.astype(float)]

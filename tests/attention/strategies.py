@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -28,8 +28,6 @@ from visualizer.attention.spec import (
 if TYPE_CHECKING:
     from visualizer.attention.run import Run, Texts
     from visualizer.attention.trace import Trace
-
-T = TypeVar("T")
 
 WORDS = (
     *("Your", "journey", "starts", "with", "one", "step"),
@@ -86,50 +84,53 @@ def matrices(draw: st.DrawFn, size: int) -> BooleanMatrix:
     return BooleanMatrix.of(np.array(draw(st.lists(rows, min_size=size, max_size=size))))
 
 
+SEEDS = st.integers(0, 2**31 - 1)
+
+# What any value of goes with any value of the other fields.
+FREE: dict[str, st.SearchStrategy[Any]] = {
+    "bias": st.booleans(),
+    "output_projection": st.booleans(),
+    "position": st.sampled_from(Position),
+    "scale": st.sampled_from(Scale),
+    "temperature": st.just(1.0) | st.floats(0.05, 20),
+    "mask": st.sampled_from(Mask),
+    "window": st.integers(1, 4),
+    "dropout": st.just(0.0) | st.floats(0, 0.9),
+    "dropout_seed": SEEDS,
+    "mode": st.sampled_from(Mode),
+    "seed": SEEDS,
+    "dtype": st.sampled_from(Dtype),
+    "device": st.just(Device.CPU),
+}
+
+
 @st.composite
 def specs(draw: st.DrawFn, /, size: int, padded: bool = False, **fixed: Any) -> AttentionSpec:
     """Draw a spec for texts of so many tokens, with some fields as given."""
+    drawn = dict(fixed)
 
-    def pick(field: str, strategy: st.SearchStrategy[T]) -> T:
-        value: T = fixed[field] if field in fixed else draw(strategy)
-        return value
+    def pick(field: str, strategy: st.SearchStrategy[Any]) -> Any:
+        if field not in drawn:
+            drawn[field] = draw(strategy)
+        return drawn[field]
 
+    for field, strategy in FREE.items():
+        pick(field, strategy)
+    pick("own_mask", matrices(size))
+    pick("own_kept", st.none() | matrices(size))
     heads = pick("heads", st.integers(1, 3))
-    arrangement = pick("arrangement", st.sampled_from(Arrangement))
-    projection = pick("projection", st.sampled_from(Projection))
     columns = st.integers(1, 3)
-    if arrangement is Arrangement.SPLIT:
+    if pick("arrangement", st.sampled_from(Arrangement)) is Arrangement.SPLIT:
         columns = columns.map(lambda each: each * heads)
-    free = projection is Projection.NONE
-    mask = pick("mask", st.sampled_from(Mask))
-    normalisation = pick("normalisation", st.sampled_from(Normalisation))
-    routes = list(Route)
-    if normalisation is Normalisation.SUM and (mask is not Mask.NONE or padded):
-        routes.remove(Route.BEFORE)
-    return AttentionSpec(
-        d_in=pick("d_in", columns if free else st.integers(1, 4)),
-        d_out=pick("d_out", st.integers(1, 4) if free else columns),
-        heads=heads,
-        projection=projection,
-        bias=pick("bias", st.booleans()),
-        arrangement=arrangement,
-        output_projection=pick("output_projection", st.booleans()),
-        position=pick("position", st.sampled_from(Position)),
-        scale=pick("scale", st.sampled_from(Scale)),
-        temperature=pick("temperature", st.just(1.0) | st.floats(0.05, 20)),
-        normalisation=normalisation,
-        mask=mask,
-        window=pick("window", st.integers(1, 4)),
-        own_mask=pick("own_mask", matrices(size)),
-        route=pick("route", st.sampled_from(routes)),
-        dropout=pick("dropout", st.just(0.0) | st.floats(0, 0.9)),
-        dropout_seed=pick("dropout_seed", st.integers(0, 2**63 - 1)),
-        own_kept=pick("own_kept", st.none() | matrices(size)),
-        mode=pick("mode", st.sampled_from(Mode)),
-        seed=pick("seed", st.integers(0, 2**63 - 1)),
-        dtype=pick("dtype", st.sampled_from(Dtype)),
-        device=Device.CPU,
-    )
+    is_free = pick("projection", st.sampled_from(Projection)) is Projection.NONE
+    pick("d_in", columns if is_free else st.integers(1, 4))
+    pick("d_out", st.integers(1, 4) if is_free else columns)
+    sums = [] if padded else [Normalisation.SUM]
+    others = [kind for kind in Normalisation if kind is not Normalisation.SUM]
+    divides = pick("normalisation", st.sampled_from(others + sums)) is Normalisation.SUM
+    is_late = divides and drawn["mask"] is not Mask.NONE
+    pick("route", st.sampled_from([*Route][is_late:]))
+    return AttentionSpec(**drawn)
 
 
 @st.composite

@@ -37,6 +37,7 @@ from visualizer.attention.stages import Operation
 
 if TYPE_CHECKING:
     from tests.attention.reference import Known
+    from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
 
 CPU = torch.device("cpu")
@@ -304,26 +305,44 @@ def assert_same_numbers(actual: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_allclose(actual, expected, rtol=1e-7, atol=1e-9)
 
 
-@given(
-    cases(
-        Batch.RAGGED,
-        mode=Mode.EVAL,
-        dtype=Dtype.FLOAT64,
-        temperature=1.0,
-        normalisation=Normalisation.SOFTMAX,
-    )
-)
-def test_a_padded_batch_is_each_text_alone_on_its_tokens(case: Case) -> None:
-    assume(case.spec.route is not Route.AFTER)  # weights that are not renormalised keep the share
+@given(cases(Batch.RAGGED, mode=Mode.EVAL, dtype=Dtype.FLOAT64))
+@settings(max_examples=200)
+def test_a_padded_text_has_the_numbers_it_has_alone(case: Case) -> None:
     trace = case.trace()
     for number, text in enumerate(case.texts):
-        size = len(text)
         assert case.spec.own_mask is not None
-        corner = BooleanMatrix.of(case.spec.own_mask.array()[:size, :size])
+        corner = BooleanMatrix.of(case.spec.own_mask.array()[: len(text), : len(text)])
         alone = run((text,), replace(case.spec, own_mask=corner)).trace
-        actual = trace.read(trace.last, (number, slice(size)))
-        assert_same_numbers(actual, alone.read(alone.last))
-        assert (trace.read("weights", (number,))[:, :, size:] == 0).all()
+        for stage in alone.stages:
+            assert_same_numbers(real(trace, number, stage), alone.read(stage.name))
+        assert (trace.read("weights", (number,))[:, :, len(text) :] == 0).all()
+
+
+def real(trace: Trace, text: int, stage: Stage) -> np.ndarray:
+    """Read a stage of one text of a padded batch, without its padding."""
+    length = trace.spec.lengths[text]
+    tokens = {"token", "query", "key"}
+    return trace.read(
+        stage.name, (text, *(slice(length if d in tokens else None) for d in stage.dims))
+    )
+
+
+PADDED = (TEXT[0], ("one", "step"))
+
+
+@pytest.mark.parametrize("normalisation", [Normalisation.SOFTMAX, Normalisation.UNIFORM])
+@pytest.mark.parametrize("route", Route)
+@pytest.mark.parametrize("mask", [Mask.NONE, Mask.CAUSAL])
+def test_padding_takes_no_share_on_any_route(
+    normalisation: Normalisation, route: Route, mask: Mask
+) -> None:
+    spec = AttentionSpec(normalisation=normalisation, route=route, mask=mask)
+    padded, alone = run(PADDED, spec).trace, run(PADDED[1:], spec).trace
+    np.testing.assert_allclose(
+        padded.read("weights", (1,))[:, :2, :2], alone.read("weights"), rtol=1e-6
+    )
+    if "unmasked" in padded:
+        assert (padded.read("unmasked", (1,))[:, :, 2:] == 0).all()
 
 
 # ----------------------------------------------------------------------------------- errors

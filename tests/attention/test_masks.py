@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.attention.reference import is_allowed
 from tests.attention.strategies import matrices, specs
 from visualizer.attention import masks
-from visualizer.attention.spec import AttentionSpec, BooleanMatrix, InputError, Mask
+from visualizer.attention.spec import AttentionSpec, BooleanMatrix, InputError, Mask, Route
 
 
 @given(st.integers(1, 6).flatmap(lambda size: st.tuples(st.just(size), specs(size))))
@@ -30,6 +30,19 @@ def test_padding_is_no_key() -> None:
     assert cells.shape == (2, 1, 3, 3)
     assert cells[0].all()
     assert cells[1, 0].astype(int).tolist() == 3 * [[1, 0, 0]]
+
+
+@pytest.mark.parametrize("route", Route)
+def test_padding_is_no_key_from_the_first_and_the_mask_acts_where_the_route_says(
+    route: Route,
+) -> None:
+    spec = AttentionSpec(route=route, lengths=(3, 2))
+    padding, whole = 3 * [[1, 1, 0]], [[1, 0, 0], [1, 1, 0], [1, 1, 0]]
+    first = whole if route is Route.BEFORE else padding
+    for stage in masks.FORBIDDING:
+        cells = masks.allowed(spec, 3, stage)[1, 0].astype(int).tolist()
+        assert cells == (first if stage in {"masked", "unmasked"} else whole)
+    assert masks.allowed(spec, 3, "scores").all()
 
 
 def test_cells_are_not_to_be_written() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from visualizer.attention.spec import (
     InputError,
     Mask,
     Normalisation,
+    Position,
     Projection,
     Route,
     Scale,
@@ -79,8 +81,13 @@ def test_texts_of_one_length_need_no_padding() -> None:
 def test_padding_needs_a_row_that_can_be_normalised() -> None:
     spec = replace(SPEC, mask=Mask.NONE, normalisation=Normalisation.SUM)
     assert run((TEXT, TEXT), spec).trace.batch == (2,)
-    with pytest.raises(InputError, match="Mask after normalising"):
-        run((TEXT, TEXT[:2]), spec)
+    for route in Route:
+        with pytest.raises(InputError, match="Padding puts −∞ in a row") as refused:
+            run((TEXT, TEXT[:2]), replace(spec, route=route))
+        assert refused.value.remedy
+        field, value = refused.value.remedy
+        mended = replace(spec, **{field: value})  # type: ignore[arg-type]
+        assert run((TEXT, TEXT[:2]), mended).trace.batch == (2,)
 
 
 def test_a_problem_of_the_spec_is_said() -> None:
@@ -105,6 +112,21 @@ def test_nor_does_one_of_a_padded_batch(case: Case) -> None:
     assert bytes_needed(trace.spec, trace.tokens, len(case.texts)) >= trace.bytes
 
 
+@pytest.mark.parametrize("dtype", Dtype)
+@pytest.mark.parametrize("position", Position)
+@pytest.mark.parametrize(("texts", "tokens", "d_in"), [(1, 1, 300_000), (2, 3, 100_000)])
+def test_large_vectors_are_counted_too(
+    dtype: Dtype, position: Position, texts: int, tokens: int, d_in: int
+) -> None:
+    words = tuple(tuple(f"{text} {word}" for word in range(tokens)) for text in range(texts))
+    spec = replace(SPEC, d_in=d_in, d_out=1, heads=1, dtype=dtype, position=position)
+    tracemalloc.start()  # sees what numpy takes; what torch takes is in the trace
+    trace = run(words, spec).trace
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert bytes_needed(spec, tokens, texts) >= taken + trace.bytes
+
+
 @pytest.mark.parametrize("heads", [1, 4])
 def test_too_much_text_is_said_with_what_fits(heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     free = 6 * 2**20
@@ -114,7 +136,7 @@ def test_too_much_text_is_said_with_what_fits(heads: int, monkeypatch: pytest.Mo
         run((2_000 * ("word",),), spec)
     said = re.fullmatch(
         rf"2,000 tokens × {heads} heads? need 0\.\d GiB, and 0\.0 GiB can be used\. "
-        r"About (\d+) tokens fit; the last picture stays\.",
+        r"About (\d+) tokens fit\.",
         refused.value.sentence,
     )
     assert refused.value.field == "text"
@@ -138,8 +160,48 @@ def test_memory_that_runs_out_is_said(
     fail: Callable[..., Trace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "attend", fail)
-    with pytest.raises(InputError, match="About 6 tokens fit"):
+    with pytest.raises(InputError, match=r"The memory ran out at 6 tokens × 2 heads\. Try"):
         run((TEXT,), SPEC)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "said"),
+    [
+        ({"d_in": 1_000_000}, "d_in", "With the embedding size 1,000,000 one token needs "),
+        ({"d_out": 1_000_000}, "d_out", "With the output size 1,000,000 one token needs "),
+        (
+            {"d_in": 1_000_000, "heads": 1, "projection": Projection.NONE},
+            "d_in",
+            "With the embedding size 1,000,000 one token needs ",
+        ),
+        (
+            {"d_out": 900, "heads": 1_000, "arrangement": Arrangement.STACKED},
+            "heads",
+            "With 1,000 heads one token needs ",
+        ),
+    ],
+)
+def test_sizes_that_are_too_much_for_one_token_are_said(
+    fields: dict[str, Any], field: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "free_bytes", lambda device: 6 * 2**20)
+    with pytest.raises(InputError) as refused:
+        run((TEXT, TEXT[:2]), replace(SPEC, **fields))
+    assert refused.value.field == field
+    assert refused.value.sentence.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("texts", "tokens", "said"),
+    [(20_000, 2, r"20,000 texts × 2 tokens .* Use fewer texts\."), (9, 500, r"tokens a text fit")],
+)
+def test_too_many_texts_are_said(
+    texts: int, tokens: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "free_bytes", lambda device: 2**20)
+    with pytest.raises(InputError, match=said) as refused:
+        run(texts * (tokens * ("word",),), SPEC)
+    assert refused.value.field == "text"
 
 
 def test_any_other_error_is_a_bug_and_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +314,7 @@ def test_a_gpu_that_is_too_small_is_not_tried(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.usefixtures("imagined_gpu")
 def test_where_neither_has_the_memory_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "free_bytes", lambda device: 0)
-    with pytest.raises(InputError, match="About 0 tokens fit"):
+    with pytest.raises(InputError, match="one token needs"):
         run((TEXT,), replace(SPEC, device=Device.CUDA))
 
 
@@ -288,3 +350,15 @@ def test_weights_that_are_no_shares_are_said() -> None:
     assert run((TEXT,), spec).notices == ()  # the book's vectors have no negative score
     (notice,) = run((TEXT,), replace(spec, d_in=4)).notices
     assert notice.startswith("Dividing by the sum gave weights below 0 or above 1")
+
+
+@pytest.mark.parametrize("route", [Route.AFTER_RENORMALISED, Route.AFTER])
+def test_rows_that_sum_to_nothing_are_said(route: Route) -> None:
+    spec = replace(SPEC, position=Position.NONE, normalisation=Normalisation.SUM, route=route)
+    result = run((TEXT,), spec)
+    assert np.isfinite(result.trace.read("weights")).all()
+    said = "Dividing by the sum gave rows that are no numbers: their sum is 0."
+    assert said not in result.notices
+    nothing = run(((PADDING, PADDING),), spec)  # a vector of zeros: every score is 0
+    assert np.isnan(nothing.trace.read("weights")).any()
+    assert nothing.notices == (said,)

@@ -17,6 +17,7 @@ from visualizer.attention.spec import (
     InputError,
     Mask,
     Normalisation,
+    Problem,
     Projection,
     Route,
     Scale,
@@ -24,7 +25,7 @@ from visualizer.attention.spec import (
     problems,
 )
 
-SIZES = st.integers(-1, 9)
+SIZES = st.integers(-1, 9) | st.integers(990, 1_010) | st.integers(999_990, 1_000_010)
 ANY_SPEC = st.builds(
     AttentionSpec,
     d_in=SIZES,
@@ -68,7 +69,8 @@ def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
         return
     with pytest.raises(InputError) as refused:
         check(spec)
-    assert (refused.value.field, refused.value.sentence) == (found[0].field, found[0].sentence)
+    said = refused.value
+    assert Problem(said.field, said.sentence, said.remedy) == found[0]
 
 
 @pytest.mark.parametrize(
@@ -105,8 +107,43 @@ def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
             "dropout",
             "A rate of -0.5 is not a share. Use 0 up to, but not with, 1.",
         ),
+        (
+            {"dropout": math.nan},
+            "dropout",
+            "The rate is not a number. Use 0 up to, but not with, 1.",
+        ),
+        (
+            {"d_in": 1_000_001},
+            "d_in",
+            "The embedding size cannot be more than 1,000,000. Use 1,000,000 or less.",
+        ),
+        (
+            {"d_out": 10**30},
+            "d_out",
+            "The output size cannot be more than 1,000,000. Use 1,000,000 or less.",
+        ),
+        (
+            {"d_out": 3 * 667, "heads": 3 * 667},
+            "heads",
+            "The heads cannot be more than 1,000. Use 1,000 or less.",
+        ),
+        (
+            {"d_out": 1_000_000, "heads": 3},
+            "heads",
+            "1000000 does not divide into 3 heads. Use 2 or 4 heads, or the output size 999999.",
+        ),
+        (
+            {"mask": Mask.WINDOW, "window": 10**30},
+            "window",
+            "A window cannot be more than 1,000,000 tokens. Use 1,000,000 or less.",
+        ),
         ({"temperature": 0.0}, "temperature", "A temperature of 0 cannot divide. Use more than 0."),
-        ({"seed": -1}, "seed", "A seed is a whole number from 0 to 2⁶³ − 1, not -1."),
+        ({"seed": -1}, "seed", "A seed is a whole number from 0 to 2³¹ − 1, not -1."),
+        (
+            {"dropout_seed": 2**31},
+            "dropout_seed",
+            "A seed is a whole number from 0 to 2³¹ − 1, not 2147483648.",
+        ),
         (
             {"mask": Mask.WINDOW, "window": 0},
             "window",
@@ -127,6 +164,16 @@ def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
 def test_what_is_wrong_is_said(change: dict[str, object], field: str, said: str) -> None:
     spec = replace(AttentionSpec(), **change)  # type: ignore[arg-type]
     assert [(problem.field, problem.sentence) for problem in problems(spec)] == [(field, said)]
+
+
+def test_what_padding_forbids_is_mended_by_the_normalisation_and_a_mask_by_its_route() -> None:
+    spec = AttentionSpec(normalisation=Normalisation.SUM)
+    (masked,), (padded,) = problems(spec), problems(replace(spec, lengths=(2, 1)))
+    assert masked.remedy == ("route", Route.AFTER_RENORMALISED)
+    assert padded.remedy == ("normalisation", Normalisation.SOFTMAX)
+    for route in Route:
+        for mask in (Mask.NONE, Mask.CAUSAL):
+            assert problems(replace(spec, lengths=(2, 1), route=route, mask=mask)) == (padded,)
 
 
 def test_stacked_heads_need_not_divide() -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
 import torch
 from hypothesis import given
 
 from tests.attention.strategies import Case, cases
-from visualizer.attention.parameters import draw
-from visualizer.attention.spec import AttentionSpec
+from visualizer.attention import masks
+from visualizer.attention.parameters import DRAWN_FROM, draw
+from visualizer.attention.spec import AttentionSpec, Mask, Normalisation, Route, Scale
 from visualizer.attention.stages import TABLE, is_hatched, parameter_names, stages
 
 CPU = torch.device("cpu")
@@ -50,6 +56,14 @@ def test_weights_do_not_depend_on_type_or_length(case: Case) -> None:
         assert torch.equal(tensor, long[name][: len(tensor)])
 
 
+@given(cases(), cases())
+def test_weights_are_drawn_from_what_the_list_names(case: Case, other: Case) -> None:
+    same = {field: getattr(case.spec, field) for field in DRAWN_FROM}
+    first, second = draw(case.spec, 3, CPU), draw(replace(other.spec, **same), 3, CPU)
+    assert list(first) == list(second)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
 def test_every_row_says_what_it_is() -> None:
     fields = AttentionSpec.__dataclass_fields__
     for stage in TABLE:
@@ -61,5 +75,49 @@ def test_every_row_says_what_it_is() -> None:
 
 def test_forbidden_cells_are_hatched_where_they_show() -> None:
     spec = AttentionSpec()
-    hatched = [stage.name for stage in stages(spec) if is_hatched(spec, stage.name)]
-    assert hatched == ["masked", "weights"]
+    assert hatched_of(spec) == ["masked", "weights"]
+    after = replace(spec, route=Route.AFTER_RENORMALISED, dropout=0.5)
+    assert hatched_of(after) == ["zeroed", "weights", "dropped"]
+    padded = replace(after, lengths=(2, 1))
+    assert hatched_of(padded) == ["masked", "unmasked", "zeroed", "weights", "dropped"]
+    assert hatched_of(replace(spec, mask=Mask.NONE)) == []
+
+
+def hatched_of(spec: AttentionSpec) -> list[str]:
+    return [stage.name for stage in stages(spec) if is_hatched(spec, stage.name)]
+
+
+@given(cases())
+def test_what_is_hatched_is_what_the_numbers_forbid(case: Case) -> None:
+    trace = case.trace()
+    for stage in trace.stages:
+        if is_hatched(trace.spec, stage.name):
+            cells = masks.allowed(trace.spec, trace.tokens, stage.name)
+            forbidden = trace.read(stage.name)[
+                np.broadcast_to(~cells, trace.read(stage.name).shape)
+            ]
+            assert (forbidden == (-np.inf if stage.name == "masked" else 0)).all()
+
+
+@pytest.mark.parametrize(
+    ("fields", "symbol"),
+    [
+        ({}, "QKᵀ/√d"),
+        ({"temperature": 2.0}, "QKᵀ/(√d·T)"),
+        ({"temperature": 2.0, "scale": Scale.NONE}, "QKᵀ/T"),
+    ],
+)
+def test_a_symbol_names_what_divides(fields: dict[str, Any], symbol: str) -> None:
+    found = {stage.name: stage for stage in stages(AttentionSpec(**fields))}
+    assert found["scaled"].symbol == symbol
+    assert found["scaled"].says.startswith("scores divided by ")
+
+
+@pytest.mark.parametrize("mask", [Mask.NONE, Mask.CAUSAL])
+def test_only_a_softmax_is_called_one(mask: Mask) -> None:
+    for kind in Normalisation:
+        spec = AttentionSpec(mask=mask, normalisation=kind, route=Route.AFTER)
+        said = [stage.symbol for stage in stages(spec)]
+        softmax = kind in {Normalisation.SOFTMAX, Normalisation.NAIVE_SOFTMAX}
+        assert ("softmax" in said) == softmax
+        assert ("÷ row sum" in said) == (kind is Normalisation.SUM)

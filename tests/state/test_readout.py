@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,12 +13,16 @@ from tests.attention.strategies import Case, cases
 from tests.state.making import a_run, cells, places
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import (
+    Arrangement,
+    BooleanMatrix,
     Mask,
     Normalisation,
     Position,
     Projection,
     Route,
+    Scale,
 )
+from visualizer.attention.stages import Operation
 from visualizer.language.tokenizers import visible
 from visualizer.state.readout import SHOWN_TERMS, Readout, present_readout
 from visualizer.state.view import Cell
@@ -41,9 +45,14 @@ def value(run: Run, cell: Cell, text: int) -> float:
     return float(run.trace.read(cell.stage, index))
 
 
-def may_read(run: Run, text: int, place: tuple[int, ...]) -> bool:
-    matrix = allowed(run.trace.spec, run.trace.tokens)
+def may_read(run: Run, text: int, stage: str, place: tuple[int, ...]) -> bool:
+    matrix = allowed(run.trace.spec, run.trace.tokens, stage)
     return bool((matrix[text, 0] if matrix.ndim > 2 else matrix)[place[-2:]])
+
+
+def is_padding(run: Run, text: int, key: int) -> bool:
+    lengths = run.trace.spec.lengths
+    return bool(lengths) and key >= lengths[text]
 
 
 # ------------------------------------------------------------------------------- every cell
@@ -59,7 +68,9 @@ def test_every_cell_can_be_told(case: Case) -> None:
             assert readout.value == number(value(run, cell, text))
             assert readout.sentence.endswith(".")
             assert readout.heading.startswith(run.trace.stage(cell.stage).title)
-            assert readout.closing.endswith(f"= {readout.value}")
+            empty = readout.closing == "nothing to share: 0" and float(readout.value) == 0
+            assert empty or readout.closing.endswith(f"= {readout.value}")
+            assert not re.match(r"0\.0000 ÷ 0\.0000 = 0", readout.closing)
             assert 1 <= len(readout.terms) <= SHOWN_TERMS
             assert readout.formula
             assert all(term.written and term.value for term in readout.terms)
@@ -69,7 +80,6 @@ def test_every_cell_can_be_told(case: Case) -> None:
 @given(cases(most_tokens=4))
 def test_the_words_of_a_weight_are_true(case: Case) -> None:
     run = case.run()
-    spec = run.trace.spec
     for text in range(len(run.texts)):
         words = [visible(token) for token in run.texts[text]]
         for stage in sorted(ROWS & set(run.trace.names)):
@@ -77,15 +87,61 @@ def test_the_words_of_a_weight_are_true(case: Case) -> None:
                 cell = Cell(stage, place)
                 said, weight = told(run, cell, text).plain, value(run, cell, text)
                 query, key = (f"{words[at]} ({kind} {at + 1})" for at, kind in pair(place))
-                forbidden = spec.is_masked and not may_read(run, text, place)
-                if forbidden and stage != "unmasked":
-                    assert said == f"{query} may not read {key}: the mask forbids it."
+                before = "Before the mask, " if stage == "unmasked" else ""
+                reads, gives = ("would read", "would give") if before else ("reads", "gives")
+                if not may_read(run, text, stage, place):
+                    padding = is_padding(run, text, place[2])
+                    why = "it is padding" if padding else "the mask forbids it"
+                    assert said == f"{query} may not read {key}: {why}."
                 elif not np.isfinite(weight):
                     assert said == f"{query} has no weights: its row is not a number."
                 elif 0 <= weight <= 1:
-                    assert said == f"{query} reads {share(weight)} from {key}."
+                    assert said == f"{before}{query} {reads} {share(weight)} from {key}."
                 else:
-                    assert said == f"{query} gives {key} the weight {number(weight)}."
+                    said_weight = f"the weight {number(weight)}"
+                    assert said == f"{before}{query} {gives} {key} {said_weight}."
+
+
+@settings(max_examples=60)
+@given(cases(most_tokens=3))
+def test_the_formula_names_what_the_terms_are_made_of(case: Case) -> None:
+    run = case.run()
+    spec = run.trace.spec
+    for cell in cells(run):
+        readout, stage = told(run, cell), run.trace.stage(cell.stage)
+        assert ("bias" in readout.formula) == ("bias" in {term.name for term in readout.terms})
+        if stage.operation is Operation.PROJECT:
+            assert ("bias" in readout.plain) == ("bias" in readout.formula)
+        scaled = cell.stage == "scaled"
+        assert ("√d" in readout.formula) == (scaled and spec.scale is not Scale.NONE)
+        assert ("temperature" in readout.formula) == (scaled and spec.temperature != 1)
+        assert ("√d" in stage.symbol) == (scaled and spec.scale is not Scale.NONE)
+        if stage.operation is Operation.NORMALISE:
+            divides = spec.normalisation is Normalisation.SUM
+            assert ("exp(" in readout.formula) == (stage.symbol == "softmax") == (not divides)
+        if stage.operation is Operation.AVERAGE:
+            acts = cell.stage == "weights" and spec.mask is not Mask.NONE
+            assert ("allowed" in readout.formula) == acts
+
+
+@settings(max_examples=60)
+@given(cases(most_tokens=2))
+def test_the_column_that_is_named_is_the_one_that_was_read(case: Case) -> None:
+    run = case.run()
+    spec, trace = run.trace.spec, run.trace
+    for cell in cells(run):
+        if trace.stage(cell.stage).operation is not Operation.PROJECT:
+            continue
+        named = re.search(r"times column (\d+) of (this head's )?(W_\w+)", told(run, cell).plain)
+        assert named
+        head, token, _ = cell.place
+        name = f"heads.{head}.{named[3]}" if named[2] else named[3]
+        is_linear = spec.projection is Projection.LINEAR
+        weights = trace.read(f"{name}.weight").T if is_linear else trace.read(name)
+        column = int(named[1]) - 1
+        made = trace.read("input")[(0,) * len(trace.batch)][token] @ weights[:, column]
+        made += trace.read(f"{name}.bias")[column] if is_linear and spec.bias else 0
+        assert value(run, cell, 0) == pytest.approx(made, rel=1e-3, abs=1e-4)
 
 
 def pair(place: tuple[int, ...]) -> list[tuple[int, str]]:
@@ -182,6 +238,53 @@ def test_an_average_counts_the_allowed_keys() -> None:
     readout = told(run, Cell("weights", (0, 3, 1)))
     assert readout.value == "0.2500"
     assert readout.formula == "1 ÷ number of allowed keys"
+    after = a_run("a b", "c", normalisation=Normalisation.UNIFORM, route=Route.AFTER)
+    assert told(after, Cell("unmasked", (0, 0, 1))).formula == "1 ÷ number of keys, padding aside"
+    alone = a_run("a b", normalisation=Normalisation.UNIFORM, route=Route.AFTER)
+    readout = told(alone, Cell("unmasked", (0, 0, 1)))
+    assert readout.formula == "1 ÷ number of keys"
+    assert readout.plain == "Before the mask, a (query 1) would read 50 % from b (key 2)."
+
+
+@pytest.mark.parametrize(
+    ("fields", "formula"),
+    [
+        ({}, "score ÷ √d"),
+        ({"temperature": 2.0}, "score ÷ (√d × temperature)"),
+        ({"temperature": 2.0, "scale": Scale.NONE}, "score ÷ temperature"),
+    ],
+)
+def test_what_divides_a_score_is_named(fields: dict[str, Any], formula: str) -> None:
+    assert told(a_run(**fields), Cell("scaled", (0, 1, 0))).formula == formula
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"normalisation": Normalisation.UNIFORM},
+        {"route": Route.AFTER_RENORMALISED},
+    ],
+)
+def test_a_row_that_may_read_nothing_has_nothing_to_share(fields: dict[str, Any]) -> None:
+    nothing = BooleanMatrix.of(np.array([[0, 0], [1, 1]]))
+    run = a_run("a b", mask=Mask.OWN, own_mask=nothing, **fields)
+    assert told(run, Cell("weights", (0, 0, 1))).closing == "nothing to share: 0"
+    assert told(run, Cell("weights", (0, 1, 1))).closing.endswith("÷ 2.0000 = 0.5000") == (
+        "normalisation" in fields
+    )
+
+
+def test_split_heads_read_columns_of_one_matrix_and_stacked_heads_of_their_own() -> None:
+    split, stacked = Cell("keys", (1, 2, 0)), Cell("keys", (1, 2, 1))
+    assert told(a_run(), split).plain == (
+        "Column 1 of the key of starts (place 3) in head 2: its input times column 2 of W_key."
+    )
+    run = a_run(arrangement=Arrangement.STACKED, bias=True)
+    assert told(run, stacked).plain == (
+        "Column 2 of the key of starts (place 3) in head 2: "
+        "its input times column 2 of this head's W_key, plus a bias."
+    )
 
 
 def test_a_row_that_overflowed_is_said_to_be_no_number() -> None:
@@ -196,7 +299,7 @@ def test_a_row_that_reads_nothing_has_the_weight_0() -> None:
     run = a_run("a b", "c", mask=Mask.NONE, route=Route.AFTER_RENORMALISED)
     readout = told(run, Cell("weights", (0, 0, 1)), 1)
     assert readout.value == "0.0000"
-    assert "may not read" in readout.plain
+    assert readout.plain == "c (query 1) may not read ⟨pad⟩ (key 2): it is padding."
 
 
 # -------------------------------------------------------------------------- odd and many words

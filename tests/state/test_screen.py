@@ -9,9 +9,10 @@ import pytest
 
 from tests.state.making import a_run
 from visualizer.attention.spec import InputError, Normalisation
+from visualizer.state.cursor import Cursor, row_role
 from visualizer.state.document import Document
 from visualizer.state.heatmaps import Board
-from visualizer.state.screen import EMPTY, WAITING, Cursor, Screen, present, row_role
+from visualizer.state.screen import EMPTY, WAITING, Screen, present
 from visualizer.state.view import Cell, View
 
 if TYPE_CHECKING:
@@ -33,23 +34,23 @@ def cursor(cell: Cell, run: Run = BOOK) -> Cursor:
 
 
 @pytest.mark.parametrize(
-    ("cell", "head", "query", "key", "column"),
+    ("cell", "query", "key", "column"),
     [
-        (WEIGHTS, 1, 3, 2, None),
-        (Cell("scores", (0, 5, 0)), 0, 5, 0, None),
-        (Cell("context", (1, 4, 1)), 1, 4, None, ("context", 1)),
-        (Cell("queries", (0, 2, 1)), 0, 2, None, ("queries", 1)),
-        (Cell("keys", (0, 2, 1)), 0, None, 2, ("keys", 1)),
-        (Cell("values", (1, 2, 0)), 1, None, 2, ("values", 0)),
-        (Cell("input", (2, 1)), None, 2, None, ("input", 1)),
-        (Cell("output", (5, 3)), None, 5, None, ("output", 3)),
+        (WEIGHTS, 3, 2, None),
+        (Cell("scores", (0, 5, 0)), 5, 0, None),
+        (Cell("context", (1, 4, 1)), 4, None, ("context", 1)),
+        (Cell("queries", (0, 2, 1)), 2, None, ("queries", 1)),
+        (Cell("keys", (0, 2, 1)), None, 2, ("keys", 1)),
+        (Cell("values", (1, 2, 0)), None, 2, ("values", 0)),
+        (Cell("input", (2, 1)), 2, None, ("input", 1)),
+        (Cell("output", (5, 3)), 5, None, ("output", 3)),
     ],
 )
 def test_a_cell_lights_its_query_its_key_and_its_column(
-    cell: Cell, head: int | None, query: int | None, key: int | None, column: object
+    cell: Cell, query: int | None, key: int | None, column: object
 ) -> None:
     lit = cursor(cell)
-    assert (lit.head, lit.query, lit.key, lit.column) == (head, query, key, column)
+    assert (lit.query, lit.key, lit.column) == (query, key, column)
     assert lit.hovered == cell
     tokens = screen(hovered=cell).tokens
     assert (tokens.query, tokens.key) == (query, key)
@@ -128,17 +129,36 @@ def test_the_rail_follows_the_spec() -> None:
 
 def test_the_facts_are_those_of_the_run() -> None:
     facts = screen().status.facts.split("  ·  ")
-    assert facts[:4] == ["CPU", "6 tokens", "2 heads of 2", "float32"]
+    assert facts[:4] == ["CPU", "6 tokens", "2 heads of size 2", "float32"]
     assert facts[4].startswith(f"{len(BOOK.trace.stages)} stages, ")
     batch = screen(a_run("a", "b c", heads=1)).status.facts
     assert "2 texts of 2 tokens" in batch
-    assert "1 head of 2" in batch
+    assert "1 head of size 2" in batch
 
 
 def test_notices_of_the_run_are_shown() -> None:
     run = replace(BOOK, notices=("A CUDA GPU is not present; computed on the CPU.",))
     assert screen(run).status.notices == run.notices
     assert screen().status.notices == ()
+
+
+def test_a_problem_is_said_over_the_picture_too() -> None:
+    present_ = "The picture is of the last settings that could be used. "
+    run = replace(BOOK, notices=("A CUDA GPU is not present; computed on the CPU.",))
+    refused = InputError("text", "There is nothing to read yet.")
+    said = present(Document(""), View(), run, refused, False, None).status.notices
+    assert said == (present_ + refused.sentence, *run.notices)
+    wrong = Document().set("dropout", 1.5)
+    (notice,) = present(wrong, View(), BOOK, None, False, None).status.notices
+    assert notice.startswith(present_ + "A rate of 1.5 is not a share.")
+
+
+def test_padding_is_no_token_of_a_text() -> None:
+    run = a_run("a b", "c d e f")
+    short, long = (screen(run, text=text).tokens for text in (0, 1))
+    assert (len(short.labels), short.padding) == (4, 2)
+    assert (len(long.labels), long.padding) == (4, 0)
+    assert screen().tokens.padding == 0
 
 
 # ------------------------------------------------------------------------- what is kept, waits

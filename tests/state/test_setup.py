@@ -25,7 +25,7 @@ from visualizer.attention.spec import (
     Scale,
     problems,
 )
-from visualizer.state.document import Document
+from visualizer.state.document import Document, Lines
 from visualizer.state.setup import SETTINGS, Kind, SettingShown, present_setup
 
 if TYPE_CHECKING:
@@ -55,6 +55,9 @@ WRONG = [
     ({"mask": Mask.WINDOW, "window": 0}, "window", "A window of 0 tokens reads nothing."),
     ({"mask": Mask.OWN}, "own_mask", "There is no matrix yet."),
     ({"normalisation": Normalisation.SUM}, "normalisation", "Mask after normalising."),
+    ({"d_in": 2_000_000}, "d_in", "The embedding size cannot be more than 1,000,000."),
+    ({"heads": 1_002, "d_out": 1_002}, "heads", "The heads cannot be more than 1,000."),
+    ({"seed": 2**31}, "seed", "A seed is a whole number from 0 to 2³¹ − 1"),
 ]
 
 
@@ -101,6 +104,28 @@ def test_what_a_run_refuses_is_said_where_it_belongs() -> None:
     problem = shown(document, refused.value)["own_mask"].problem
     assert problem
     assert problem.sentence == "The matrix is 2 × 2 and the text needs 6 × 6."
+
+
+def test_what_padding_forbids_is_mended_where_it_is_said() -> None:
+    document = Document("a b\nc").set("lines", Lines.APART).set("mask", Mask.NONE)
+    document = document.set("normalisation", Normalisation.SUM)
+    assert not problems(document.spec)  # it is the run that sees the padding
+    with pytest.raises(InputError) as refused:
+        run(document.tokens(), document.spec)
+    problem = shown(document, refused.value)["normalisation"].problem
+    assert problem
+    assert problem.remedy
+    document = document.set(*problem.remedy)
+    assert run(document.tokens(), document.spec).trace.batch == (2,)
+
+
+@pytest.mark.parametrize("mask", Mask)
+@pytest.mark.parametrize("normalisation", Normalisation)
+def test_the_route_counts_whenever_there_is_a_mask(
+    mask: Mask, normalisation: Normalisation
+) -> None:
+    document = Document().set("mask", mask).set("normalisation", normalisation)
+    assert shown(document)["route"].counts == (mask is not Mask.NONE)
 
 
 def test_a_text_that_is_refused_is_said_under_the_text() -> None:

@@ -40,10 +40,14 @@ def _let_go(_: Window) -> None:
 
 @pytest.fixture
 def open_window(application: QApplication, qtbot: QtBot) -> Open:
-    """Opens windows; they are closed after the test."""
+    """Opens windows as large as on a usual screen; they are closed after the test."""
 
-    def open_(document: Document | None = None) -> Window:
+    def open_(
+        document: Document | None = None, size: tuple[int, int] | None = (1280, 800)
+    ) -> Window:
         window = app.open_window(document or Document())
+        if size:  # the screen of the platform without one is smaller
+            window.resize(*size)
         qtbot.addWidget(window, before_close_func=_let_go)
         qtbot.waitExposed(window)
         return window

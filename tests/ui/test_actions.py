@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction, QKeySequence
-from PySide6.QtWidgets import QDockWidget, QFileDialog, QPlainTextEdit
+from PySide6.QtWidgets import QDockWidget, QFileDialog, QPlainTextEdit, QSpinBox
 
 import visualizer
 from tests.ui.hand import CONTROL, SHIFT
@@ -87,7 +87,9 @@ def test_the_list_of_keys_is_whole(hand: Hand) -> None:
     (box,) = hand.boxes()
     for entry in ENTRIES:
         assert all(keys in box.text() for keys in entry.keys)
-    assert len(shortcuts()) == sum(bool(entry.keys) for entry in ENTRIES) + 1
+    assert len(shortcuts()) == sum(bool(entry.keys) for entry in ENTRIES) + 4
+    assert {"F2", "F3", "arrow keys", "Esc in the heatmaps"} <= {keys for _, keys in shortcuts()}
+    assert all(keys in box.text() for _, keys in shortcuts())
     box.close()
 
 
@@ -149,6 +151,27 @@ def test_every_setting_by_keys(hand: Hand) -> None:
     hand.press(Qt.Key.Key_Comma)
     assert hand.window.editor.more.isVisible()
     assert hand.find(QPlainTextEdit, "own_mask QPlainTextEdit").isVisible()
+    assert hand.find(QSpinBox, "seed QSpinBox").hasFocus()  # the first of them that counts
+
+
+def test_colour_maps_by_keys(hand: Hand) -> None:
+    alt = CONTROL | Qt.KeyboardModifier.AltModifier
+    for key, name in ((Qt.Key.Key_3, "magma"), (Qt.Key.Key_5, "CET-L1")):
+        hand.press(key, alt)
+        assert hand.panel("weights").colour.map == name
+        assert hand.panel("scores").colour.map == "CET-CBD1"
+        assert hand.window.actions_.by_key[f"set_map {name}"].isChecked()
+
+
+def test_what_is_on_has_a_tick(hand: Hand) -> None:
+    by_key = hand.window.actions_.by_key
+    assert by_key["toggle_mask"].isChecked()
+    assert by_key["toggle_mode"].isChecked()
+    hand.press(Qt.Key.Key_M)
+    hand.press(Qt.Key.Key_T)
+    assert not by_key["toggle_mask"].isChecked()
+    assert not by_key["toggle_mode"].isChecked()
+    hand.settle()
 
 
 def test_panes_by_keys(hand: Hand) -> None:
@@ -164,6 +187,8 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     idle = {key for key, action in by_key.items() if not action.isEnabled()}
     assert idle == {"undo", "redo", "copy_cell", "let_go", "step_text 1", "step_text -1"}
     hand.hover(Cell("weights", (0, 1, 0)))
+    assert not by_key["let_go"].isEnabled()
+    hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.press(Qt.Key.Key_M)
     idle = {key for key, action in by_key.items() if not action.isEnabled()}
     assert idle == {"redo", "step_text 1", "step_text -1"}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +14,13 @@ from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QFileDialog, QMessageBox
 
+from tests.ui.hand import PATIENCE_MS
 from visualizer.attention.spec import InputError
-from visualizer.state import files
 from visualizer.state.caption import caption
 from visualizer.state.heatmaps import Board
+from visualizer.ui import exports, pictures
 from visualizer.ui.exports import FORMATS, export, named
-from visualizer.ui.pictures import DOTS_PER_INCH, LARGEST_SIDE, picture, png
+from visualizer.ui.pictures import DOTS_PER_INCH, LARGEST_SIDE, picture, write_png
 from visualizer.ui.theme import DARK
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.ui.hand import Hand
+    from visualizer.attention.run import Run
 
     Answer = Callable[..., None]
 
@@ -49,13 +53,56 @@ def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return said
 
 
+class NoImage(QImage):
+    """A picture that there is no memory for."""
+
+    def __init__(self, *_: object) -> None:
+        super().__init__()
+
+
+class BrokenWriter:
+    """A writer of pictures that does not write."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def write(self, _: QImage) -> bool:
+        return False
+
+    def errorString(self) -> str:
+        return "it broke"
+
+
+class Slow:
+    """An export that waits until it is let through, and may be made to fail."""
+
+    def __init__(self) -> None:
+        self.passes = threading.Event()
+        self.error: Exception | None = None
+        self.count = 0
+        self.thread = 0
+
+    def __call__(self, path: Path, run: Run, board: Board) -> Path:
+        self.count += 1
+        self.thread = threading.get_ident()
+        self.passes.wait(PATIENCE_MS / 1000)
+        if self.error:
+            raise self.error
+        return export(path, run, board)
+
+
+def export_by_hand(hand: Hand) -> None:
+    """Press the keys and wait until it is written, or refused."""
+    hand.press(Qt.Key.Key_E)
+    hand.until(lambda: not hand.window.exporter.is_working)
+
+
 def left(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.is_file())
 
 
 def test_a_picture(hand: Hand, answer: Answer, tmp_path: Path) -> None:
     answer(tmp_path / "attention.png")
-    hand.press(Qt.Key.Key_E)
+    export_by_hand(hand)
     image = QImage(str(tmp_path / "attention.png"))
     assert min(image.width(), image.height()) > 500
     assert image.pixelColor(0, 0).name() == "#ffffff"
@@ -67,7 +114,7 @@ def test_a_picture(hand: Hand, answer: Answer, tmp_path: Path) -> None:
 
 def test_the_numbers(hand: Hand, answer: Answer, tmp_path: Path) -> None:
     answer(tmp_path / "numbers.npz", NPZ)
-    hand.press(Qt.Key.Key_E)
+    export_by_hand(hand)
     with np.load(tmp_path / "numbers.npz", allow_pickle=False) as arrays:
         np.testing.assert_array_equal(arrays["weights"][1], hand.panel("weights", 1).values)
         assert arrays["tokens"].tolist() == list(hand.chips)
@@ -91,7 +138,7 @@ def test_no_name_is_no_export(
     hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path
 ) -> None:
     answer("")
-    hand.press(Qt.Key.Key_E)
+    export_by_hand(hand)
     assert warnings == []
     assert left(tmp_path) == []
 
@@ -100,7 +147,7 @@ def test_an_unknown_format_is_said(
     hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path
 ) -> None:
     answer(tmp_path / "attention.bmp")
-    hand.press(Qt.Key.Key_E)
+    export_by_hand(hand)
     assert warnings == ["“.bmp” is no format to export. Use .png or .npz."]
     assert left(tmp_path) == []
 
@@ -122,10 +169,10 @@ def test_what_cannot_be_written_is_said_and_the_old_file_stays(
     def fail(*_: object, **__: object) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(files, "NamedTemporaryFile", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     answer(path)
     board = hand.shown
-    hand.press(Qt.Key.Key_E)
+    export_by_hand(hand)
     assert warnings == [f"“{path.name}” could not be written to {tmp_path}: {os.strerror(code)}."]
     assert path.read_bytes() == b"old"
     assert hand.shown is board
@@ -135,7 +182,7 @@ def test_a_folder_that_is_not_there_is_said(
     hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path
 ) -> None:
     answer(tmp_path / "missing" / "a.png")
-    hand.press(Qt.Key.Key_E)
+    export_by_hand(hand)
     assert warnings == [
         f"“a.png” could not be written to {tmp_path / 'missing'}: No such file or directory."
     ]
@@ -148,10 +195,115 @@ def test_a_read_only_folder_is_said(
     folder.mkdir()
     folder.chmod(0o500)
     answer(folder / "a.png")
-    hand.press(Qt.Key.Key_E)
+    export_by_hand(hand)
     folder.chmod(0o700)
     assert left(folder) in ([], ["a.png"])  # permissions do not bind the superuser
     assert bool(warnings) == (left(folder) == [])
+
+
+@pytest.mark.parametrize(("part", "what"), [("QImage", NoImage), ("QImageWriter", BrokenWriter)])
+def test_a_picture_that_cannot_be_made_is_said_and_the_old_file_stays(
+    part: str,
+    what: object,
+    hand: Hand,
+    answer: Answer,
+    warnings: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / "attention.png"
+    path.write_bytes(b"old")
+    answer(path)
+    monkeypatch.setattr(pictures, part, what)
+    export_by_hand(hand)
+    (said,) = warnings
+    assert said.endswith(("Show fewer stages, or export the numbers.", "as PNG: it broke."))
+    assert hand.window.statusBar().currentMessage() == ""
+    assert path.read_bytes() == b"old"
+    assert left(tmp_path) == ["attention.png"]
+
+
+# ------------------------------------------------------------------------------ off the GUI thread
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
+    """Exports that wait until they are let through."""
+    made = Slow()
+    monkeypatch.setattr(exports, "export", made)
+    return made
+
+
+def test_the_window_lives_while_a_file_is_written(
+    hand: Hand, answer: Answer, slow: Slow, tmp_path: Path
+) -> None:
+    window, action = hand.window, hand.window.actions_.by_key["export"]
+    answer(tmp_path / "a.png")
+    hand.press(Qt.Key.Key_E)
+    assert window.statusBar().currentMessage() == "Exporting…"
+    assert not action.isEnabled()
+    hand.type_sentence("another one")  # the screen is shown anew, and it is still writing
+    hand.settle()
+    assert not action.isEnabled()
+    hand.press(Qt.Key.Key_E)
+    assert left(tmp_path) == []
+    slow.passes.set()
+    hand.until(action.isEnabled)
+    assert window.statusBar().currentMessage() == f"Exported to {tmp_path / 'a.png'}"
+    assert slow.count == 1
+    assert slow.thread not in {0, threading.get_ident()}
+    text = QImage(str(tmp_path / "a.png")).text("Description")
+    assert "6 tokens" in text  # what was there when it was asked for
+
+
+def test_a_second_export_waits_for_nobody(
+    hand: Hand, answer: Answer, slow: Slow, tmp_path: Path
+) -> None:
+    run = hand.window.workspace.run
+    assert run
+    hand.window.exporter.ask(tmp_path / "a.npz", run, hand.shown)
+    hand.window.exporter.ask(tmp_path / "b.npz", run, hand.shown)
+    slow.passes.set()
+    hand.until(lambda: not hand.window.exporter.is_working)
+    assert left(tmp_path) == ["a.npz"]
+
+
+def test_a_bug_is_shown_and_exporting_goes_on(
+    hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path, slow: Slow
+) -> None:
+    answer(tmp_path / "a.png")
+    slow.error = ZeroDivisionError("of the export")
+    slow.passes.set()
+    export_by_hand(hand)
+    (box,) = hand.boxes()
+    assert "ZeroDivisionError: of the export" in box.detailedText()
+    assert warnings == []
+    box.close()
+    slow.error = None
+    hand.activate()
+    export_by_hand(hand)
+    assert left(tmp_path) == ["a.png"]
+
+
+def test_closing_lets_what_is_being_written_come_to_its_end(
+    hand: Hand, answer: Answer, tmp_path: Path
+) -> None:
+    answer(tmp_path / "a.png")
+    hand.press(Qt.Key.Key_E)
+    hand.window.close()  # in the same turn: it may not even have begun
+    assert not QImage(str(tmp_path / "a.png")).isNull()
+    assert left(tmp_path) == ["a.png"]
+    assert not hand.window.exporter.is_working
+
+
+def test_closing_does_not_hide_that_it_was_refused(
+    hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path
+) -> None:
+    answer(tmp_path / "missing" / "a.png")
+    hand.press(Qt.Key.Key_E)
+    hand.window.close()
+    (said,) = warnings
+    assert said.endswith("No such file or directory.")
 
 
 # ------------------------------------------------------------------------------------ pictures
@@ -160,7 +312,9 @@ def test_a_read_only_folder_is_said(
 def test_a_picture_says_its_size_and_can_be_read_back(hand: Hand) -> None:
     image = picture(hand.shown, "how it was made", scale=3)
     assert image.dotsPerMeterX() == image.dotsPerMeterY() == round(DOTS_PER_INCH * 3 / 0.0254)
-    back = QImage.fromData(QByteArray(png(image)))
+    file = io.BytesIO()
+    write_png(image, file)
+    back = QImage.fromData(QByteArray(file.getvalue()))
     assert back.size() == image.size()
     assert back.convertToFormat(image.format()) == image
     assert back.text("Description") == "how it was made"

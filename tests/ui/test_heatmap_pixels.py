@@ -183,6 +183,22 @@ def test_numbers_are_dark_on_light_and_light_on_dark() -> None:
     assert "#ffffff" not in painted.inside(0, 1)
 
 
+@pytest.mark.parametrize("cell", [40, 44, 48, 52, LARGE])
+def test_numbers_have_one_size_in_all_panels(cell: int) -> None:
+    heights = set()
+    for fields in ({}, {"colour": SIGNED}):
+        painted = Painted(a_heatmap(np.full((4, 4), 0.25), **fields), cell)
+        area, ground = painted.slot.cell(1, 1).adjusted(2, 2, -2, -2), None
+        inked = []
+        for y in range(int(area.top()), int(area.bottom())):
+            line = painted.within(QRectF(area.left(), y, area.width(), 1))
+            ground = ground or line
+            inked.append(line != ground)
+        heights.add(sum(inked))
+    assert len(heights) == 1
+    assert 0 < heights.pop() < 16
+
+
 def test_no_number_stands_in_a_forbidden_cell_but_minus_infinity() -> None:
     forbidden = np.array([[False, True], [False, False]])
     zero = a_heatmap([[1, 0], [0.5, 0.5]], forbidden=forbidden)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -160,6 +161,15 @@ def test_pooled_cells_stand_for_their_first() -> None:
     slot = lay_out(Board(((pooled,),)), 800, 600).slots[0]
     assert slot.cell(3, 6) == slot.cell(2, 7)
     assert slot.at(slot.cell(3, 6).center()) == (2, 6)
+
+
+def test_a_heads_row_is_named_by_its_first_panel() -> None:
+    without, heads = a_board(1, 1, 6).columns[0][0], a_board(2, 3, 6).columns
+    board = Board(((replace(without, stage="input", head=None),), *heads))
+    named = {slot.cells.top(): slot.head for slot in lay_out(board, 1280, 800).slots}
+    assert [named[top] for top in sorted(named)] == [0, 1, 2]
+    first = [slot for slot in lay_out(board, 1280, 800).slots if slot.has_row_labels]
+    assert [(slot.heatmap.head, slot.head) for slot in first] == [(None, 0), (1, 1), (2, 2)]
 
 
 def test_nothing_takes_no_room() -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDoubleSpinBox, QLabel, QSlider
+from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QLabel, QSlider
 
-from tests.ui.hand import link_in, words
+from tests.ui.hand import CONTROL, SHIFT, link_in, words
 from visualizer.attention import device as devices
 from visualizer.attention.spec import Device
-from visualizer.ui.editor import LONGEST_TEXT
+from visualizer.state.setup import SETTINGS
+from visualizer.ui.sentence import LONGEST_TEXT
 
 if TYPE_CHECKING:
     from tests.ui.hand import Hand
@@ -76,7 +78,8 @@ def test_more_than_fits_into_memory(hand: Hand, monkeypatch: pytest.MonkeyPatch)
     hand.paste_sentence("word " * 10_000)
     hand.until(lambda: bool(hand.text_problem))
     assert hand.text_problem.startswith("10,000 tokens × 12 heads need ")
-    assert hand.text_problem.endswith("tokens fit; the last picture stays.")
+    assert hand.text_problem.endswith("tokens fit.")
+    assert "The picture is of the last settings that could be used." in words(hand.window.notice)
     assert hand.shown is board
     hand.press(Qt.Key.Key_Z)
     hand.settle()
@@ -89,6 +92,26 @@ def test_more_than_can_be_taken_in(hand: Hand) -> None:
     assert "characters are more than can be compared" in hand.text_problem
     assert hand.sentence.toPlainText() == before
     assert hand.shown is board
+    said = hand.text_problem
+    assert said in words(hand.window.notice)
+    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
+    hand.settle()
+    assert hand.text_problem == said
+    hand.compose("again")
+    hand.settle()
+    assert (hand.text_problem, words(hand.window.notice)) == ("", "")
+
+
+def test_what_is_pasted_over_does_not_count(hand: Hand) -> None:
+    text = "x" * LONGEST_TEXT
+    hand.paste_sentence(text)
+    hand.settle()
+    hand.paste_sentence(text.upper())
+    hand.settle()
+    assert hand.chips == (text.upper(),)
+    QApplication.clipboard().setText("y")
+    hand.press(Qt.Key.Key_V)
+    assert "100,001 characters are more" in hand.text_problem
 
 
 def test_many_tokens_are_pooled_and_say_so(hand: Hand) -> None:
@@ -141,15 +164,19 @@ def test_a_wrong_number_is_said_where_it_stands(
     assert sentence in hand.problem(where)
     assert hand.shown is board
     assert hand.window.editor.rows[where].problem.isVisible()
+    assert "The picture is of the last settings that could be used. " in words(hand.window.notice)
+    assert hand.window.notice.isVisible()
     mend(hand, where)
     hand.settle()
     assert hand.problem(where) == ""
+    assert not hand.window.notice.isVisible()
 
 
 def mend(hand: Hand, setting: str) -> None:
     """Click on the offer to mend a setting, which stands at the end of its problem."""
     label = hand.window.editor.rows[setting].problem
-    assert words(label).endswith("Mend it")
+    row = next(row for row in SETTINGS if row.name == setting)
+    assert re.search(rf" Set (output size|{row.label.lower()}) to \d\S*$", words(label))
     hand.until(lambda: label.isVisible() and label.height() > label.fontMetrics().height())
     hand.window.editor.ensureWidgetVisible(label)
     hand.click(label, link_in(label))
@@ -181,7 +208,7 @@ def test_the_keyboard_mends_too(hand: Hand) -> None:
 
 def test_what_is_typed_stays_as_it_is_typed(hand: Hand) -> None:
     hand.type_number("dropout", "1")
-    box = hand.find(QDoubleSpinBox, "dropout QDoubleSpinBox")
+    box = hand.find(QDoubleSpinBox, "dropout Decimal")
     seen = [(box.text(), hand.window.workspace.document.spec.dropout)]
     for key in (Qt.Key.Key_Period, Qt.Key.Key_5, Qt.Key.Key_Backspace):
         hand.key(key)

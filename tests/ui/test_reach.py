@@ -48,6 +48,19 @@ def test_whatever_is_reached_has_a_name(hand: Hand) -> None:
     assert unnamed == []
 
 
+def test_a_control_says_what_it_is_for_and_what_is_wrong(hand: Hand) -> None:
+    for row in hand.window.editor.rows.values():
+        part = row.control.focusProxy()
+        assert part is not None
+        assert part.accessibleDescription() == row.setting.help
+    hand.type_number("dropout", "1.5")
+    control = hand.window.editor.rows["dropout"].control
+    parts = [part for part in control.findChildren(QWidget) if part.accessibleName() == "Dropout"]
+    assert len(parts) == 2
+    for part in parts:
+        assert part.accessibleDescription().startswith("A rate of 1.5 is not a share.")
+
+
 def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> None:
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.leave()

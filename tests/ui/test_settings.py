@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QByteArray, QSettings
-from PySide6.QtWidgets import QDockWidget
+from PySide6.QtWidgets import QApplication, QDockWidget
 
 from visualizer.ui import settings
 from visualizer.ui.theme import DARK, LIGHT, Scheme
@@ -15,11 +16,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from PySide6.QtWidgets import QApplication
-
     from visualizer.ui.window import Window
 
     Open = Callable[..., Window]
+
+
+@pytest.fixture
+def open_window(open_window: Open) -> Open:
+    """Opens windows of the size that they choose."""
+    return partial(open_window, size=None)
+
+
+def usual() -> tuple[int, int]:
+    """Give the usual size, or less where the screen has no room for that and a frame."""
+    screen = QApplication.primaryScreen().availableGeometry()
+    return min(1280, screen.width() - 8), min(800, screen.height() - 40)
 
 
 def docks(window: Window) -> dict[str, bool]:
@@ -51,7 +62,7 @@ def test_colours_come_back(open_window: Open) -> None:
 
 def test_at_first_there_is_a_usual_size(open_window: Open) -> None:
     window = open_window()
-    assert (window.width(), window.height()) == (1280, 800)
+    assert (window.width(), window.height()) == usual()
     assert window.scheme is Scheme.SYSTEM
     assert not any(docks(window).values())
 
@@ -72,7 +83,7 @@ def test_nonsense_is_survived(open_window: Open, nonsense: dict[str, object]) ->
         QSettings().setValue(name, value)
     window = open_window()
     assert window.scheme is Scheme.SYSTEM
-    assert (window.width(), window.height()) == (1280, 800)
+    assert (window.width(), window.height()) == usual()
 
 
 def test_half_of_nonsense_is_survived(open_window: Open) -> None:
@@ -81,7 +92,7 @@ def test_half_of_nonsense_is_survived(open_window: Open) -> None:
     first.close()
     QSettings().setValue("state", QByteArray(b"nonsense"))
     window = open_window()
-    assert (window.width(), window.height()) == (1280, 800)
+    assert (window.width(), window.height()) == usual()
     assert not any(docks(window).values())
 
 

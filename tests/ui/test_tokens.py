@@ -51,6 +51,13 @@ def test_of_many_tokens_a_few_lines_are_shown(strip: TokenStrip) -> None:
     assert strip.accessibleName().startswith("Tokens: 3,000 tokens, Your journey")
 
 
+def test_padding_is_counted_apart(strip: TokenStrip) -> None:
+    strip.show_tokens(Tokens(("a", "b", *7 * ("⟨pad⟩",)), padding=7), LIGHT)
+    assert strip._counted() == "2 tokens, padded to 9"
+    strip.show_tokens(Tokens(WORDS * 500, padding=1), LIGHT)
+    assert strip._counted().startswith("2,999 tokens, padded to 3,000, the first ")
+
+
 def test_a_long_token_is_cut_to_the_width(strip: TokenStrip) -> None:
     strip.show_tokens(Tokens(("x" * 500, "y")), LIGHT)
     assert strip._chips[0][1].width() <= strip.width()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QCheckBox, QPlainTextEdit, QSlider, QSpinBox
+from PySide6.QtWidgets import QCheckBox, QPlainTextEdit, QSlider, QSpinBox, QToolButton
 
 from tests.ui.hand import CONTROL, SHIFT, Hand
 from visualizer.attention.spec import BooleanMatrix
@@ -46,6 +46,49 @@ def test_typing_is_undone_word_by_word(hand: Hand) -> None:
     hand.settle()
     assert hand.chips[-1] == "us"
     assert can(hand) == (True, False)
+
+
+def test_what_is_pasted_is_a_step_of_its_own(hand: Hand) -> None:
+    hand.type_sentence("one")
+    hand.paste_sentence("pasted words")
+    hand.key(Qt.Key.Key_Backspace)
+    hand.key(Qt.Key.Key_Backspace)
+    QTest.keyClicks(hand.sentence, "d")
+    seen = []
+    while can(hand)[0]:
+        hand.press(Z)
+        seen.append(hand.sentence.toPlainText())
+    assert seen == ["pasted words", "one", "", BOOK]
+    hand.settle()
+
+
+def test_what_is_cut_or_written_over_is_a_step_of_its_own(hand: Hand) -> None:
+    hand.type_sentence("ab")
+    hand.press(Qt.Key.Key_A)
+    hand.key(Qt.Key.Key_X)
+    hand.press(Qt.Key.Key_A)
+    hand.press(Qt.Key.Key_X)
+    seen = []
+    while can(hand)[0]:
+        hand.press(Z)
+        seen.append(hand.sentence.toPlainText())
+    assert seen == ["x", "ab", "", BOOK]
+    hand.settle()
+
+
+@pytest.mark.parametrize("place", [0, 4, 12, len(BOOK)])
+def test_undo_shows_where_the_text_changed(hand: Hand, place: int) -> None:
+    hand.sentence.setFocus()
+    cursor = hand.sentence.textCursor()
+    cursor.setPosition(place)
+    hand.sentence.setTextCursor(cursor)
+    hand.compose("quite new")
+    hand.press(Qt.Key.Key_End)
+    hand.press(Z)
+    assert hand.sentence.textCursor().position() == place
+    hand.press(Y)
+    assert hand.sentence.textCursor().position() == place + len("quite new")
+    hand.settle()
 
 
 def test_a_drag_is_one_step(hand: Hand) -> None:
@@ -136,6 +179,39 @@ def test_an_own_matrix_is_undone_where_it_is_typed(hand: Hand) -> None:
     assert box.toPlainText() == "1"
     own = hand.window.workspace.document.spec.own_mask
     assert own == BooleanMatrix(1, 1, b"\x80")
+    hand.settle()
+
+
+def test_each_edit_of_a_matrix_is_a_step(hand: Hand) -> None:
+    hand.type_sentence("a b")
+    hand.choose("mask QComboBox", "Own matrix")
+    box = hand.find(QPlainTextEdit, "own_mask QPlainTextEdit")
+    box.setFocus()
+    for key in (Qt.Key.Key_1, Qt.Key.Key_0, Qt.Key.Key_Return, Qt.Key.Key_1, Qt.Key.Key_1):
+        hand.key(key)
+    hand.settle()
+    seen = []
+    while hand.window.workspace.document.spec.own_mask is not None:
+        hand.press(Z)
+        seen.append(box.toPlainText())
+    assert seen[0] == "1 0"  # “1 0, 1” has no shape, so it was never the matrix
+    assert seen[-1] == ""
+    assert hand.problem("own_mask").startswith("There is no matrix yet.")
+
+
+@pytest.mark.parametrize(("keys", "name"), [(CONTROL, "dropout_seed"), (CONTROL | SHIFT, "seed")])
+def test_the_last_seed_is_followed_by_the_first(
+    open_window: Callable[..., Window], qtbot: QtBot, keys: Qt.KeyboardModifier, name: str
+) -> None:
+    hand = Hand(qtbot, open_window(Document().set("dropout", 0.5).set(name, 2**31 - 1)))
+    hand.settle()
+    hand.press(Qt.Key.Key_R, keys)
+    hand.settle()
+    assert hand.window.workspace.document.get(name) == 0
+    hand.press(Z)
+    assert hand.window.workspace.document.get(name) == 2**31 - 1
+    hand.click(hand.window.editor.rows[name].control.findChildren(QToolButton)[0])
+    assert hand.window.workspace.document.get(name) == 0
     hand.settle()
 
 

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtWidgets import QApplication, QPushButton
 
 from tests.ui.hand import CONTROL, SHIFT, Hand
@@ -177,6 +177,40 @@ def test_a_bug_is_said_with_details_and_the_picture_stays(
     hand.press(Qt.Key.Key_M)
     hand.settle()
     assert hand.shown.columns != ()
+
+
+def test_after_a_bug_the_newer_wish_is_computed(gate: Gate, gated: Window, qtbot: QtBot) -> None:
+    hand = Hand(qtbot, gated)
+    hand.press(Qt.Key.Key_M)
+    qtbot.waitUntil(lambda: len(gate.asked) == 2)
+    hand.sentence.selectAll()
+    hand.compose("newer words")
+    gate.error = ZeroDivisionError("of all things")
+    gate.let_through()
+    qtbot.waitUntil(lambda: len(gate.asked) == 3)
+    gate.error = None
+    hand.until(lambda: bool(hand.boxes()))
+    assert gated.workspace.is_working
+    gate.let_through()
+    hand.settle()
+    assert hand.chips == ("newer", "words")
+
+
+def test_bugs_are_said_once_at_a_time(gate: Gate, gated: Window, qtbot: QtBot) -> None:
+    hand = Hand(qtbot, gated)
+    gate.error = ZeroDivisionError("of all things")
+    gate.open()
+    for _ in range(3):
+        with qtbot.waitSignal(gated.workspace.broke):
+            gated.workspace.resample("seed")
+    (box,) = hand.boxes()
+    box.close()
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    assert hand.boxes() == []
+    with qtbot.waitSignal(gated.workspace.broke):
+        gated.workspace.resample("seed")
+    (box,) = hand.boxes()
+    box.close()
 
 
 def test_closing_waits_for_what_runs_and_no_longer(gate: Gate, gated: Window, qtbot: QtBot) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import (
@@ -18,11 +19,16 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from tests.ui.hand import CONTROL, SHIFT, Hand, words
 from visualizer.attention.spec import Mode
+from visualizer.command import document_of, parser
+from visualizer.state.document import Document
 from visualizer.state.words import number
 
 if TYPE_CHECKING:
-    from tests.ui.hand import Hand
+    from pytestqt.qtbot import QtBot
+
+    from tests.ui.conftest import Open
 
 
 BOOK = ("Your", "journey", "starts", "with", "one", "step")
@@ -35,9 +41,44 @@ def test_first_there_are_the_books_words_and_numbers(hand: Hand) -> None:
     assert [number(weight) for weight in hand.panel("weights").values[1]] == [
         *("0.4776", "0.5224", "0.0000", "0.0000", "0.0000", "0.0000")
     ]
-    assert hand.status.startswith("CPU  ·  6 tokens  ·  2 heads of 1")
+    assert hand.status.startswith("CPU  ·  6 tokens  ·  2 heads of size 1")
     assert "Point at a cell" in hand.said
     assert not hand.window.progress.is_shown_working
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--dropout", "0.125", "--embedding-size", "8"],
+        ["--dropout", "0.1234567"],
+        ["--seed", "4000000", "--heads", "4", "--output-size", "64"],
+        ["--embedding-size", "200000", "--output-size", "2"],
+    ],
+    ids=" ".join,
+)
+def test_what_was_asked_for_at_the_start_stays(
+    open_window: Open, qtbot: QtBot, options: list[str]
+) -> None:
+    document = document_of(parser().parse_args(options))
+    window = open_window(document)
+    hand = Hand(qtbot, window)
+    hand.settle()
+    assert window.workspace.document == document
+    assert not window.actions_.by_key["undo"].isEnabled()
+    hand.press(Qt.Key.Key_M)
+    hand.settle()
+    assert window.workspace.document == document.set("causal", False)
+
+
+def test_a_number_is_shown_with_the_decimals_that_it_has(open_window: Open, qtbot: QtBot) -> None:
+    hand = Hand(qtbot, open_window(Document().set("dropout", 0.125)))
+    box = hand.find(QDoubleSpinBox, "dropout Decimal")
+    assert box.text() == "0.125"
+    hand.type_number("dropout", "0.3755")
+    assert hand.window.workspace.document.spec.dropout == 0.375
+    hand.type_number("dropout", "0.5")
+    assert box.text() == "0.5"
+    hand.settle()
 
 
 def test_typing_is_followed_by_tokens_and_heatmaps(hand: Hand) -> None:
@@ -78,7 +119,7 @@ def test_characters_instead_of_words(hand: Hand) -> None:
 
 def test_a_text_a_line_is_a_batch_to_step_through(hand: Hand) -> None:
     hand.paste_sentence("one two\nthree")
-    hand.choose("lines", "A text a line")
+    hand.choose("lines", "One text per line")
     hand.settle()
     assert hand.chips == ("one", "two")
     hand.press(Qt.Key.Key_PageDown)
@@ -98,7 +139,7 @@ def test_dragging_heads_changes_the_rows_of_panels(hand: Hand) -> None:
     hand.settle()
     assert len(hand.shown.columns[0]) == 4
     assert hand.find(QSpinBox, "heads QSpinBox").value() == slider.value() == 4
-    assert "4 heads of 3" in hand.status
+    assert "4 heads of size 3" in hand.status
 
 
 def test_the_causal_mask_is_ticked_off_and_on(hand: Hand) -> None:
@@ -128,7 +169,8 @@ def test_dropout_has_a_panel_and_another_draw(hand: Hand) -> None:
     hand.settle()
     assert hand.find(QSpinBox, "dropout_seed QSpinBox").value() == 1
     assert (hand.panel("dropped").values != first.values).any()
-    assert hand.panel("weights") is weights
+    np.testing.assert_array_equal(hand.panel("weights").values, weights.values)
+    assert hand.panel("weights").colour == hand.panel("dropped").colour
     hand.press(Qt.Key.Key_T)
     hand.settle()
     assert hand.window.workspace.document.spec.mode is Mode.EVAL
@@ -146,7 +188,7 @@ def test_choosing_a_mechanism_changes_what_it_decides(hand: Hand) -> None:
 
 
 def test_more_settings_are_one_click_away(hand: Hand) -> None:
-    temperature = hand.find(QDoubleSpinBox, "temperature QDoubleSpinBox")
+    temperature = hand.find(QDoubleSpinBox, "temperature Decimal")
     assert not temperature.isVisible()
     hand.click(hand.find(QToolButton, "more"))
     assert temperature.isVisible()
@@ -189,11 +231,43 @@ def test_what_was_wrong_with_a_matrix_goes_when_it_is_taken_back(hand: Hand) -> 
     assert hand.problem("own_mask") == ""
 
 
+def test_what_is_wrong_with_a_matrix_stays_until_it_changes(hand: Hand) -> None:
+    hand.type_sentence("a b")
+    hand.choose("mask QComboBox", "Own matrix")
+    box = hand.window.editor.rows["own_mask"].control
+    box.setFocus()
+    hand.key(Qt.Key.Key_1)
+    hand.until(lambda: bool(hand.problem("own_mask")))
+    said = hand.problem("own_mask")
+    assert "1 × 1" in said
+    hand.key(Qt.Key.Key_Return)  # the same matrix
+    assert hand.problem("own_mask") == said
+    hand.key(Qt.Key.Key_X)
+    said = "Row 2 has “x”. Use 0 and 1 only."
+    assert hand.problem("own_mask") == said
+    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
+    assert hand.problem("own_mask") == said
+    assert said in words(hand.window.notice)
+    hand.press(Qt.Key.Key_M)  # with another mask it does not count
+    hand.settle()
+    assert hand.problem("own_mask") == words(hand.window.notice) == ""
+    hand.press(Qt.Key.Key_Z)
+    assert hand.problem("own_mask") == said
+    box.setFocus()
+    hand.key(Qt.Key.Key_Backspace)
+    hand.until(lambda: "1 × 1" in hand.problem("own_mask"))
+    for key in (Qt.Key.Key_Backspace, Qt.Key.Key_0, Qt.Key.Key_Return, Qt.Key.Key_1, Qt.Key.Key_1):
+        hand.key(key)
+    hand.settle()
+    assert hand.problem("own_mask") == ""
+    assert not hand.window.notice.isVisible()
+
+
 def test_the_wheel_over_a_control_changes_nothing(hand: Hand) -> None:
     before = hand.window.workspace.document
     for widget in (
         hand.find(QSpinBox, "heads QSpinBox"),
-        hand.find(QDoubleSpinBox, "dropout QDoubleSpinBox"),
+        hand.find(QDoubleSpinBox, "dropout Decimal"),
         hand.find(QComboBox, "mechanism QComboBox"),
         hand.find(QSlider, "heads Slider"),
     ):

@@ -86,8 +86,8 @@ class _Work:
     def tokens(self) -> int:
         return self.given.shape[-2]
 
-    def allowed(self) -> Tensor:
-        cells = masks.allowed(self.spec, self.tokens).copy()
+    def allowed(self, stage: Stage) -> Tensor:
+        cells = masks.allowed(self.spec, self.tokens, stage.name).copy()
         return torch.from_numpy(cells).to(self.given.device)  # query key
 
 
@@ -151,18 +151,17 @@ def _normalise(work: _Work, stage: Stage, x: Tensor) -> Tensor:
         weights = exponentials / exponentials.sum(-1, keepdim=True)
     else:
         weights = x.softmax(-1)
-    return _nothing_read(work, weights) if stage.reads[0] == "masked" else weights
+    return _nothing_read(work, stage, weights) if stage.reads[0] == "masked" else weights
 
 
-def _nothing_read(work: _Work, weights: Tensor) -> Tensor:
+def _nothing_read(work: _Work, stage: Stage, weights: Tensor) -> Tensor:
     # Softmax has no value for a row of −∞: a query that may read nothing reads nothing.
-    some = work.allowed().any(-1, keepdim=True)
+    some = work.allowed(stage).any(-1, keepdim=True)
     return weights if some.all() else weights.masked_fill(~some, 0)
 
 
 def _average(work: _Work, stage: Stage) -> Tensor:
-    cells = work.allowed() if stage.name == "weights" else torch.ones(work.tokens, work.tokens)
-    rows = cells.to(work.given)
+    rows = work.allowed(stage).to(work.given)
     weights = rows / rows.sum(-1, keepdim=True).clamp(min=1)  # query key
     sizes = work.given.shape[:-2] + shape(work.spec, stage.dims, work.tokens)
     return weights.expand(sizes)  # head query key
@@ -199,10 +198,10 @@ _COMPUTE: dict[Operation, Callable[..., Tensor]] = {
     Operation.SPLIT: _split,  # head token d_head
     Operation.DOT: lambda work, stage, queries, keys: queries @ keys.mT,  # head query key
     Operation.SCALE: lambda work, stage, scores: scores / work.spec.divisor,  # head query key
-    Operation.FORBID: lambda work, stage, x: x.masked_fill(~work.allowed(), -torch.inf),
+    Operation.FORBID: lambda work, stage, x: x.masked_fill(~work.allowed(stage), -torch.inf),
     Operation.NORMALISE: _normalise,  # head query key
     Operation.AVERAGE: _average,  # head query key
-    Operation.ZERO: lambda work, stage, x: x.masked_fill(~work.allowed(), 0),  # head query key
+    Operation.ZERO: lambda work, stage, x: x.masked_fill(~work.allowed(stage), 0),  # head query key
     Operation.RENORMALISE: _renormalise,  # head query key
     Operation.DROP: _drop,  # head query key
     Operation.MIX: lambda work, stage, weights, values: weights @ values,  # head query d_head

@@ -26,6 +26,10 @@ BOOK_VECTORS = {
 }
 PADDING = "⟨pad⟩"
 
+# Drawn vectors are kept, 16 MiB of them at most: longer ones are drawn again.
+MOST_KEPT = 2_048
+LONGEST_KEPT = 1_024
+
 
 def embed(tokens: Sequence[str], d_in: int, seed: int) -> np.ndarray:
     """Look up the vectors of a text.
@@ -35,8 +39,10 @@ def embed(tokens: Sequence[str], d_in: int, seed: int) -> np.ndarray:
     numpy.ndarray
         float64, [token, d_in]. The book's six words have the book's vectors where d_in is 3.
     """
-    rows = [_token(token, d_in, seed) for token in tokens]
-    return np.stack(rows) if rows else np.empty((0, d_in))
+    vectors = np.empty((len(tokens), d_in))
+    for place, token in enumerate(tokens):
+        vectors[place] = _token(token, d_in, seed)
+    return vectors
 
 
 def positions(count: int, d_in: int, seed: int) -> np.ndarray:
@@ -44,7 +50,10 @@ def positions(count: int, d_in: int, seed: int) -> np.ndarray:
 
     A place has the same vector however long the text is.
     """
-    return np.stack([normal(f"position {place}", d_in, seed) for place in range(count)])
+    vectors = np.empty((count, d_in))
+    for place in range(count):
+        vectors[place] = normal(f"position {place}", d_in, seed)
+    return vectors
 
 
 def sinusoids(count: int, d_in: int) -> np.ndarray:
@@ -62,16 +71,23 @@ def _token(token: str, d_in: int, seed: int) -> np.ndarray:
     return normal(f"token {token}", d_in, seed)
 
 
-@lru_cache(maxsize=2048)
 def normal(name: str, size: int, seed: int) -> np.ndarray:
     """Draw a standard normal vector that depends on its name and the seed alone.
 
     The first numbers of a longer vector are those of a shorter one. Box and Muller 1958.
     """
     key = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, salt=seed.to_bytes(8))
-    words = np.random.Philox(key=int.from_bytes(key.digest())).random_raw(size + size % 2)
+    draw = _drawn_once if size <= LONGEST_KEPT else _drawn
+    return draw(int.from_bytes(key.digest()), size)
+
+
+def _drawn(key: int, size: int) -> np.ndarray:
+    words = np.random.Philox(key=key).random_raw(size + size % 2)
     uniform = ((words >> np.uint64(11)).astype(np.float64) + 0.5) / 2**53
     radius, angle = np.sqrt(-2 * np.log(uniform[::2])), 2 * np.pi * uniform[1::2]
     vector = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).ravel()[:size]
     vector.flags.writeable = False
     return vector
+
+
+_drawn_once = lru_cache(maxsize=MOST_KEPT)(_drawn)

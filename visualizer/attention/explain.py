@@ -89,7 +89,7 @@ class _Asked:
 
     def allowed(self) -> np.ndarray:
         """Say which keys the cell's query may read, boolean [key]."""
-        cells = masks.allowed(self.spec, self.trace.tokens)
+        cells = masks.allowed(self.spec, self.trace.tokens, self.stage.name)
         row: np.ndarray = (cells[(*self.batch, 0)] if cells.ndim > 2 else cells)[self.place[1]]
         return row
 
@@ -199,8 +199,7 @@ def _signed(number: float) -> str:
 
 
 def _average(asked: _Asked) -> _Made:
-    before = asked.stage.name == "unmasked"
-    cells = np.ones(asked.trace.tokens) if before else asked.allowed().astype(np.float64)
+    cells = asked.allowed().astype(np.float64)
     group = Group((Factor("", (), cells, cells),))
     return _Made(Rule.SHARE, (group,), asked.place[-1], not cells.any())
 

@@ -11,12 +11,20 @@ from functools import lru_cache
 
 import numpy as np
 
-from visualizer.attention.spec import AttentionSpec, BooleanMatrix, InputError, Mask
+from visualizer.attention.spec import AttentionSpec, BooleanMatrix, InputError, Mask, Route
+
+# The stages that have forbidden cells; on the routes after normalising, the mask acts on the last.
+FORBIDDING = ("masked", "unmasked", "zeroed", "weights", "dropped")
+AFTER = FORBIDDING[2:]
 
 
 @dataclass(frozen=True, slots=True)
 class Masking:
-    """What of a spec decides which cells are allowed."""
+    """What of a spec decides which cells are allowed.
+
+    Padding is left out before anything is shared out, so that a padded text has the numbers that
+    it has alone; the user's mask acts where the spec's route says.
+    """
 
     mask: Mask
     window: int
@@ -24,15 +32,22 @@ class Masking:
     lengths: tuple[int, ...]
 
     @classmethod
-    def of(cls, spec: AttentionSpec) -> Masking:
-        """Take it from a spec; what the kind of mask does not read is left out."""
-        window = spec.window if spec.mask is Mask.WINDOW else 0
-        own = spec.own_mask if spec.mask is Mask.OWN else None
-        return cls(spec.mask, window, own, spec.lengths)
+    def of(cls, spec: AttentionSpec, stage: str = "weights") -> Masking:
+        """Take it from a spec as it stands at a stage; what the mask does not read is left out."""
+        acts = stage in (FORBIDDING if spec.route is Route.BEFORE else AFTER)
+        mask = spec.mask if acts else Mask.NONE
+        window = spec.window if mask is Mask.WINDOW else 0
+        own = spec.own_mask if mask is Mask.OWN else None
+        return cls(mask, window, own, spec.lengths if stage in FORBIDDING else ())
+
+    @property
+    def forbids(self) -> bool:
+        """Whether any cell may be forbidden."""
+        return self.mask is not Mask.NONE or bool(self.lengths)
 
 
-def allowed(spec: AttentionSpec, tokens: int) -> np.ndarray:
-    """Say which cells are allowed.
+def allowed(spec: AttentionSpec, tokens: int, stage: str = "weights") -> np.ndarray:
+    """Say which cells are allowed at a stage.
 
     Returns
     -------
@@ -44,7 +59,7 @@ def allowed(spec: AttentionSpec, tokens: int) -> np.ndarray:
     InputError
         When the user's own matrix is not of the text's size.
     """
-    return allowed_by(Masking.of(spec), tokens)
+    return allowed_by(Masking.of(spec, stage), tokens)
 
 
 @lru_cache(maxsize=2)

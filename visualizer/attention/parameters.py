@@ -17,7 +17,11 @@ from visualizer.attention.stages import parameter_names
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-DRAWN_FROM = ("d_in", "d_out", "heads", "arrangement", "projection", "bias", "seed")
+# All that decides the weights of a spec, with the number of tokens.
+DRAWN_FROM = (
+    *("d_in", "d_out", "heads", "arrangement", "projection", "bias", "output_projection"),
+    *("position", "seed", "dtype"),
+)
 LAYERS = ("W_query", "W_key", "W_value")
 
 

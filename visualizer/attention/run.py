@@ -18,10 +18,12 @@ from visualizer.attention.attend import attend
 from visualizer.attention.embedding import PADDING, embed
 from visualizer.attention.parameters import DRAWN_FROM, draw
 from visualizer.attention.spec import (
+    Arrangement,
     AttentionSpec,
     Device,
     InputError,
     Normalisation,
+    Projection,
     check,
 )
 from visualizer.attention.stages import bytes_needed
@@ -116,14 +118,14 @@ def _trace(texts: Texts, spec: AttentionSpec, device: Device, previous: Run | No
         if not _is_out_of_memory(error):
             raise
         if device is Device.CPU:
-            raise InputError("text", _too_large(texts, spec, device)) from error
+            raise _too_large(texts, spec, USABLE * devices.free_bytes(device)) from error
         raise torch.OutOfMemoryError from error
 
 
 def _computed(texts: Texts, spec: AttentionSpec, device: Device, previous: Run | None) -> Trace:
     target = torch.device(device)
     old = previous.trace if previous and _is_at(previous.trace, target) else None
-    vectors = np.stack([embed(text, spec.d_in, spec.seed) for text in texts])  # batch token d_in
+    vectors = np.stack([embed(text, spec.d_in, spec.seed) for text in texts])  # text token d_in
     dtype: torch.dtype = getattr(torch, spec.dtype)
     given = torch.from_numpy(vectors).to(target, dtype)
     given = given[0] if len(texts) == 1 else given
@@ -138,8 +140,7 @@ def _is_at(trace: Trace, target: torch.device) -> bool:
 
 
 def _draws_alike(spec: AttentionSpec, old: Trace, given: torch.Tensor) -> bool:
-    fields = (*DRAWN_FROM, "position", "output_projection", "dtype")
-    same = all(getattr(spec, field) == getattr(old.spec, field) for field in fields)
+    same = all(getattr(spec, field) == getattr(old.spec, field) for field in DRAWN_FROM)
     return same and old.tokens == given.shape[-2]
 
 
@@ -151,15 +152,36 @@ def _is_out_of_memory(error: RuntimeError | MemoryError) -> bool:
     return any(said in str(error) for said in words)
 
 
-def _too_large(texts: Texts, spec: AttentionSpec, device: Device) -> str:
-    tokens, free = len(texts[0]), USABLE * devices.free_bytes(device)
-    needed = bytes_needed(spec, tokens, len(texts))
-    fits = _largest_fitting(spec, tokens, len(texts), free)
+def _too_large(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
+    """Name the largest cause: the sizes where they alone are too much, else the text."""
+    count, tokens = len(texts), len(texts[0])
+    room = f"{_gib(free)} can be used."
+    alone = bytes_needed(replace(spec, lengths=()), 1)
+    if alone > free:
+        field, size = _largest_size(spec)
+        less = "fewer" if field == "heads" else "less"
+        sentence = f"With {size} one token needs {_gib(alone)}, and {room} Use {less}."
+        return InputError(field, sentence)
+    fits = _largest_fitting(spec, tokens, count, free)
+    batch = f"{count:,} texts × " if count > 1 else ""
     heads = f"{spec.heads} head{'s' * (spec.heads > 1)}"
-    return (
-        f"{tokens:,} tokens × {heads} need {_gib(needed)}, and {_gib(free)} can be used. "
-        f"About {fits:,} tokens fit; the last picture stays."
-    )
+    asked = f"{batch}{tokens:,} token{'s' * (tokens > 1)} × {heads}"
+    if fits == tokens:
+        return InputError("text", f"The memory ran out at {asked}. Try again, or use less text.")
+    fitting = f"About {fits:,} tokens{' a text' * (count > 1)} fit." if fits else "Use fewer texts."
+    needed = _gib(bytes_needed(spec, tokens, count))
+    return InputError("text", f"{asked} need {needed}, and {room} {fitting}")
+
+
+def _largest_size(spec: AttentionSpec) -> tuple[str, str]:
+    """Find the size that asks for most: the field of the spec, and its value in words."""
+    sizes = {"d_in": (spec.d_in, f"the embedding size {spec.d_in:,}")}
+    if spec.projection is not Projection.NONE:
+        sizes["d_out"] = (spec.d_out, f"the output size {spec.d_out:,}")
+    if spec.arrangement is Arrangement.STACKED:
+        sizes["heads"] = (spec.heads, f"{spec.heads:,} heads")
+    field = max(sizes, key=lambda field: sizes[field][0])
+    return field, sizes[field][1]
 
 
 def _largest_fitting(spec: AttentionSpec, tokens: int, texts: int, free: float) -> int:
@@ -189,12 +211,19 @@ def _remarks(trace: Trace) -> tuple[str, ...]:
         remarks.append(
             "Dividing by the sum gave weights below 0 or above 1: scores had both signs."
         )
+    if spec.normalisation is Normalisation.SUM and _has_no_numbers(trace):
+        remarks.append("Dividing by the sum gave rows that are no numbers: their sum is 0.")
     return tuple(remarks)
 
 
 def _overflowed(trace: Trace) -> bool:
     normalised = "unmasked" if "unmasked" in trace else "weights"
     return bool(trace.tensor(normalised).isnan().any())
+
+
+def _has_no_numbers(trace: Trace) -> bool:
+    stages = [stage for stage in ("unmasked", "weights") if stage in trace]
+    return not all(trace.tensor(stage).isfinite().all() for stage in stages)
 
 
 def _wild(trace: Trace) -> bool:

@@ -9,9 +9,46 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 
-import numpy as np
+from visualizer.attention.choices import (
+    Arrangement,
+    BooleanMatrix,
+    Device,
+    Dtype,
+    Mask,
+    Mode,
+    Normalisation,
+    Position,
+    Projection,
+    Route,
+    Scale,
+)
+
+__all__ = [
+    "LARGEST",
+    "LARGEST_SEED",
+    "Arrangement",
+    "AttentionSpec",
+    "BooleanMatrix",
+    "Device",
+    "Dtype",
+    "InputError",
+    "Mask",
+    "Mode",
+    "Normalisation",
+    "Position",
+    "Problem",
+    "Projection",
+    "Remedy",
+    "Route",
+    "Scale",
+    "check",
+    "problems",
+]
+
+LARGEST = {"d_in": 1_000_000, "d_out": 1_000_000, "heads": 1_000, "window": 1_000_000}
+LARGEST_SEED = 2**31 - 1
+Remedy = tuple[str, object]
 
 
 class InputError(ValueError):
@@ -23,112 +60,13 @@ class InputError(ValueError):
         Where it was given: a field of `AttentionSpec`, ``"text"`` or an option.
     sentence : str
         What is wrong and what to do about it.
+    remedy : tuple of (field, value), optional
+        A change that would mend it.
     """
 
-    def __init__(self, field: str, sentence: str) -> None:
+    def __init__(self, field: str, sentence: str, remedy: Remedy | None = None) -> None:
         super().__init__(sentence)
-        self.field = field
-        self.sentence = sentence
-
-
-class Projection(StrEnum):
-    """How queries, keys and values come from the input."""
-
-    NONE = "none"
-    UNIFORM = "uniform"
-    LINEAR = "linear"
-
-
-class Arrangement(StrEnum):
-    """Heads that share d_out (split), or heads of d_out each, side by side (stacked)."""
-
-    SPLIT = "split"
-    STACKED = "stacked"
-
-
-class Position(StrEnum):
-    """What is added to the embedding to tell positions apart."""
-
-    NONE = "none"
-    LEARNED = "learned"
-    SINUSOIDAL = "sinusoidal"
-
-
-class Scale(StrEnum):
-    """Whose square root divides the scores."""
-
-    NONE = "none"
-    D_HEAD = "d_head"
-    D_MODEL = "d_model"
-
-
-class Normalisation(StrEnum):
-    """How a row of scores becomes a row of weights."""
-
-    SOFTMAX = "softmax"
-    NAIVE_SOFTMAX = "naive"
-    SUM = "sum"
-    UNIFORM = "uniform"
-
-
-class Mask(StrEnum):
-    """Which keys a query may read."""
-
-    NONE = "none"
-    CAUSAL = "causal"
-    WINDOW = "window"
-    OWN = "own"
-
-
-class Route(StrEnum):
-    """Where the mask acts: −∞ before normalising, or zeros after it."""
-
-    BEFORE = "before"
-    AFTER_RENORMALISED = "after-renormalised"
-    AFTER = "after"
-
-
-class Mode(StrEnum):
-    """Dropout acts in training and not in evaluation."""
-
-    TRAIN = "train"
-    EVAL = "eval"
-
-
-class Dtype(StrEnum):
-    """The floating-point type of every stage."""
-
-    FLOAT32 = "float32"
-    FLOAT64 = "float64"
-
-
-class Device(StrEnum):
-    """Where the stages are computed; auto takes the best one present."""
-
-    AUTO = "auto"
-    CPU = "cpu"
-    CUDA = "cuda"
-    MPS = "mps"
-
-
-@dataclass(frozen=True, slots=True)
-class BooleanMatrix:
-    """A matrix of yes and no that can be compared and hashed: eight cells a byte."""
-
-    rows: int
-    columns: int
-    bits: bytes
-
-    @classmethod
-    def of(cls, array: np.ndarray) -> BooleanMatrix:
-        """Pack a boolean array [rows, columns]."""
-        rows, columns = array.shape
-        return cls(rows, columns, np.packbits(np.asarray(array, dtype=bool)).tobytes())
-
-    def array(self) -> np.ndarray:
-        """Unpack to a boolean array [rows, columns]."""
-        cells = np.unpackbits(np.frombuffer(self.bits, np.uint8), count=self.rows * self.columns)
-        return cells.reshape(self.rows, self.columns).astype(bool)
+        self.field, self.sentence, self.remedy = field, sentence, remedy
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +75,7 @@ class Problem:
 
     field: str
     sentence: str
-    remedy: tuple[str, object] | None = None
+    remedy: Remedy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,68 +169,86 @@ def problems(spec: AttentionSpec) -> tuple[Problem, ...]:
 def check(spec: AttentionSpec) -> None:
     """Raise `InputError` for the first problem of a spec."""
     for problem in problems(spec):
-        raise InputError(problem.field, problem.sentence)
+        raise InputError(problem.field, problem.sentence, problem.remedy)
 
 
 def _sizes(spec: AttentionSpec) -> list[Problem]:
     names = {"d_in": "The embedding size", "d_out": "The output size", "heads": "The heads"}
-    return [
-        Problem(field, f"{name} cannot be {getattr(spec, field)}. Use 1 or more.", (field, 1))
-        for field, name in names.items()
-        if getattr(spec, field) < 1
-    ]
+    found = []
+    for field, name in names.items():
+        size, largest = getattr(spec, field), LARGEST[field]
+        if size < 1:
+            sentence = f"{name} cannot be {size}. Use 1 or more."
+            found.append(Problem(field, sentence, (field, 1)))
+        elif size > largest:
+            sentence = f"{name} cannot be more than {largest:,}. Use {largest:,} or less."
+            mended = _divisor(spec, largest) if field == "heads" else largest
+            found.append(Problem(field, sentence, (field, mended)))
+    return found
+
+
+def _divided(spec: AttentionSpec) -> str:
+    return "d_in" if spec.projection is Projection.NONE else "d_out"
+
+
+def _divisor(spec: AttentionSpec, most: int) -> int:
+    """Find the largest number of heads up to so many that the size divides into."""
+    total = 0 if spec.arrangement is Arrangement.STACKED else getattr(spec, _divided(spec))
+    return next(heads for heads in range(most, 0, -1) if total % heads == 0)
 
 
 def _heads(spec: AttentionSpec) -> list[Problem]:
-    free = spec.projection is Projection.NONE
-    field, total = ("d_in", spec.d_in) if free else ("d_out", spec.d_out)
-    whole = spec.arrangement is Arrangement.STACKED or min(total, spec.heads) < 1
-    if whole or total % spec.heads == 0:
+    field, heads = _divided(spec), spec.heads
+    total = getattr(spec, field)
+    usable = 0 < total <= LARGEST[field] and 0 < heads <= LARGEST["heads"]
+    if spec.arrangement is Arrangement.STACKED or not usable or total % heads == 0:
         return []
-    size = "embedding size" if free else "output size"
-    below = next(
-        heads for heads in range(min(spec.heads, total + 1) - 1, 0, -1) if total % heads == 0
-    )
-    near = range(spec.heads + 1, min(total, spec.heads + 100))
-    above = next((heads for heads in near if total % heads == 0), total)
-    above = above if above > spec.heads else 0
+    size = "embedding size" if field == "d_in" else "output size"
+    below = _divisor(spec, min(heads, total))
+    near = range(heads + 1, min(total, LARGEST["heads"]) + 1)
+    above = next((more for more in near if total % more == 0), 0)
     nearest = f"{below} or {above} heads" if above else f"{below} head{'s' * (below > 1)}"
-    wider = math.ceil(total / spec.heads) * spec.heads
-    sentence = (
-        f"{total} does not divide into {spec.heads} heads. Use {nearest}, or the {size} {wider}."
-    )
+    wider = min(math.ceil(total / heads), LARGEST[field] // heads) * heads
+    sentence = f"{total} does not divide into {heads} heads. Use {nearest}, or the {size} {wider}."
     return [Problem("heads", sentence, (field, wider))]
 
 
 def _ranges(spec: AttentionSpec) -> list[Problem]:
     found = []
-    if spec.dropout == 1:
-        sentence = "A rate of 1 drops every weight, and ×1/(1 − 1) has no value. Stay below 1."
-        found.append(Problem("dropout", sentence, ("dropout", 0.5)))
-    elif not 0 <= spec.dropout < 1:
+    if not 0 <= spec.dropout < 1:
         sentence = f"A rate of {spec.dropout:g} is not a share. Use 0 up to, but not with, 1."
+        if spec.dropout == 1:
+            sentence = "A rate of 1 drops every weight, and ×1/(1 − 1) has no value. Stay below 1."
+        if math.isnan(spec.dropout):
+            sentence = "The rate is not a number. Use 0 up to, but not with, 1."
         found.append(Problem("dropout", sentence, ("dropout", 0.5)))
     if not (spec.temperature > 0 and math.isfinite(spec.temperature)):
         sentence = f"A temperature of {spec.temperature:g} cannot divide. Use more than 0."
         found.append(Problem("temperature", sentence, ("temperature", 1.0)))
     found += [
-        Problem(field, f"A seed is a whole number from 0 to 2⁶³ − 1, not {value}.", (field, 0))
+        Problem(field, f"A seed is a whole number from 0 to 2³¹ − 1, not {value}.", (field, 0))
         for field, value in (("seed", spec.seed), ("dropout_seed", spec.dropout_seed))
-        if not 0 <= value < 2**63
+        if not 0 <= value <= LARGEST_SEED
     ]
     return found
 
 
 def _mask(spec: AttentionSpec) -> list[Problem]:
-    found = []
+    found, widest = [], LARGEST["window"]
     if spec.mask is Mask.WINDOW and spec.window < 1:
         sentence = f"A window of {spec.window} tokens reads nothing. Use 1 or more."
         found.append(Problem("window", sentence, ("window", 1)))
+    if spec.mask is Mask.WINDOW and spec.window > widest:
+        sentence = f"A window cannot be more than {widest:,} tokens. Use {widest:,} or less."
+        found.append(Problem("window", sentence, ("window", widest)))
     if spec.mask is Mask.OWN and spec.own_mask is None:
         sentence = "There is no matrix yet. Write a row of 0s and 1s for every query."
         found.append(Problem("own_mask", sentence))
-    divides = spec.normalisation is Normalisation.SUM
-    if divides and spec.is_masked and spec.route is Route.BEFORE:
+    if spec.normalisation is Normalisation.SUM and spec.lengths:
+        sentence = "Padding puts −∞ in a row, which then has no sum to divide by. Use softmax."
+        remedy: Remedy = ("normalisation", Normalisation.SOFTMAX)
+        found.append(Problem("normalisation", sentence, remedy))
+    elif spec.normalisation is Normalisation.SUM and spec.is_masked and spec.route is Route.BEFORE:
         sentence = "A row with −∞ in it has no sum to divide by. Mask after normalising."
         remedy = ("route", Route.AFTER_RENORMALISED)
         found.append(Problem("normalisation", sentence, remedy))

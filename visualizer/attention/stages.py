@@ -11,14 +11,17 @@ from dataclasses import dataclass, replace
 from enum import StrEnum, auto
 from typing import TYPE_CHECKING
 
+from visualizer.attention.masks import FORBIDDING, Masking
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
     Dtype,
+    Mask,
     Normalisation,
     Position,
     Projection,
     Route,
+    Scale,
 )
 
 if TYPE_CHECKING:
@@ -97,16 +100,20 @@ def _compares(spec: AttentionSpec) -> bool:
     return spec.normalisation is not Normalisation.UNIFORM
 
 
+def _divides(spec: AttentionSpec) -> bool:
+    return spec.normalisation is Normalisation.SUM
+
+
 def _forbids(spec: AttentionSpec) -> bool:
-    return spec.is_masked and spec.route is Route.BEFORE
+    return spec.mask is not Mask.NONE and spec.route is Route.BEFORE
 
 
 def _zeroes(spec: AttentionSpec) -> bool:
-    return spec.is_masked and spec.route is not Route.BEFORE
+    return spec.mask is not Mask.NONE and spec.route is not Route.BEFORE
 
 
 def _renormalises(spec: AttentionSpec) -> bool:
-    return spec.is_masked and spec.route is Route.AFTER_RENORMALISED
+    return _zeroes(spec) and spec.route is Route.AFTER_RENORMALISED
 
 
 def _always(spec: AttentionSpec) -> bool:
@@ -128,6 +135,28 @@ def _from_input(
     )
 
 
+def _scaled(
+    symbol: str, divisor: str, needed: Callable[[AttentionSpec], bool]
+) -> Stage:
+    return Stage("scaled", "Scaled", symbol, CELLS, Operation.SCALE, ("scores",),
+                 ("scale", "temperature", "d_in", "d_out", *HEAD_FIELDS), (),
+                 f"scores divided by {divisor}", lambda spec: _compares(spec) and needed(spec))
+
+
+def _normalised(
+    name: str, says: str, needed: Callable[[AttentionSpec], bool]
+) -> tuple[Stage, Stage]:
+    title = name.capitalize()
+    return (
+        Stage(name, title, "softmax", CELLS, Operation.NORMALISE, ("masked",),
+              ("normalisation",), (), f"each row made to sum to 1{says}",
+              lambda spec: _compares(spec) and not _divides(spec) and needed(spec)),
+        Stage(name, title, "÷ row sum", CELLS, Operation.NORMALISE, ("masked",),
+              ("normalisation",), (), f"each score divided by its row's sum{says}",
+              lambda spec: _divides(spec) and needed(spec)),
+    )
+
+
 TABLE: tuple[Stage, ...] = (
     Stage("embedding", "Embedding", "E", ("token", "d_in"), Operation.GIVEN, (), (), (),
           "one vector a token", _positioned),
@@ -142,24 +171,25 @@ TABLE: tuple[Stage, ...] = (
     *_from_input("values", "V", "W_value", _always),
     Stage("scores", "Scores", "QKᵀ", CELLS, Operation.DOT, ("queries", "keys"), (), (),
           "each query meets each key in a dot product", _compares),
-    Stage("scaled", "Scaled", "QKᵀ/√d", CELLS, Operation.SCALE, ("scores",),
-          ("scale", "temperature", "d_in", "d_out", *HEAD_FIELDS), (),
-          "scores made smaller, so that large sizes do not saturate the softmax",
-          lambda spec: _compares(spec) and spec.is_scaled),
+    _scaled("QKᵀ/√d", "√d, so that large sizes do not saturate the softmax",
+            lambda spec: spec.scale is not Scale.NONE and spec.temperature == 1),
+    _scaled("QKᵀ/T", "the temperature T",
+            lambda spec: spec.scale is Scale.NONE and spec.temperature != 1),
+    _scaled("QKᵀ/(√d·T)", "√d and by the temperature T",
+            lambda spec: spec.scale is not Scale.NONE and spec.temperature != 1),
     Stage("masked", "Masked", "−∞ where forbidden", CELLS, Operation.FORBID, ("scaled",),
           MASK_FIELDS, (), "forbidden keys get −∞",
           lambda spec: _compares(spec) and _forbids(spec)),
-    Stage("unmasked", "Unmasked", "softmax", CELLS, Operation.NORMALISE, ("scaled",),
-          ("normalisation",), (), "each row made to sum to 1, before the mask",
-          lambda spec: _compares(spec) and _zeroes(spec)),
-    Stage("unmasked", "Unmasked", "1/n", CELLS, Operation.AVERAGE, (), (), (),
+    Stage("masked", "Masked", "−∞ at padding", CELLS, Operation.FORBID, ("scaled",),
+          ("lengths",), (), "padding gets −∞, as it is no key",
+          lambda spec: _compares(spec) and not _forbids(spec) and bool(spec.lengths)),
+    *_normalised("unmasked", ", before the mask", _zeroes),
+    Stage("unmasked", "Unmasked", "1/n", CELLS, Operation.AVERAGE, (), ("lengths",), (),
           "every key read alike, before the mask",
           lambda spec: not _compares(spec) and _zeroes(spec)),
     Stage("zeroed", "Zeroed", "0 where forbidden", CELLS, Operation.ZERO, ("unmasked",),
           MASK_FIELDS, (), "forbidden weights set to 0; rows no longer sum to 1", _renormalises),
-    Stage("weights", "Weights", "softmax", CELLS, Operation.NORMALISE, ("masked",),
-          ("normalisation",), (), "each row made to sum to 1",
-          lambda spec: _compares(spec) and not _zeroes(spec)),
+    *_normalised("weights", "", lambda spec: not _zeroes(spec)),
     Stage("weights", "Weights", "1/n", CELLS, Operation.AVERAGE, (), MASK_FIELDS, (),
           "every allowed key read alike", lambda spec: not _compares(spec) and not _zeroes(spec)),
     Stage("weights", "Weights", "÷ row sum", CELLS, Operation.RENORMALISE, ("zeroed",), (), (),
@@ -201,7 +231,7 @@ def _present(name: str, names: set[str]) -> str:
 
 def is_hatched(spec: AttentionSpec, stage: str) -> bool:
     """Whether a stage has forbidden cells, which are no numbers of its scale."""
-    return spec.is_masked and stage in {"masked", "zeroed", "weights", "dropped"}
+    return stage in FORBIDDING and Masking.of(spec, stage).forbids
 
 
 def parameter_names(spec: AttentionSpec, layer: str) -> tuple[str, ...]:
@@ -234,12 +264,16 @@ def bytes_needed(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
     """Estimate the bytes that computing a spec takes: every stage, weights and working room.
 
     Working room is two more copies of the largest tensor, for those an operation makes on its
-    way. An estimate from above; what is measured stays below it.
+    way. Tokens and places are looked up in float64. An estimate from above; what is measured
+    stays below it.
     """
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     sizes = [texts * math.prod(shape(spec, row.dims, tokens)) for row in stages(spec)]
     layer = 0 if spec.projection is Projection.NONE else spec.d_in * spec.width
     output = spec.width * (spec.width + 1) if spec.output_projection else 0
     room = 2 * max(*sizes, layer, output)
-    mask = texts * tokens * tokens if spec.is_masked else 0
-    return item * (sum(sizes) + 3 * layer + output + room) + mask
+    mask = 3 * texts * tokens * tokens if spec.is_masked else 0
+    looked_up = 24 * texts * tokens + 80  # one vector takes 80 bytes a number while it is drawn
+    looked_up += 48 * tokens if spec.position is not Position.NONE else 0
+    drawn = 4 * (3 * layer + output)  # in float32, whatever the spec's type
+    return item * (sum(sizes) + 3 * layer + output + room) + mask + drawn + spec.d_in * looked_up

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.attention.mechanisms import TITLES, mechanism_of
+from visualizer.attention.mechanisms import TITLES, mechanism_of, spec_of
 from visualizer.attention.spec import Mask, Normalisation, Position, Projection, Route, Scale
 from visualizer.state.words import counted
 
@@ -18,16 +18,24 @@ _SCALES = {
     Scale.D_HEAD: "÷ √head size",
     Scale.D_MODEL: "÷ √embedding size",
 }
-_ROUTES = {Route.AFTER: "after softmax", Route.AFTER_RENORMALISED: "after softmax, renormalised"}
+_ROUTES = {
+    Route.AFTER: "after normalising",
+    Route.AFTER_RENORMALISED: "after normalising, renormalised",
+}
 
 
 def caption(run: Run) -> str:
-    """Describe how a run's numbers came about."""
+    """Describe how a run's numbers came about: other numbers have another caption.
+
+    Only the contents of own matrices are left out.
+    """
     spec = run.trace.spec
     parts = [
         TITLES[mechanism_of(spec)],
-        counted(run.trace.tokens, "token"),
-        _sizes(spec),
+        _text(run),
+        f"embedding {spec.d_in}, {counted(spec.heads, 'head')} of {spec.d_head}",
+        f"output {spec.width}",
+        *_weights(spec),
         _mask(spec),
         *_extras(spec),
         f"seed {spec.seed}",
@@ -36,29 +44,52 @@ def caption(run: Run) -> str:
     return " · ".join(parts)
 
 
-def _sizes(spec: AttentionSpec) -> str:
-    heads = f"{counted(spec.heads, 'head')} of {spec.d_head}"
-    return f"embedding {spec.d_in}, {heads}"
+def _text(run: Run) -> str:
+    tokens = counted(run.trace.tokens, "token")
+    if not run.trace.batch:
+        return tokens
+    longest = "up to " if run.trace.spec.lengths else ""
+    return f"{counted(len(run.texts), 'text')} of {longest}{tokens}"
+
+
+def _weights(spec: AttentionSpec) -> list[str]:
+    """Say what the name of the mechanism does not tell of its weights."""
+    usual = spec_of(mechanism_of(spec), spec)
+    parts = []
+    if spec.projection is not usual.projection:
+        parts.append(f"{spec.projection} weights")
+    if spec.projection is Projection.LINEAR and spec.bias:
+        parts.append("with bias")
+    if spec.heads > 1 and spec.arrangement is not usual.arrangement:
+        parts.append(f"{spec.arrangement} heads")
+    if spec.output_projection is not usual.output_projection:
+        parts.append("output projection" if spec.output_projection else "no output projection")
+    return parts
 
 
 def _mask(spec: AttentionSpec) -> str:
     mask = f"window of {spec.window}" if spec.mask is Mask.WINDOW else _MASKS[spec.mask]
-    route = f" {_ROUTES[spec.route]}" if spec.is_masked and spec.route in _ROUTES else ""
-    return mask + route
+    acts = spec.mask is not Mask.NONE and spec.route in _ROUTES
+    return f"{mask} {_ROUTES[spec.route]}" if acts else mask
 
 
 def _extras(spec: AttentionSpec) -> list[str]:
     extras = []
     if spec.drops:
-        extras.append(f"dropout {spec.dropout:g} (seed {spec.dropout_seed})")
-    if spec.projection is Projection.UNIFORM:
-        extras.append("uniform weights")
+        cells = "own cells" if spec.own_kept else f"seed {spec.dropout_seed}"
+        extras.append(f"dropout {_exact(spec.dropout)} ({cells})")
     if spec.position is not Position.NONE:
         extras.append(f"{spec.position} positions")
     if spec.normalisation is not Normalisation.SOFTMAX:
         extras.append(f"normalisation: {spec.normalisation}")
-    if spec.scale is not Scale.D_HEAD and spec.normalisation is not Normalisation.UNIFORM:
+    if spec.normalisation is Normalisation.UNIFORM:
+        return extras
+    if spec.scale is not Scale.D_HEAD:
         extras.append(_SCALES[spec.scale])
     if spec.temperature != 1:
-        extras.append(f"temperature {spec.temperature:g}")
+        extras.append(f"temperature {_exact(spec.temperature)}")
     return extras
+
+
+def _exact(value: float) -> str:
+    return repr(float(value)).removesuffix(".0")

@@ -57,3 +57,12 @@ class Document:
 
 
 _OWN = frozenset({"text", "tokenizer", "lines"})
+
+
+def changed_span(old: str, new: str) -> tuple[int, int]:
+    """Say where a text differs from an older one: the part of the new one that was written."""
+    shorter = min(len(old), len(new))
+    start = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    rest = shorter - start
+    same = next((at for at in range(rest) if old[-1 - at] != new[-1 - at]), rest)
+    return start, len(new) - same

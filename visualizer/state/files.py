@@ -2,61 +2,79 @@
 
 from __future__ import annotations
 
-import io
 import os
+import secrets
+import zipfile
 from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from visualizer.attention.spec import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from visualizer.attention.run import Run
 
 
-def write(path: Path, content: bytes) -> None:
+def write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
     """Write a file; what was there stays whole if that fails.
+
+    Parameters
+    ----------
+    path : Path
+        A file, there or not yet; where it is a link, the file it leads to is written.
+    fill : callable
+        Writes the content into a file that is open for writing bytes.
 
     Raises
     ------
     InputError
-        With the system's reason, when the folder cannot be written or the disk is full.
+        Of ``export`` with the system's reason, when the folder cannot be written or the disk is
+        full; of ``memory`` when the content does not fit into it.
     """
-    name = ""
+    target = Path(os.path.realpath(path))
+    beside = target.with_name(f".{secrets.token_hex(4)}.part")  # short: names have a longest
     try:
-        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as beside:
-            name = beside.name
-            beside.write(content)
-            beside.flush()
-            os.fsync(beside.fileno())
-        Path(name).chmod(_mode(path))
-        Path(name).replace(path)
+        with beside.open("xb") as file:
+            fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileNotFoundError):
+            beside.chmod(target.stat().st_mode & 0o777)
+        beside.replace(target)
     except OSError as error:
+        raise InputError("export", _refusal(path, target, error)) from error
+    except MemoryError as error:
+        sentence = f"There is not enough memory to write “{path.name}”. Use a shorter text."
+        raise InputError("memory", sentence) from error
+    finally:
         with suppress(OSError):
-            Path(name).unlink()
-        reason = error.strerror or str(error)
-        sentence = f"“{path.name}” could not be written to {path.parent}: {reason}."
-        raise InputError("export", sentence) from error
+            beside.unlink(missing_ok=True)
 
 
-def _mode(path: Path) -> int:
-    if path.exists():
-        return path.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+def _refusal(path: Path, target: Path, error: OSError) -> str:
+    is_elsewhere = os.path.realpath(path.parent) != str(target.parent)
+    folder = target.parent if is_elsewhere else path.parent
+    reason = error.strerror or str(error)
+    return f"“{path.name}” could not be written to {folder}: {reason}."
 
 
-def npz(run: Run) -> bytes:
+def npz(run: Run, file: BinaryIO) -> None:
     """Write a run as NPZ: one array a stage under the stage's name, and the tokens.
 
-    Arrays of a batch have it as their first axis; the tokens are [token] or [text, token].
+    Arrays of a batch have it as their first axis; the tokens are [token] or [text, token]. A NUL
+    in a token is written as ␀, as numpy would lose it at a token's end.
     """
-    arrays: dict[str, Any] = {name: run.trace.read(name) for name in run.trace.names}
-    arrays["tokens"] = np.array(run.texts if run.trace.batch else run.texts[0])
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    return buffer.getvalue()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in run.trace.names:  # of a trace on a GPU, one stage at a time is copied
+            _add(archive, name, run.trace.read(name))
+        seen = [[token.replace("\0", "␀") for token in text] for text in run.texts]
+        _add(archive, "tokens", np.array(seen if run.trace.batch else seen[0]))
+
+
+def _add(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+        np.lib.format.write_array(member, array, allow_pickle=False)

@@ -139,7 +139,7 @@ def _heatmap(
     trace, text = run.trace, _text(run, view)
     blocks = _blocks(trace, stage, view.room)
     colour = _colour(trace, stage, view)
-    hatch = Masking.of(trace.spec) if is_hatched(trace.spec, stage.name) else None
+    hatch = Masking.of(trace.spec, stage.name) if is_hatched(trace.spec, stage.name) else None
     held, labels = trace.holding(stage.name), run.texts[text]
     below = trace.holding("weights") if stage.name == "dropped" else None
     key = (held, below, text, head, blocks, colour, hatch, labels, stage.symbol)
@@ -178,7 +178,8 @@ def _colour(trace: Trace, stage: Stage, view: View) -> Colour:
     if stage.is_weights and low >= 0:
         if scale is ColourScale.AUTO:
             scale = ColourScale.LINEAR if trace.tokens <= SHORT else ColourScale.ROW
-        return Colour(view.sequential, scale, 0.0, max(1.0, high))
+        largest = trace.limits("dropped")[1] if "dropped" in trace else high
+        return Colour(view.sequential, scale, 0.0, max(1.0, high, largest))
     largest = max(abs(low), abs(high)) or 1.0
     scale = ColourScale.ROW if scale is ColourScale.ROW else ColourScale.LINEAR
     return Colour(view.diverging, scale, -largest, largest)

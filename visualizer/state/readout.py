@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.explain import Explanation, Factor, Group, Rule, explain
+from visualizer.attention.masks import Masking
+from visualizer.attention.spec import Mask, Scale
 from visualizer.attention.stages import Operation
 from visualizer.state.sentences import SENTENCES, Told
 from visualizer.state.words import number
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
+    from visualizer.attention.spec import AttentionSpec
     from visualizer.state.view import Cell
 
 SHOWN_TERMS = 12
@@ -76,7 +79,7 @@ def present_readout(run: Run, cell: Cell, text: int, is_pinned: bool) -> Readout
         heading=_heading(told),
         sentence=SENTENCES[explanation.stage.operation](told),
         value=number(explanation.value),
-        formula=_formula(explanation),
+        formula=_formula(told),
         terms=tuple(_term(told, position) for position in order),
         rest=rest,
         closing=_closing(explanation),
@@ -98,22 +101,44 @@ _FORMULAS = {
     Operation.PROJECT: "Σ input × weight",
     Operation.SPLIT: "taken over",
     Operation.DOT: "Σ query × key",
-    Operation.SCALE: "score ÷ √d",
     Operation.FORBID: "the score where allowed, else −∞",
-    Operation.AVERAGE: "1 ÷ number of allowed keys",
     Operation.ZERO: "the weight where allowed, else 0",
     Operation.RENORMALISE: "weight ÷ Σ of the row's weights",
     Operation.DROP: "weight ÷ (1 − rate) where kept, else 0",
     Operation.MIX: "Σ weight × value",
     Operation.JOIN: "taken over",
-    Operation.PROJECT_OUT: "Σ heads × weight + bias",
+    Operation.PROJECT_OUT: "Σ heads × weight",
 }
 
 
-def _formula(explanation: Explanation) -> str:
+def _formula(told: Told) -> str:
+    explanation, spec = told.explanation, told.run.trace.spec
     operation = explanation.stage.operation
-    if operation is not Operation.NORMALISE:
-        return _FORMULAS[operation]
+    if operation is Operation.SCALE:
+        return f"score ÷ {_divisor(spec)}"
+    if operation is Operation.AVERAGE:
+        return f"1 ÷ number of {_counted_keys(told)}"
+    if operation is Operation.NORMALISE:
+        return _normalising(explanation)
+    biased = operation in {Operation.PROJECT, Operation.PROJECT_OUT}
+    bias = " + bias" if biased and len(explanation.groups) > 1 else ""
+    return _FORMULAS[operation] + bias
+
+
+def _divisor(spec: AttentionSpec) -> str:
+    if spec.scale is Scale.NONE:
+        return "temperature"
+    return "√d" if spec.temperature == 1 else "(√d × temperature)"
+
+
+def _counted_keys(told: Told) -> str:
+    masking = Masking.of(told.run.trace.spec, told.cell.stage)
+    if masking.mask is not Mask.NONE:
+        return "allowed keys"
+    return "keys, padding aside" if masking.lengths else "keys"
+
+
+def _normalising(explanation: Explanation) -> str:
     form = explanation.groups[0].factors[0].form
     if not form.startswith("exp("):
         return "score ÷ Σ scores of the row"
@@ -167,6 +192,8 @@ def _named(told: Told, group: Group, at: int) -> str:
 
 def _closing(explanation: Explanation) -> str:
     value = number(explanation.value)
+    if explanation.is_empty:
+        return "nothing to share: 0"
     if explanation.rule is Rule.CHOICE or len(explanation.terms) == 1:
         return f"= {value}"
     with np.errstate(over="ignore", invalid="ignore"):

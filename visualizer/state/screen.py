@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from visualizer.language.tokenizers import all_visible
+from visualizer.state.cursor import Cursor, panel_of, present_cursor
 from visualizer.state.heatmaps import Board, present_board, shown_stages
 from visualizer.state.readout import Readout, present_readout
 from visualizer.state.setup import Setup, present_setup
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import InputError
     from visualizer.state.document import Document
     from visualizer.state.view import Cell, View
-
-# How an axis of a stage takes part in the cursor: queries are rows of the query's own vectors.
-_ROLES = {"queries": "query", "keys": "key", "values": "key"}
 
 WAITING = "The heatmaps will be here in a moment: loading PyTorch."
 EMPTY = "The heatmaps will be here, as soon as the text and the settings can be used."
@@ -37,26 +35,6 @@ class RailItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
-    """The cell under the pointer, or the pinned one, and all that lights up with it.
-
-    Parameters
-    ----------
-    query, key : int or None
-        Which tokens light up, in every panel and in the token strip.
-    column : tuple of (stage, int) or None
-        Which column of a panel whose columns are no tokens.
-    """
-
-    hovered: Cell | None = None
-    pinned: Cell | None = None
-    head: int | None = None
-    query: int | None = None
-    key: int | None = None
-    column: tuple[str, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Tokens:
     """The token strip, of the text that is looked at."""
 
@@ -65,6 +43,7 @@ class Tokens:
     key: int | None = None
     text: int = 0
     texts: int = 1
+    padding: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +96,7 @@ def present(
     board = present_board(run, view, previous.board if previous else Board())
     cursor = present_cursor(run, view)
     looked_at = cursor.hovered or cursor.pinned
-    readout = None
-    if looked_at:
-        readout = present_readout(run, looked_at, view.text, looked_at == cursor.pinned)
+    readout = _readout(run, view, board, looked_at) if looked_at else None
     if previous and readout == previous.readout:
         readout = previous.readout
     return Screen(
@@ -130,43 +107,30 @@ def present(
         cursor,
         _tokens(run, view, cursor),
         readout,
-        Status(_facts(run), run.notices, is_working),
+        Status(_facts(run), (*_standing(setup), *run.notices), is_working),
+    )
+
+
+def _readout(run: Run, view: View, board: Board, cell: Cell) -> Readout | None:
+    readout = present_readout(run, cell, view.text, cell == view.pinned)
+    heatmap = panel_of(board, cell)
+    if readout is None or heatmap is None or not heatmap.is_pooled:
+        return readout
+    block = f"{heatmap.rows.block} × {heatmap.columns.block}"
+    return replace(readout, heading=f"{readout.heading} · largest of {block} cells")
+
+
+def _standing(setup: Setup) -> tuple[str, ...]:
+    """Say over the picture, too, why it is not of the present settings."""
+    wrong = [shown.problem.sentence for shown in setup.settings if shown.problem]
+    wrong += [setup.text_problem] * bool(setup.text_problem)
+    return tuple(
+        f"The picture is of the last settings that could be used. {it}" for it in wrong[:1]
     )
 
 
 def _same(board: Board, previous: Screen | None) -> Board:
     return previous.board if previous and board.columns == previous.board.columns else board
-
-
-def present_cursor(run: Run, view: View) -> Cursor:
-    """Say what lights up with the cell under the pointer, or else with the pinned one."""
-    hovered, pinned = (_existing(run, cell) for cell in (view.hovered, view.pinned))
-    cell = hovered or pinned
-    if cell is None:
-        return Cursor()
-    stage = run.trace.stage(cell.stage)
-    place = dict(zip(stage.dims, cell.place, strict=True))
-    role = _ROLES.get(stage.name, "query")
-    tokens = {role: place["token"]} if "token" in place else place
-    last = stage.dims[-1]
-    column = None if last == "key" else (stage.name, cell.place[-1])
-    return Cursor(
-        hovered, pinned, place.get("head"), tokens.get("query"), tokens.get("key"), column
-    )
-
-
-def _existing(run: Run, cell: Cell | None) -> Cell | None:
-    if cell is None or cell.stage not in run.trace:
-        return None
-    sizes = run.trace.tensor(cell.stage).shape[len(run.trace.batch) :]
-    fits = len(sizes) == len(cell.place)
-    inside = fits and all(at < size for at, size in zip(cell.place, sizes, strict=True))
-    return cell if inside else None
-
-
-def row_role(stage: str) -> str:
-    """Name the token that a stage's rows stand for: the query, or the key that is read."""
-    return _ROLES.get(stage, "query")
 
 
 def _rail(run: Run, view: View) -> tuple[RailItem, ...]:
@@ -187,7 +151,9 @@ def _rail(run: Run, view: View) -> tuple[RailItem, ...]:
 def _tokens(run: Run, view: View, cursor: Cursor) -> Tokens:
     text = min(view.text, len(run.texts) - 1)
     labels = all_visible(run.texts[text])
-    return Tokens(labels, cursor.query, cursor.key, text, len(run.texts))
+    lengths = run.trace.spec.lengths
+    padding = len(labels) - lengths[text] if lengths else 0
+    return Tokens(labels, cursor.query, cursor.key, text, len(run.texts), padding)
 
 
 def _facts(run: Run) -> str:
@@ -196,7 +162,7 @@ def _facts(run: Run) -> str:
     parts = (
         run.device,
         texts + counted(trace.tokens, "token"),
-        f"{counted(spec.heads, 'head')} of {spec.d_head}",
+        f"{counted(spec.heads, 'head')} of size {spec.d_head}",
         str(spec.dtype),
         f"{counted(len(trace.stages), 'stage')}, {size(trace.bytes)}",
     )

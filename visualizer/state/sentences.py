@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.masks import allowed
-from visualizer.attention.stages import Operation, is_hatched
+from visualizer.attention.stages import Operation
 from visualizer.language.tokenizers import visible
 from visualizer.state.words import number, share, shortened
 
@@ -55,22 +55,30 @@ class Told:
     def column(self) -> int:
         return self.cell.place[-1] + 1
 
+    @property
+    def is_forbidden(self) -> bool:
+        cells = allowed(self.run.trace.spec, self.run.trace.tokens, self.cell.stage)
+        cells = cells[self.text, 0] if cells.ndim > 2 else cells
+        return not cells[self.place["query"], self.place["key"]]
+
+    @property
+    def is_padding(self) -> bool:
+        lengths = self.run.trace.spec.lengths
+        return bool(lengths) and self.place["key"] >= lengths[self.text]
+
 
 def _weights_sentence(told: Told) -> str:
-    if is_hatched(told.run.trace.spec, told.cell.stage) and _is_forbidden(told):
-        return f"{told.token('query')} may not read {told.token('key')}: the mask forbids it."
+    is_before = told.cell.stage == "unmasked"
+    before, reads = ("Before the mask, ", "would read") if is_before else ("", "reads")
+    if told.is_forbidden:
+        why = "it is padding" if told.is_padding else "the mask forbids it"
+        return f"{told.token('query')} may not read {told.token('key')}: {why}."
     if not np.isfinite(told.value):
         return f"{told.token('query')} has no weights: its row is not a number."
     if not 0 <= told.value <= 1:
-        weight = number(told.value)
-        return f"{told.token('query')} gives {told.token('key')} the weight {weight}."
-    return f"{told.token('query')} reads {share(told.value)} from {told.token('key')}."
-
-
-def _is_forbidden(told: Told) -> bool:
-    cells = allowed(told.run.trace.spec, told.run.trace.tokens)
-    cells = cells[told.text, 0] if cells.ndim > 2 else cells
-    return not cells[told.place["query"], told.place["key"]]
+        gives, weight = "would give" if is_before else "gives", number(told.value)
+        return f"{before}{told.token('query')} {gives} {told.token('key')} the weight {weight}."
+    return f"{before}{told.token('query')} {reads} {share(told.value)} from {told.token('key')}."
 
 
 def _scores_sentence(told: Told) -> str:
@@ -85,7 +93,7 @@ def _scaled_sentence(told: Told) -> str:
 
 
 def _masked_sentence(told: Told) -> str:
-    if _is_forbidden(told):
+    if told.is_forbidden:
         pair = f"{told.token('query')} may not read {told.token('key')}"
         return f"{pair}: its score becomes −∞, so its weight will be 0."
     return f"{told.token('query')} may read {told.token('key')}: its score stays."
@@ -112,10 +120,20 @@ def _context_sentence(told: Told) -> str:
 def _vector_sentence(told: Told) -> str:
     stage = told.explanation.stage
     kind = {"queries": "query", "keys": "key", "values": "value"}[stage.name]
-    made = f"its input times column {told.column} of W_{kind}"
-    if stage.operation is Operation.SPLIT:
-        made = "a number of its input, as there is no projection"
+    made = "a number of its input, as there is no projection"
+    if stage.operation is Operation.PROJECT:
+        made = f"its input times {_column_of_weights(told)}"
+        made += ", plus a bias" if len(told.explanation.groups) > 1 else ""
     return f"Column {told.column} of the {kind} of {told.token('token')}{told.in_head}: {made}."
+
+
+def _column_of_weights(told: Told) -> str:
+    """Name the very column that was read: split heads lie side by side in one matrix."""
+    weights = told.explanation.groups[0].factors[1]
+    column = next(at for at in weights.index if at is not None) + 1
+    *_, layer = weights.name.removesuffix(".weight").split(".")
+    whose = f"this head's {layer}" if weights.name.startswith("heads.") else layer
+    return f"column {column} of {whose}"
 
 
 def _input_sentence(told: Told) -> str:

@@ -139,7 +139,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("route", "Mask acts", Kind.CHOICE, False, "Where the mask acts", (
         (Route.BEFORE, "−∞ before normalising"),
         (Route.AFTER_RENORMALISED, "0 after, rows renormalised"),
-        (Route.AFTER, "0 after, not renormalised")), counts=lambda spec: spec.is_masked),
+        (Route.AFTER, "0 after, not renormalised")),
+            counts=lambda spec: spec.mask is not Mask.NONE),
     Setting("dtype", "Precision", Kind.CHOICE, False, "Floating-point type of every number", (
         (Dtype.FLOAT32, "float32"), (Dtype.FLOAT64, "float64"))),
 )
@@ -171,7 +172,7 @@ def present_setup(document: Document, refused: InputError | None) -> Setup:
     """Show a document's settings, each problem at the setting it belongs to."""
     found = {problem.field: problem for problem in problems(document.spec)}
     if refused and refused.field not in found:
-        found[refused.field] = Problem(refused.field, refused.sentence)
+        found[refused.field] = Problem(refused.field, refused.sentence, refused.remedy)
     rows = tuple(
         SettingShown(
             setting,
@@ -184,3 +185,10 @@ def present_setup(document: Document, refused: InputError | None) -> Setup:
     text = found.get("text")
     sentence = text.sentence if text else ""
     return Setup(document.text, document.tokenizer, document.lines, sentence, rows)
+
+
+def remedy_in_words(field: str, value: object) -> str:
+    """Say what a remedy would do, in the words of the settings."""
+    setting = next(setting for setting in SETTINGS if setting.name == field)
+    words = dict(setting.choices).get(value, value)
+    return f"Set {setting.label.lower()} to {words}"

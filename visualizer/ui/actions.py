@@ -27,6 +27,10 @@ class Entry:
         What the method is called with.
     group : str
         Actions of which one is chosen share a group.
+    divides : bool
+        Whether a line stands before it in the menu.
+    ticks : bool
+        Whether it is something that is on or off.
     """
 
     menu: str
@@ -37,12 +41,15 @@ class Entry:
     group: str = ""
     icon: str = ""
     divides: bool = False
+    ticks: bool = False
 
     @property
     def key(self) -> str:
         """The action's own name: its method and arguments."""
         return " ".join((self.name, *map(str, self.arguments)))
 
+
+PANES = {"Setup": "F2", "Cell": "F3"}
 
 # fmt: off
 ENTRIES: tuple[Entry, ...] = (
@@ -53,24 +60,31 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("&Edit", "&Copy cell", "copy_cell", ("Ctrl+Shift+C",), icon="copy", divides=True),
     Entry("&Edit", "&Let go of the pinned cell", "let_go", ("Ctrl+Shift+P",), icon="pin"),
     Entry("&Edit", "Edit the &sentence", "edit_sentence", ("Ctrl+L",), divides=True),
-    Entry("&Module", "Causal &mask", "toggle_mask", ("Ctrl+M",)),
-    Entry("&Module", "Dropout in &training or not", "toggle_mode", ("Ctrl+T",)),
+    Entry("&Module", "Causal &mask", "toggle_mask", ("Ctrl+M",), ticks=True),
+    Entry("&Module", "Dropout as in &training", "toggle_mode", ("Ctrl+T",), ticks=True),
     Entry("&Module", "&Resample dropout", "resample", ("Ctrl+R",), ("dropout_seed",),
           icon="resample"),
     Entry("&Module", "Resample &weights", "resample", ("Ctrl+Shift+R",), ("seed",)),
     Entry("&Module", "Every &setting", "open_settings", ("Ctrl+,",), icon="settings", divides=True),
     Entry("&View", "Next te&xt of the batch", "step_text", ("Ctrl+PgDown",), (1,)),
-    Entry("&View", "Pre&vious text of the batch", "step_text", ("Ctrl+PgUp",), (-1,)),
-    Entry("&View", "Colours: &automatic", "set_scale", ("Ctrl+0",), ("automatic",), "scale",
+    Entry("&View", "&Previous text of the batch", "step_text", ("Ctrl+PgUp",), (-1,)),
+    Entry("&View", "Heatmap scale: &automatic", "set_scale", ("Ctrl+0",), ("automatic",), "scale",
           divides=True),
-    Entry("&View", "Colours: &linear", "set_scale", ("Ctrl+1",), ("linear",), "scale"),
-    Entry("&View", "Colours: each &row to its largest", "set_scale", ("Ctrl+2",), ("row",),
+    Entry("&View", "Heatmap scale: &linear", "set_scale", ("Ctrl+1",), ("linear",), "scale"),
+    Entry("&View", "Heatmap scale: each &row to its largest", "set_scale", ("Ctrl+2",), ("row",),
           "scale"),
-    Entry("&View", "Colours: lo&garithm", "set_scale", ("Ctrl+3",), ("log",), "scale"),
-    Entry("&View", "&System colours", "set_scheme", ("Ctrl+Alt+S",), ("system",), "scheme",
+    Entry("&View", "Heatmap scale: lo&garithm", "set_scale", ("Ctrl+3",), ("log",), "scale"),
+    Entry("&View", "Colour map: &viridis", "set_map", ("Ctrl+Alt+1",), ("viridis",), "map",
+          divides=True),
+    Entry("&View", "Colour map: &cividis", "set_map", ("Ctrl+Alt+2",), ("cividis",), "map"),
+    Entry("&View", "Colour map: &magma", "set_map", ("Ctrl+Alt+3",), ("magma",), "map"),
+    Entry("&View", "Colour map: &blue (CET-CBL1)", "set_map", ("Ctrl+Alt+4",), ("CET-CBL1",),
+          "map"),
+    Entry("&View", "Colour map: gr&ey (CET-L1)", "set_map", ("Ctrl+Alt+5",), ("CET-L1",), "map"),
+    Entry("&View", "Theme: as the &system", "set_scheme", ("Ctrl+Alt+S",), ("system",), "scheme",
           "theme", divides=True),
-    Entry("&View", "Lig&ht", "set_scheme", ("Ctrl+Alt+L",), ("light",), "scheme"),
-    Entry("&View", "&Dark", "set_scheme", ("Ctrl+Alt+D",), ("dark",), "scheme"),
+    Entry("&View", "Theme: lig&ht", "set_scheme", ("Ctrl+Alt+L",), ("light",), "scheme"),
+    Entry("&View", "Theme: &dark", "set_scheme", ("Ctrl+Alt+D",), ("dark",), "scheme"),
     Entry("&Help", "&Keyboard shortcuts", "show_shortcuts", ("Ctrl+?", "F1")),
     Entry("&Help", "&About", "show_about"),
 )
@@ -102,6 +116,7 @@ class Actions:
 
     def _make(self, entry: Entry) -> Action:
         action = Action(entry, self._window)
+        action.setCheckable(entry.ticks)
         if entry.group:
             action.setCheckable(True)
             group = self._groups.setdefault(entry.group, QActionGroup(self._window))
@@ -117,9 +132,9 @@ class Actions:
         """Let an action be used or not."""
         self.by_key[key].setEnabled(is_enabled)
 
-    def check(self, key: str) -> None:
-        """Mark the chosen one of a group."""
-        self.by_key[key].setChecked(True)
+    def check(self, key: str, is_on: bool = True) -> None:
+        """Mark the chosen one of a group, or what is on."""
+        self.by_key[key].setChecked(is_on)
 
     def show_theme(self, theme: Theme) -> None:
         """Draw the icons in a theme's ink."""
@@ -131,4 +146,9 @@ class Actions:
 def shortcuts() -> list[tuple[str, str]]:
     """List what can be done with which keys."""
     own = [(entry.words.replace("&", ""), ", ".join(entry.keys)) for entry in ENTRIES if entry.keys]
-    return [*own, ("Pin a cell, walk from cell to cell", "arrow keys in the heatmaps")]
+    panes = [(f"The {name} pane", keys) for name, keys in PANES.items()]
+    walking = [
+        ("Pin a cell, walk from cell to cell, head to head, stage to stage", "arrow keys"),
+        ("Let go of the pinned cell", "Esc in the heatmaps"),
+    ]
+    return [*own, *panes, *walking]

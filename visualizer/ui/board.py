@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QPainter, QPen, QPixmap
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSignalBlocker, Qt, QTimer, Signal
+from PySide6.QtGui import QColor, QCursor, QPainter, QPen, QPixmap
 from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QWidget
 
+from visualizer.state.cursor import Cursor
 from visualizer.state.heatmaps import Board, Heatmap
-from visualizer.state.screen import Cursor, row_role
 from visualizer.state.view import Cell
 from visualizer.ui import heatmap as draw
 from visualizer.ui.layout import Layout, Slot, lay_out, room
-from visualizer.ui.measures import is_upright
+from visualizer.ui.light import head_of, paint_cursor
 from visualizer.ui.theme import LIGHT, Theme, font
 
 if TYPE_CHECKING:
@@ -24,6 +24,13 @@ STEPS = {
     Qt.Key.Key_Down: (1, 0),
     Qt.Key.Key_Left: (0, -1),
     Qt.Key.Key_Right: (0, 1),
+}
+
+# Who comes by keys must see where they are; who clicks, knows.
+BY_KEYS = {
+    Qt.FocusReason.TabFocusReason,
+    Qt.FocusReason.BacktabFocusReason,
+    Qt.FocusReason.ShortcutFocusReason,
 }
 
 
@@ -47,6 +54,10 @@ class BoardView(QAbstractScrollArea):
         self._cursor = Cursor()
         self._theme = LIGHT
         self._message = ""
+        self._pointed: Cell | None = None
+        self._is_marked = False
+        self._later = QTimer(self, singleShot=True, interval=0)
+        self._later.timeout.connect(self._point_again)
         self._layout = Layout((), 0, 0, 0)
         self._pictures: dict[int, tuple[Heatmap, QPixmap]] = {}
 
@@ -66,8 +77,10 @@ class BoardView(QAbstractScrollArea):
         """Scroll to a cell."""
         found = self._place(cell)
         if found:
-            area = found[0].cell(*cell.place[-2:]).toAlignedRect().adjusted(-24, -64, 24, 24)
-            self._scroll_to(area)
+            above = round(self._layout.head) + 24  # the titles stand over the cells
+            area = found[0].cell(*cell.place[-2:]).toAlignedRect().adjusted(-24, -above, 24, 24)
+            with QSignalBlocker(self):  # who walks by keys looks at that cell, not at the pointer's
+                self._scroll_to(area)
 
     def area_of(self, cell: Cell) -> QRect | None:
         """Give the place of a cell within the viewport; None where its stage has no panel."""
@@ -90,6 +103,7 @@ class BoardView(QAbstractScrollArea):
         self._pictures = {key: kept for key, kept in self._pictures.items() if key in unmoved}
         self._set_ranges()
         self.viewport().update()
+        self._later.start()  # another cell may be under the pointer
 
     def _space(self) -> tuple[int, int]:
         # Whether scroll bars are there or not: else their coming and going would move everything.
@@ -107,9 +121,8 @@ class BoardView(QAbstractScrollArea):
             bar.setSingleStep(40)
 
     def _place(self, cell: Cell) -> tuple[Slot, Cell] | None:
-        head = cell.place[0] if len(cell.place) == 3 else None
         for slot in self._layout.slots:
-            if slot.heatmap.stage == cell.stage and slot.heatmap.head == head:
+            if slot.heatmap.stage == cell.stage and slot.heatmap.head == head_of(cell):
                 return slot, cell
         return None
 
@@ -137,9 +150,14 @@ class BoardView(QAbstractScrollArea):
             whole = slot.whole.adjusted(-4, -4, 4, 4)
             if whole.intersects(seen):
                 painter.drawPixmap(whole.topLeft(), self._picture(slot, whole))
-                self._paint_cursor(painter, slot)
+                paint_cursor(painter, slot, self._cursor, self._theme)
         painter.translate(0, offset.y())
         self._paint_titles(painter)
+        if self._is_marked:
+            painter.resetTransform()
+            painter.setPen(QPen(QColor(self._theme.accent), 2))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRect(self.viewport().rect().adjusted(1, 1, -1, -1))
         painter.end()
         self.painted.emit()
 
@@ -168,66 +186,15 @@ class BoardView(QAbstractScrollArea):
             self._pictures[key] = (slot.heatmap, picture)
         return self._pictures[key][1]
 
-    def _paint_cursor(self, painter: QPainter, slot: Slot) -> None:
-        cursor = self._cursor
-        row = cursor.key if row_role(slot.heatmap.stage) == "key" else cursor.query
-        column = self._lit_column(slot.heatmap)
-        accent = QColor(self._theme.accent)
-        self._paint_bands(painter, slot, row, column, accent)
-        for cell, width in ((cursor.hovered, 1.5), (cursor.pinned, 3)):
-            if cell and cell.stage == slot.heatmap.stage and _head(cell) == slot.heatmap.head:
-                painter.setPen(QPen(accent, width))
-                painter.setBrush(Qt.BrushStyle.NoBrush)
-                painter.drawRect(slot.cell(*cell.place[-2:]).adjusted(-0.5, -0.5, 0.5, 0.5))
-
-    def _paint_bands(
-        self, painter: QPainter, slot: Slot, row: int | None, column: int | None, accent: QColor
-    ) -> None:
-        painter.setPen(QPen(accent, 1))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        labels = font(12, QFont.Weight.DemiBold)
-        if row is not None and row < len(slot.heatmap.rows.labels):
-            band = slot.cell(row, 0)
-            painter.drawRect(
-                QRectF(slot.cells.left(), band.top(), slot.cells.width(), band.height())
-            )
-            if slot.has_row_labels:
-                box = draw.row_label_box(slot, row)
-                painter.fillRect(box.adjusted(0, 0, 4, 0), QColor(self._theme.paper))
-                painter.setFont(labels)
-                text = draw.shortened(slot.heatmap.rows.labels[row])
-                painter.drawText(box, draw.RIGHT, text)
-        if column is not None and column < len(slot.heatmap.columns.labels):
-            band = slot.cell(0, column)
-            painter.drawRect(
-                QRectF(band.left(), slot.cells.top(), band.width(), slot.cells.height())
-            )
-            self._paint_lit_column_label(painter, slot, column, labels)
-
-    def _paint_lit_column_label(
-        self, painter: QPainter, slot: Slot, column: int, labels: QFont
-    ) -> None:
-        axis = slot.heatmap.columns
-        upright = is_upright(slot.heatmap, slot.cell_width) and axis.is_token
-        painter.setFont(labels)
-        band = slot.cell(0, column)
-        width = max(band.width(), 14) if upright else max(band.width(), 24)
-        middle = band.center().x()
-        box = QRectF(middle - width / 2, slot.cells.top() - slot.top + 2, width, slot.top - 3)
-        painter.fillRect(box, QColor(self._theme.paper))
-        draw.paint_column_label(painter, slot, column, axis.labels[column], upright)
-
-    def _lit_column(self, heatmap: Heatmap) -> int | None:
-        if heatmap.columns.name == "key":
-            return self._cursor.key
-        column = self._cursor.column
-        return column[1] if column and column[0] == heatmap.stage else None
-
     # ------------------------------------------------------------------ the hand
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        cell = self._cell_at(event.position())
-        if cell != self._cursor.hovered:
+        self._point(event.position())
+
+    def _point(self, point: QPointF) -> None:
+        cell = self._cell_at(point)
+        if cell != self._pointed:
+            self._pointed = cell
             self.cellHovered.emit(cell)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
@@ -237,8 +204,15 @@ class BoardView(QAbstractScrollArea):
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Leave:
+            self._pointed = None
             self.cellHovered.emit(None)
         return super().viewportEvent(event)
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.DevicePixelRatioChange:
+            self._pictures.clear()
+            self._arrange()
+        return super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         step = STEPS.get(Qt.Key(event.key()))
@@ -251,6 +225,14 @@ class BoardView(QAbstractScrollArea):
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
+        self._mark(event.reason() in BY_KEYS)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self._mark(False)
+
+    def _mark(self, is_marked: bool) -> None:
+        self._is_marked = is_marked
         self.viewport().update()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -258,6 +240,11 @@ class BoardView(QAbstractScrollArea):
 
     def scrollContentsBy(self, across: int, down: int) -> None:
         self.viewport().update()
+        self._point_again()
+
+    def _point_again(self) -> None:
+        if self.viewport().underMouse():
+            self._point(QPointF(self.viewport().mapFromGlobal(QCursor.pos())))
 
     def _cell_at(self, point: QPointF) -> Cell | None:
         if point.y() < self._layout.head:
@@ -276,7 +263,3 @@ def _looks_alike(old: Slot | None, new: Slot) -> bool:
         return False
     sizes = (old.cell_width, old.cell_height, old.top, old.gutter, old.has_row_labels)
     return sizes == (new.cell_width, new.cell_height, new.top, new.gutter, new.has_row_labels)
-
-
-def _head(cell: Cell) -> int | None:
-    return cell.place[0] if len(cell.place) == 3 else None

@@ -81,8 +81,8 @@ class Choice(Control):
         super().__init__(setting)
         self.box = QComboBox()
         teach(self.box)
-        for value, words in setting.choices:
-            self.box.addItem(words, value)
+        for _, words in setting.choices:
+            self.box.addItem(words)
         self.box.setMinimumContentsLength(8)
         self.box.setSizeAdjustPolicy(
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
@@ -107,7 +107,7 @@ class Count(Control):
         self.slider.setRange(1, int(setting.top))
         self.slider.actionTriggered.connect(self._slide)
         self.slider.sliderReleased.connect(self.settled)
-        self.box.setRange(0, 1_000_000)
+        self.box.setRange(0, 9_999_999)
         teach(self.box)
         self.box.valueChanged.connect(self._type)
         self.box.editingFinished.connect(self.settled)
@@ -126,17 +126,28 @@ class Count(Control):
         self.chosen.emit(value, True)
 
 
+class Decimal(QDoubleSpinBox):
+    """A number with as many decimals as it has, up to three."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setDecimals(3)
+
+    def textFromValue(self, value: float) -> str:
+        return f"{value:g}"
+
+
 class Rate(Control):
     """A share, by slider or typed; what is no share can be typed, and is explained."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.slider, self.box = Slider(), QDoubleSpinBox()
+        self.slider, self.box = Slider(), Decimal()
         self.slider.setRange(0, round(setting.top * STEPS_PER_UNIT))
         self.slider.setPageStep(STEPS_PER_UNIT // 10)
         self.slider.actionTriggered.connect(self._slide)
         self.slider.sliderReleased.connect(self.settled)
-        self.box.setRange(-9.99, 9.99)
+        self.box.setRange(-9.999, 9.999)
         self.box.setSingleStep(0.05)
         teach(self.box)
         self.box.valueChanged.connect(self._type)
@@ -153,7 +164,7 @@ class Rate(Control):
         self.chosen.emit(self.slider.sliderPosition() / STEPS_PER_UNIT, self.slider.isSliderDown())
 
     def _type(self, value: float) -> None:
-        self.chosen.emit(round(value, 2), True)
+        self.chosen.emit(round(value, 3), True)
 
 
 class Number(Control):
@@ -161,7 +172,7 @@ class Number(Control):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.box = QDoubleSpinBox()
+        self.box = Decimal()
         self.box.setRange(-1000, 1000)
         self.box.setSingleStep(0.1)
         teach(self.box)
@@ -173,7 +184,7 @@ class Number(Control):
         _show_number(self.box, value)
 
     def _type(self, value: float) -> None:
-        self.chosen.emit(round(value, 2), True)
+        self.chosen.emit(round(value, 3), True)
 
 
 class Switch(Control):
@@ -218,7 +229,7 @@ class Seed(Control):
         self.chosen.emit(value, True)
 
     def _resample(self) -> None:
-        self.chosen.emit(self.box.value() + 1, False)
+        self.chosen.emit((self.box.value() + 1) % 2**31, False)
 
 
 class Matrix(Control):
@@ -227,7 +238,7 @@ class Matrix(Control):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.box = QPlainTextEdit()
-        self.box.setPlaceholderText("1 0 0\n1 1 0\n1 1 1")
+        self.box.setPlaceholderText("1 may read, 0 may not:\n1 0 0\n1 1 0\n1 1 1")
         self.box.setTabChangesFocus(True)
         self.box.setFixedHeight(self.box.fontMetrics().lineSpacing() * 6 + 12)
         self.box.textChanged.connect(self._type)
@@ -257,7 +268,8 @@ def _bare(text: str) -> list[str]:
 
 def _show_number(box: QSpinBox | QDoubleSpinBox, value: Any) -> None:
     if value != box.value():  # else what is being typed would be rewritten: 1 to 1.00 before the .5
-        box.setValue(value)
+        with QSignalBlocker(box):  # what is shown was not chosen here
+            box.setValue(value)
 
 
 CONTROLS: dict[Kind, type[Control]] = {

@@ -5,13 +5,11 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QMimeData, QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QTextCursor
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
     QLabel,
-    QPlainTextEdit,
     QScrollArea,
     QToolButton,
     QVBoxLayout,
@@ -20,10 +18,10 @@ from PySide6.QtWidgets import (
 
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.state.document import Lines
-from visualizer.state.setup import SETTINGS, Kind, Setting, SettingShown, Setup
+from visualizer.state.setup import SETTINGS, Kind, Setting, SettingShown, Setup, remedy_in_words
 from visualizer.ui.controls import CONTROLS, Control
 from visualizer.ui.icons import icon
-from visualizer.ui.manners import teach
+from visualizer.ui.sentence import SentenceBox
 from visualizer.ui.theme import LIGHT
 from visualizer.ui.tokens import TokenStrip
 
@@ -31,49 +29,10 @@ if TYPE_CHECKING:
     from visualizer.state.screen import Screen
     from visualizer.ui.theme import Theme
 
-LONGEST_TEXT = 100_000
-# Qt writes these otherwise than they are.
-AS_SHOWN = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 # Qt gives an item's value back as a plain string.
 KINDS = {"tokenizer": Tokenizer, "lines": Lines}
 
-
-class SentenceBox(QPlainTextEdit):
-    """Where the text is typed. Undo and redo are the document's, not the box's own.
-
-    `tooLong` carries the length of a text that was not taken in: it would hold up the window,
-    and no memory could compare all its tokens with each other.
-    """
-
-    tooLong = Signal(int)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setUndoRedoEnabled(False)
-        teach(self)
-        self.setTabChangesFocus(True)
-        self.setPlaceholderText("Type or paste a text")
-        self.setAccessibleName("Sentence")
-        self.setObjectName("sentence")
-
-    def insertFromMimeData(self, source: QMimeData) -> None:
-        count = self.document().characterCount() + len(source.text())
-        if count > LONGEST_TEXT:
-            self.tooLong.emit(count)
-        else:
-            super().insertFromMimeData(source)
-
-    def show_text(self, text: str) -> None:
-        """Show the document's text; the place of the cursor stays."""
-        if text.translate(AS_SHOWN).replace("\r\n", "\n") == self.toPlainText():
-            return
-        place = self.textCursor().position()
-        with QSignalBlocker(self):  # else what is only written otherwise would be a change
-            self.setPlainText(text)
-        cursor = self.textCursor()
-        end = self.document().characterCount() - 1
-        cursor.setPosition(min(place, end), QTextCursor.MoveMode.MoveAnchor)
-        self.setTextCursor(cursor)
+_DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 
 
 class Row(QWidget):
@@ -113,10 +72,13 @@ class Row(QWidget):
         problem = shown.problem
         words = escape(problem.sentence) if problem else ""
         if problem and problem.remedy:
-            words += " <a href='mend'>Mend it</a>"
+            words += f" <a href='mend'>{escape(remedy_in_words(*problem.remedy))}</a>"
         if self.problem.text() != words:
             self.problem.setText(words)
         self.problem.setVisible(problem is not None)
+        told = problem.sentence if problem else self.setting.help
+        for part in self.control.findChildren(QWidget, options=_DIRECT):
+            part.setAccessibleDescription(told)
 
     def _remedy(self) -> None:
         self.remedied.emit(self.setting.name)
@@ -170,7 +132,7 @@ class Editor(QScrollArea):
         self.lines = self._choice(
             "lines",
             "Whether lines are one text or a batch of texts",
-            ((Lines.TOGETHER, "One text"), (Lines.APART, "A text a line")),
+            ((Lines.TOGETHER, "One text"), (Lines.APART, "One text per line")),
         )
         choices = QHBoxLayout()
         choices.setSpacing(8)
@@ -270,6 +232,14 @@ class Editor(QScrollArea):
         self.problem.setVisible(bool(setup.text_problem))
         self.tokenizer.setCurrentIndex(self.tokenizer.findData(setup.tokenizer))
         self.lines.setCurrentIndex(self.lines.findData(setup.lines))
+
+    def open_more(self) -> None:
+        """Show every setting, and go to the first that counts."""
+        self.more_button.setChecked(True)
+        rows = [row for row in self.rows.values() if not row.setting.common]
+        first = next(row for row in rows if row.control.isEnabled())
+        first.control.setFocus()
+        self.ensureWidgetVisible(first)
 
     def _show_more(self, is_open: bool) -> None:
         self.more.setVisible(is_open)

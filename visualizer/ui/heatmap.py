@@ -16,7 +16,7 @@ from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPen
 from visualizer.state.view import ColourScale
 from visualizer.state.words import number
 from visualizer.ui import colours
-from visualizer.ui.measures import LONGEST_LABEL, SMALLEST_NUMBERS, is_upright
+from visualizer.ui.measures import LONGEST_LABEL, SMALLEST_NUMBERS, is_upright, sums_width
 from visualizer.ui.theme import HEAD_COLOURS, font, metrics, text_scale
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ def _paint_numbers(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Th
     if heatmap.is_pooled or slot.cell_width < 24:
         return
     texts = [[number(value) for value in row] for row in heatmap.values.tolist()]
-    numbers_font = _fitting_font(texts, heatmap.colour.low < 0, slot.cell_width - 3)
+    room = slot.cell_width - 3
+    numbers_font = _fitting_font(texts, True, room) or _fitting_font(texts, False, room)
     if numbers_font is None:
         return
     painter.setFont(numbers_font)
@@ -123,7 +124,7 @@ def _paint_numbers(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Th
 def _fitting_font(texts: list[list[str]], is_signed: bool, width: float) -> QFont | None:
     """Choose the size at which every number fits its cell; None where none is readable.
 
-    Room is left for a sign where there may be one, so that a stage's heads look alike.
+    Room is left for a sign where there is room, so that panels look alike.
     """
     usually = "−0.0000" if is_signed else "0.0000"
     longest = max((usually, *(text for row in texts for text in row)), key=len)
@@ -143,13 +144,13 @@ def _paint_sums(painter: QPainter, slot: Slot, theme: Theme) -> None:
     painter.setFont(font(12))
     painter.setPen(QColor(theme.quiet))
     line = QFontMetricsF(painter.font()).height()
-    left = slot.cells.right() + 6
-    painter.drawText(QRectF(left, slot.cells.top() - line - 2, 60, line), LEFT, "row sum")
+    left, width = slot.cells.right() + 6, sums_width(slot.heatmap)
+    painter.drawText(QRectF(left, slot.cells.top() - line - 2, width, line), LEFT, "row sum")
     step = max(1, math.ceil(line / slot.cell_height))
     for row in range(0, len(sums), step):
         top = slot.cells.top() + row * slot.cell_height
         height = max(slot.cell_height, line)
-        painter.drawText(QRectF(left, top, 60, height), LEFT, f"Σ {number(float(sums[row]), 2)}")
+        painter.drawText(QRectF(left, top, width, height), LEFT, f"Σ {number(float(sums[row]), 2)}")
 
 
 def _paint_labels(painter: QPainter, slot: Slot, theme: Theme) -> None:
@@ -218,7 +219,7 @@ def shortened(text: str) -> str:
 
 
 def _paint_head(painter: QPainter, slot: Slot, theme: Theme) -> None:
-    head = slot.heatmap.head
+    head = slot.head
     if head is None:
         return
     scale = text_scale()

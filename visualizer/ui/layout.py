@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 LARGEST_CELL = 56
 SMALLEST_SIDE = 130
+SMALLEST_GRID = 110
 COMFORTABLE = 200
 GAP = 24
 MARGIN = 16
@@ -50,6 +51,8 @@ class Slot:
         Size of one cell.
     has_row_labels : bool
         Whether it stands first in its row; the others share its labels.
+    head : int or None
+        Which head's row it stands in; a panel without heads may stand before a head's.
     """
 
     heatmap: Heatmap
@@ -59,6 +62,7 @@ class Slot:
     top: float
     gutter: float
     has_row_labels: bool
+    head: int | None
 
     @property
     def whole(self) -> QRectF:
@@ -119,7 +123,7 @@ def room(board: Board, width: float, height: float, pixel_ratio: float) -> int:
     """
     gutter = LONGEST_LABEL * text_scale()
     if _wraps(board):
-        side = max(SMALLEST_SIDE, _grid(len(board.columns[0]), width, height, gutter)[1])
+        side = max(SMALLEST_SIDE, _grid(len(board.columns[0]), width, height, gutter, gutter)[1])
     else:
         side = max(COMFORTABLE, _side(board, width - gutter - 2 * MARGIN, height))
     return int(side * pixel_ratio) // 8 * 8  # in steps, so that a drag of the edge pools seldom
@@ -138,18 +142,20 @@ def _wraps(board: Board) -> bool:
     return len(board.columns) == 1 and len(board.columns[0]) > 1
 
 
-def _grid(heads: int, width: float, height: float, gutter: float) -> tuple[int, float]:
+def _grid(
+    heads: int, width: float, height: float, gutter: float, label: float
+) -> tuple[int, float]:
     """Choose how many heads stand side by side, so that all are seen, as large as can be.
 
     Where they would be too small to read, they are as many as are comfortable, and are scrolled.
     """
     scale = text_scale()
-    around = (LONGEST_LABEL + 8 + 48 + BELOW) * scale
+    around = label + (5 + 28 + 16 + BELOW) * scale
     widths = {k: (width - 2 * MARGIN) / k - gutter - GAP for k in range(1, heads + 1)}
     heights = {k: (height - HEAD * scale - MARGIN) / -(-heads // k) - around for k in widths}
     across = max(widths, key=lambda k: min(widths[k], heights[k]))
     side = min(widths[across], heights[across])
-    if side >= SMALLEST_SIDE:
+    if side >= SMALLEST_GRID:
         return across, side
     across = max((k for k, side in widths.items() if side >= COMFORTABLE), default=1)
     return across, widths[across]
@@ -174,7 +180,8 @@ class _Placing:
         self.across, self.side = 1, math.inf
         if self.wraps:
             heads = len(board.columns[0])
-            self.across, self.side = _grid(heads, width, height, self.gutter)
+            label = min(widest_label(board.columns[0][0].columns.labels), LONGEST_LABEL)
+            self.across, self.side = _grid(heads, width, height, self.gutter, label)
         self.cell = self._cell()
         self.top = self._top()
 
@@ -254,10 +261,11 @@ class _Placing:
     def _row(self, row: list[Heatmap], top: float, number: int) -> list[Slot]:
         slots: list[Slot] = []
         left = MARGIN + self.gutter
+        head = next((heatmap.head for heatmap in row if heatmap.head is not None), None)
         for column in self.columns:
             if number < len(column):
                 heatmap = column[number]
-                slots.append(self._slot(heatmap, left, top, heatmap is row[0]))
+                slots.append(self._slot(heatmap, left, top, heatmap is row[0], head))
             left += self._outer(column[0], self.cell) + GAP
         return slots
 
@@ -269,15 +277,17 @@ class _Placing:
                 top = slots[-1].whole.bottom() + BELOW * self.scale
             step = self._outer(heatmap, self.cell) + GAP + self.gutter
             left = MARGIN + self.gutter + column * step
-            slots.append(self._slot(heatmap, left, top, True))
+            slots.append(self._slot(heatmap, left, top, True, heatmap.head))
         return slots
 
-    def _slot(self, heatmap: Heatmap, left: float, top: float, is_first: bool) -> Slot:
+    def _slot(
+        self, heatmap: Heatmap, left: float, top: float, is_first: bool, head: int | None
+    ) -> Slot:
         rows, columns = heatmap.values.shape
         width = self._cell_width(heatmap, self.cell)
         left, upper = self._whole(left), self._whole(top + self.top)
         cells = QRectF(left, upper, columns * width, rows * self.cell)
-        return Slot(heatmap, cells, width, self.cell, self.top, self.gutter, is_first)
+        return Slot(heatmap, cells, width, self.cell, self.top, self.gutter, is_first, head)
 
     def _whole(self, length: float) -> float:
         return round(length * self.pixel_ratio) / self.pixel_ratio

@@ -11,6 +11,8 @@ from visualizer.attention.stages import TABLE
 from visualizer.ui.theme import Theme, text_scale
 
 if TYPE_CHECKING:
+    from PySide6.QtGui import QResizeEvent, QWheelEvent
+
     from visualizer.state.screen import RailItem
 
 # Computed side by side, so no arrow leads from the one before.
@@ -26,7 +28,7 @@ class Rail(QScrollArea):
         super().__init__(parent)
         self.setWidgetResizable(True)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setAccessibleName("Stages")
@@ -38,10 +40,20 @@ class Rail(QScrollArea):
         self.setWidget(self._inner)
 
     def sizeHint(self) -> QSize:
-        return QSize(400, round(36 * text_scale()))
+        needs_bar = self._inner.sizeHint().width() > self.width()
+        bar = self.horizontalScrollBar().sizeHint().height() if needs_bar else 0
+        return QSize(400, round(36 * text_scale()) + bar)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(100, self.sizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.updateGeometry()  # a bar to scroll with takes height of its own
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        bar = self.horizontalScrollBar()
+        bar.setValue(bar.value() - event.angleDelta().y())
 
     def show_items(self, items: tuple[RailItem, ...], theme: Theme) -> None:
         """Show the stages of a spec; the buttons of other stages are hidden."""
@@ -59,6 +71,7 @@ class Rail(QScrollArea):
                 self._arrows[stage].setVisible(stage in shown and stage != first)
         for item in items:
             self._show_item(self._buttons[item.stage], item)
+        self.updateGeometry()
 
     def button(self, stage: str) -> QToolButton:
         """Give a stage's button."""

@@ -153,6 +153,7 @@ def style_sheet(theme: Theme) -> str:
         QLabel[role="title"] {{ font-size: {middle}px; font-weight: 600; }}
         QLabel[role="pane"] {{ padding: 10px 12px 2px 12px; font-weight: 600; }}
         QLabel[role="quiet"] {{ color: {theme.quiet}; }}
+        QLabel[role="notice"] {{ color: {theme.warning}; padding: 6px 16px; }}
         QLabel[role="warning"] {{ color: {theme.warning}; }}
         QScrollArea, BoardView {{ border: none; }}
         QPlainTextEdit {{

@@ -84,7 +84,9 @@ class TokenStrip(QWidget):
             return ""
         hidden = len(tokens.labels) - len(self._chips)
         more = f", the first {len(self._chips)} shown" if hidden else ""
-        return f"{counted(len(tokens.labels), 'token')}{more}"
+        if tokens.padding:
+            more = f", padded to {len(tokens.labels):,}{more}"
+        return f"{counted(len(tokens.labels) - tokens.padding, 'token')}{more}"
 
     def _paint_chip(self, painter: QPainter, position: int, box: QRectF) -> None:
         theme, tokens = self._theme, self._tokens

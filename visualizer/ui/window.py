@@ -18,13 +18,13 @@ from PySide6.QtWidgets import (
 )
 
 import visualizer
-from visualizer.attention.spec import InputError, Mode
+from visualizer.attention.spec import Mode
 from visualizer.state.view import ColourScale
 from visualizer.ui import settings
-from visualizer.ui.actions import Actions, shortcuts
+from visualizer.ui.actions import PANES, Actions, shortcuts
 from visualizer.ui.board import BoardView
 from visualizer.ui.editor import Editor
-from visualizer.ui.exports import FORMATS, export, named
+from visualizer.ui.exports import FILTERS, Exporter, named
 from visualizer.ui.icons import icon
 from visualizer.ui.inspector import Inspector
 from visualizer.ui.progress import Progress
@@ -49,27 +49,30 @@ class Window(QMainWindow):
         self.setWindowIcon(icon("app", "#000000"))
         self.rail, self.board, self.progress = Rail(), BoardView(), Progress()
         self.editor, self.inspector = Editor(), Inspector()
+        self.facts, self.notice = QLabel(), QLabel()
+        self.exporter = Exporter(self)
         self.setCentralWidget(self._centre())
         self._add_dock("Setup", self.editor, Qt.DockWidgetArea.LeftDockWidgetArea, 248)
         self._add_dock("Cell", self.inspector, Qt.DockWidgetArea.RightDockWidgetArea, 264)
-        self.facts, self.notice = QLabel(), QLabel()
         self.facts.setTextFormat(Qt.TextFormat.PlainText)  # tokens may look like tags
-        self.notice.setProperty("role", "warning")
-        self.statusBar().addWidget(self.facts)
-        self.statusBar().addWidget(self.notice, 1)
+        self.statusBar().addWidget(self.facts, 1)
         self.actions_ = Actions(self)
         self._add_docks_to_menu()
         self._connect()
         self.set_scheme(self.scheme)
         if not settings.restore_window(self):
-            self.resize(QSize(1280, 800))
+            screen = self.screen().availableGeometry().size()
+            self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
 
     def _centre(self) -> QWidget:
         centre = QWidget()
         column = QVBoxLayout(centre)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        for widget in (self.rail, self.progress, self.board):
+        self.notice.setProperty("role", "notice")
+        self.notice.setWordWrap(True)
+        self.notice.setTextFormat(Qt.TextFormat.PlainText)
+        for widget in (self.rail, self.progress, self.notice, self.board):
             column.addWidget(widget)
         return centre
 
@@ -90,14 +93,18 @@ class Window(QMainWindow):
     def _add_docks_to_menu(self) -> None:
         menu = self.actions_.menus["&View"]
         menu.addSeparator()
-        for dock, keys in zip(self.findChildren(QDockWidget), ("F2", "F3"), strict=True):
-            dock.toggleViewAction().setShortcut(keys)
+        for dock in self.findChildren(QDockWidget):
+            dock.toggleViewAction().setShortcut(PANES[dock.objectName()])
             menu.addAction(dock.toggleViewAction())
 
     def _connect(self) -> None:
         workspace, editor, board = self.workspace, self.editor, self.board
         workspace.changed.connect(self.show_screen)
         workspace.broke.connect(self.show_bug)
+        self.exporter.said.connect(self.statusBar().showMessage)
+        self.exporter.refused.connect(self._refuse_export)
+        self.exporter.broke.connect(self.show_bug)
+        self.exporter.changed.connect(self.show_screen)
         editor.textTyped.connect(workspace.set_text)
         editor.textTooLong.connect(workspace.refuse_text)
         editor.chosen.connect(self._choose)
@@ -124,21 +131,28 @@ class Window(QMainWindow):
         self.progress.show_working(screen.status.is_working, self.theme)
         said = screen.readout.plain if screen.readout else screen.status.facts
         self.facts.setText(said)
-        self.notice.setText("   ".join(screen.status.notices))
-        self.notice.setToolTip("\n".join(screen.status.notices))
+        self.notice.setText("\n".join(screen.status.notices))
+        self.notice.setVisible(bool(screen.status.notices))
         self.board.setAccessibleDescription(said)
         self.actions_.enable("undo", screen.can_undo)
         self.actions_.enable("redo", screen.can_redo)
-        self.actions_.enable("export", bool(screen.board.columns))
-        for key in ("copy_cell", "let_go"):
-            self.actions_.enable(key, screen.readout is not None)
+        self.actions_.enable("export", bool(screen.board.columns) and not self.exporter.is_working)
+        self.actions_.enable("copy_cell", screen.readout is not None)
+        self.actions_.enable("let_go", screen.cursor.pinned is not None)
         for step in (1, -1):
             self.actions_.enable(f"step_text {step}", screen.tokens.texts > 1)
-        self.actions_.check(f"set_scale {self.workspace.view.scale}")
+        document, view = self.workspace.document, self.workspace.view
+        self.actions_.check("toggle_mask", document.get("causal"))
+        self.actions_.check("toggle_mode", document.spec.mode is Mode.TRAIN)
+        self.actions_.check(f"set_scale {view.scale}")
+        self.actions_.check(f"set_map {view.sequential}")
 
     def show_bug(self, details: str) -> None:
-        """Say that something broke, with what to send to its makers."""
+        """Say that something broke, with what to send to its makers; once at a time."""
+        if self.findChild(QMessageBox, "bug"):
+            return
         box = QMessageBox(self)
+        box.setObjectName("bug")
         box.setIcon(QMessageBox.Icon.Critical)
         box.setText("Something broke that should not have. The last picture stays.")
         box.setDetailedText(details)
@@ -193,11 +207,13 @@ class Window(QMainWindow):
         self.workspace.resample(seed)
 
     def open_settings(self) -> None:
-        self.editor.more_button.setChecked(True)
-        self.editor.rows["mode"].control.setFocus()
+        self.editor.open_more()
 
     def step_text(self, step: int) -> None:
         self.workspace.show_text(self.workspace.screen.tokens.text + step)
+
+    def set_map(self, name: str) -> None:
+        self.workspace.set_map(name)
 
     def set_scale(self, scale: str) -> None:
         self.workspace.set_scale(ColourScale(scale))
@@ -215,18 +231,14 @@ class Window(QMainWindow):
 
     def export(self) -> None:
         """Ask for a file and write what is shown, or its numbers, into it."""
-        filters = ";;".join(f"{words} (*{suffix})" for suffix, (words, _) in FORMATS.items())
         start = str(Path.home() / "attention.png")
-        name, chosen = QFileDialog.getSaveFileName(self, "Export", start, filters)
-        run = self.workspace.run
-        if not name or run is None:
-            return
-        try:
-            path = export(named(name, chosen), run, self.workspace.screen.board)
-        except InputError as refused:
-            QMessageBox.warning(self, "Not exported", refused.sentence)
-        else:
-            self.statusBar().showMessage(f"Exported to {path}", 5000)
+        name, chosen = QFileDialog.getSaveFileName(self, "Export", start, FILTERS)
+        if name and self.workspace.run:
+            path = named(name, chosen)
+            self.exporter.ask(path, self.workspace.run, self.workspace.screen.board)
+
+    def _refuse_export(self, sentence: str) -> None:
+        QMessageBox.warning(self, "Not exported", sentence)
 
     def show_shortcuts(self) -> None:
         rows = "".join(
@@ -248,5 +260,6 @@ class Window(QMainWindow):
     def closeEvent(self, event: QCloseEvent) -> None:
         settings.save_window(self)
         self.hide()
+        self.exporter.close()
         self.workspace.close()
         event.accept()

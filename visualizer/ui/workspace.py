@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.attention.masks import parse_mask
-from visualizer.attention.spec import InputError, problems
+from visualizer.attention.spec import InputError, Mask, problems
+from visualizer.state.cursor import drawn, walked
+from visualizer.state.document import changed_span
 from visualizer.state.heatmaps import shown_stages, warm
 from visualizer.state.history import History
 from visualizer.state.screen import Screen, present
@@ -60,6 +62,7 @@ class Workspace(QObject):
         self.computed: Document | None = None
         self._history: History[Document] = History()
         self._refused: InputError | None = None
+        self._complaints: dict[str, InputError] = {}
         self._asked: Document | None = None
         self._wanted = self.view
         self._has_started = False
@@ -81,9 +84,14 @@ class Workspace(QObject):
 
     def set_text(self, text: str) -> None:
         """Change the text; a word typed is one change to undo."""
-        ends = len(text) > len(self.document.text) and text[-1:].isspace()
-        self.set("text", text, going_on=True)
-        if ends:
+        old = self.document.text
+        start, end = changed_span(old, text)
+        written = end - start
+        is_typed = written + (len(old) - len(text) + written) == 1  # one more, or one gone
+        if not is_typed:  # pasted, cut, or written over: a change of its own
+            self.seal()
+        self.set("text", text, going_on=is_typed)
+        if not is_typed or text[start:end].isspace():
             self.seal()
 
     def refuse_text(self, count: int) -> None:
@@ -92,7 +100,7 @@ class Workspace(QObject):
             f"{count:,} characters are more than can be compared with each other, so they were "
             "not taken in. Paste a part of the text."
         )
-        self._refused = InputError("text", sentence)
+        self._complaints["text"] = InputError("text", sentence)
         self._show()
 
     def write_mask(self, text: str) -> None:
@@ -100,13 +108,12 @@ class Workspace(QObject):
         try:
             own = parse_mask(text)
         except InputError as refused:
-            self._refused = refused
+            self._complaints["own_mask"] = refused
             self._show()
         else:
-            if own == self.document.spec.own_mask:
-                self._refused = None  # what was wrong has been taken back
+            if self._complaints.pop("own_mask", None):
                 self._show()
-            self.set("own_mask", own, going_on=True)
+            self.set("own_mask", own)
 
     def seal(self) -> None:
         """End a drag or a word."""
@@ -114,13 +121,13 @@ class Workspace(QObject):
 
     def resample(self, name: str) -> None:
         """Take the next seed."""
-        self.set(name, self.document.get(name) + 1)
+        self.set(name, (self.document.get(name) + 1) % 2**31)
 
     def remedy(self, field: str) -> None:
         """Do what is offered to mend a setting's problem."""
-        for problem in problems(self.document.spec):
-            if problem.field == field and problem.remedy:
-                self.set(*problem.remedy)
+        for shown in self.screen.setup.settings:
+            if shown.setting.name == field and shown.problem and shown.problem.remedy:
+                self.set(*shown.problem.remedy)
                 return
 
     def undo(self) -> None:
@@ -153,6 +160,10 @@ class Workspace(QObject):
         """Change how numbers become colours."""
         self._look(replace(self.view, scale=scale))
 
+    def set_map(self, name: str) -> None:
+        """Change the colours of weights."""
+        self._look(replace(self.view, sequential=name))
+
     def set_room(self, room: int) -> None:
         """Say how many cells a panel's side has room for."""
         if room != self._wanted.room:
@@ -160,31 +171,23 @@ class Workspace(QObject):
 
     def hover(self, cell: Cell | None) -> None:
         """Look at the cell under the pointer."""
-        self._look(replace(self.view, hovered=cell))
+        self._look(replace(self.view, hovered=self._drawn(cell)))
 
     def pin(self, cell: Cell | None) -> None:
         """Hold on to a cell; a second time lets go of it."""
+        cell = self._drawn(cell)
         pinned = None if cell == self.view.pinned else cell
         self._look(replace(self.view, pinned=pinned))
 
+    def _drawn(self, cell: Cell | None) -> Cell | None:
+        if cell is None or self.run is None:
+            return cell
+        return drawn(self.run, self.view, self.screen.board, cell)
+
     def walk(self, down: int, right: int) -> None:
-        """Move the pinned cell, or pin the first one."""
-        pinned = self.screen.cursor.pinned
-        if self.run is None or not self.screen.board.heatmaps:
-            return
-        if pinned is None:
-            first = self.screen.board.heatmaps[0]
-            place = (0, 0) if first.head is None else (0, 0, 0)
-            self.pin(Cell(first.stage, place))
-            return
-        sizes = self.run.trace.tensor(pinned.stage).shape[-2:]
-        steps = zip(pinned.place[-2:], (down, right), sizes, strict=True)
-        moved = tuple(min(max(at + step, 0), size - 1) for at, step, size in steps)
-        self._look(
-            replace(
-                self.view, hovered=None, pinned=Cell(pinned.stage, (*pinned.place[:-2], *moved))
-            )
-        )
+        """Move the pinned cell by a drawn cell, or pin the first one."""
+        cell = walked(self.screen.board, self.screen.cursor.pinned, down, right)
+        self._look(replace(self.view, hovered=None, pinned=self._drawn(cell)))
 
     # ------------------------------------------------------------------ computing
 
@@ -202,14 +205,20 @@ class Workspace(QObject):
         self._worker.stop()
 
     def _change_to(self, document: Document) -> None:
-        self.document = document
-        self._refused = None
+        self._forget_complaints(document)
         self._has_started = True
         if not problems(document.spec):
             self._asked = document
             request = partial(_answer, self._compute, document, self._wanted, self.run)
             self._worker.ask(request)
         self._show()
+
+    def _forget_complaints(self, document: Document) -> None:
+        """What was wrong with an input is said until that input, or all else, has changed."""
+        old, self.document, self._refused = self.document, document, None
+        for name in ("text", "own_mask"):
+            if old.get(name) != document.get(name):
+                self._complaints.pop(name, None)
 
     def _read(self, view: View) -> None:
         """Have the worker read what a view needs, and look at it then."""
@@ -224,7 +233,7 @@ class Workspace(QObject):
         if answer.document == self._asked:
             self._asked = None
         if answer.run:
-            self.run, self.computed = answer.run, answer.document or self.computed
+            self.run, self.computed = answer.run, answer.document
         if answer.document == self.document:
             self._refused = answer.refused
         self.view = _with_what_was_read(self.view, answer.view)
@@ -234,8 +243,11 @@ class Workspace(QObject):
             self._read(self._wanted)
 
     def _fail(self, error: Exception) -> None:
-        self._asked = None
+        if not self._worker.is_working:  # else something newer is on its way
+            self._asked = None
         self._show()
+        if self._wanted != _with_what_was_read(self._wanted, self.view):
+            self._read(self._wanted)
         self.broke.emit("".join(traceback.format_exception(error)))
 
     def _look(self, view: View) -> None:
@@ -249,9 +261,10 @@ class Workspace(QObject):
 
     def _present(self) -> Screen:
         previous = getattr(self, "screen", None)
-        screen = present(
-            self.document, self.view, self.run, self._refused, self.is_working, previous
-        )
+        is_own = self.document.spec.mask is Mask.OWN  # else the user's matrix does not count
+        complaints = (self._complaints[it] for it in self._complaints if it == "text" or is_own)
+        refused = next(complaints, self._refused)
+        screen = present(self.document, self.view, self.run, refused, self.is_working, previous)
         history = self._history
         return replace(screen, can_undo=bool(history.past), can_redo=bool(history.future))
 
@@ -262,7 +275,7 @@ def _with_what_was_read(view: View, read: View) -> View:
 
 def _looked(run: Run, view: View) -> Answer:
     warm(run, view)
-    return Answer(None, view, run, None)
+    return Answer(None, view, None, None)
 
 
 def _answer(compute: Compute, document: Document, view: View, previous: Run | None) -> Answer:

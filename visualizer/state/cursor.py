@@ -1,0 +1,120 @@
+"""The one cursor: which cell is pointed at or pinned, what lights up with it, where it can walk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.state.heatmaps import Board, Heatmap
+    from visualizer.state.view import View
+
+from visualizer.state.view import Cell
+
+# The token that a row stands for: of these stages the key that is read, else the query.
+_ROLES = {"keys": "key", "values": "key"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The cell under the pointer, or the pinned one, and all that lights up with it.
+
+    Parameters
+    ----------
+    query, key : int or None
+        Which tokens light up, in every panel and in the token strip.
+    column : tuple of (stage, int) or None
+        Which column of a panel whose columns are no tokens.
+    """
+
+    hovered: Cell | None = None
+    pinned: Cell | None = None
+    query: int | None = None
+    key: int | None = None
+    column: tuple[str, int] | None = None
+
+
+def present_cursor(run: Run, view: View) -> Cursor:
+    """Say what lights up with the cell under the pointer, or else with the pinned one."""
+    hovered, pinned = (_existing(run, cell) for cell in (view.hovered, view.pinned))
+    cell = hovered or pinned
+    if cell is None:
+        return Cursor()
+    stage = run.trace.stage(cell.stage)
+    place = dict(zip(stage.dims, cell.place, strict=True))
+    tokens = {row_role(stage.name): place["token"]} if "token" in place else place
+    column = None if stage.dims[-1] == "key" else (stage.name, cell.place[-1])
+    return Cursor(hovered, pinned, tokens.get("query"), tokens.get("key"), column)
+
+
+def _existing(run: Run, cell: Cell | None) -> Cell | None:
+    if cell is None or cell.stage not in run.trace:
+        return None
+    sizes = run.trace.tensor(cell.stage).shape[len(run.trace.batch) :]
+    fits = len(sizes) == len(cell.place)
+    inside = fits and all(at < size for at, size in zip(cell.place, sizes, strict=True))
+    return cell if inside else None
+
+
+def row_role(stage: str) -> str:
+    """Name the token that a stage's rows stand for: the query, or the key that is read."""
+    return _ROLES.get(stage, "query")
+
+
+def panel_of(board: Board, cell: Cell) -> Heatmap | None:
+    """Find the panel that a cell is drawn in, if its stage is shown."""
+    head = cell.place[0] if len(cell.place) == 3 else None
+    for heatmap in board.heatmaps:
+        if heatmap.stage == cell.stage and heatmap.head == head:
+            return heatmap
+    return None
+
+
+def drawn(run: Run, view: View, board: Board, cell: Cell) -> Cell:
+    """Give the cell whose number a pooled cell shows: the largest of its block."""
+    heatmap = panel_of(board, cell)
+    if heatmap is None or not heatmap.is_pooled:
+        return cell
+    top, left = (
+        at // axis.block * axis.block
+        for at, axis in zip(cell.place[-2:], (heatmap.rows, heatmap.columns), strict=True)
+    )
+    block = (slice(top, top + heatmap.rows.block), slice(left, left + heatmap.columns.block))
+    text = (min(view.text, len(run.texts) - 1),) if run.trace.batch else ()
+    numbers = run.trace.read(cell.stage, (*text, *cell.place[:-2], *block))
+    largest = int(numbers.argmax())  # what is no number counts as the largest, as in pooling
+    down, right = divmod(largest, numbers.shape[1])
+    return Cell(cell.stage, (*cell.place[:-2], top + down, left + right))
+
+
+def walked(board: Board, cell: Cell | None, down: int, right: int) -> Cell | None:
+    """Go one drawn cell down or right; over an edge into the next head or stage.
+
+    From nowhere, or from a panel that is not shown, to the first cell of the first panel.
+    """
+    heatmap = panel_of(board, cell) if cell else None
+    if cell is None or heatmap is None:
+        return _at(board.heatmaps[0], 0, 0) if board.heatmaps else None
+    across = next(at for at, column in enumerate(board.columns) if heatmap in column)
+    along = board.columns[across].index(heatmap)
+    row = cell.place[-2] // heatmap.rows.block + down
+    column = cell.place[-1] // heatmap.columns.block + right
+    rows, columns = heatmap.values.shape
+    if not 0 <= row < rows:
+        along += down
+        row = 0 if down > 0 else rows - 1
+    if not 0 <= column < columns:
+        across += right
+        along = min(along, len(board.columns[across % len(board.columns)]) - 1)
+        column = 0 if right > 0 else -1
+    if not (0 <= across < len(board.columns) and 0 <= along < len(board.columns[across])):
+        return cell
+    return _at(board.columns[across][along], row, column)
+
+
+def _at(heatmap: Heatmap, row: int, column: int) -> Cell:
+    """Name a drawn cell of a panel; a column of −1 is the last one."""
+    head = () if heatmap.head is None else (heatmap.head,)
+    column %= heatmap.values.shape[1]
+    return Cell(heatmap.stage, (*head, row * heatmap.rows.block, column * heatmap.columns.block))
