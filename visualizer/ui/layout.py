@@ -201,12 +201,13 @@ class _Placing:
         """Find the largest cell, in whole device pixels, with which all stages fit side by side."""
         rows = max(column[0].values.shape[0] for column in self.columns)
         largest = min(LARGEST_CELL * self.scale, self.side / rows) * self.pixel_ratio
-        smallest = max(1, min(largest, SMALLEST_SIDE * self.pixel_ratio / rows))
-        for pixels in range(int(largest), int(smallest), -1):
+        least: float = max(1, min(largest, SMALLEST_SIDE * self.pixel_ratio / rows))
+        smallest = max(1, min(math.ceil(least), int(largest)))
+        for pixels in range(int(largest), smallest, -1):
             if self._width(pixels / self.pixel_ratio) <= self.width:
                 cell = pixels / self.pixel_ratio
                 return cell if self.wraps else self._seen_whole(cell)
-        return max(1, int(smallest)) / self.pixel_ratio
+        return smallest / self.pixel_ratio
 
     def _seen_whole(self, cell: float) -> float:
         """Make cells a little smaller where that saves scrolling."""
