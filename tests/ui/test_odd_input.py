@@ -79,7 +79,7 @@ def test_more_than_fits_into_memory(hand: Hand, monkeypatch: pytest.MonkeyPatch)
     hand.until(lambda: bool(hand.text_problem))
     assert hand.text_problem.startswith("10,000 tokens × 12 heads need ")
     assert hand.text_problem.endswith("tokens fit.")
-    assert "The picture is of the last settings that could be used." in words(hand.window.notice)
+    assert "The picture stays as it was." in words(hand.window.notice)
     assert hand.shown is board
     hand.press(Qt.Key.Key_Z)
     hand.settle()
@@ -164,7 +164,7 @@ def test_a_wrong_number_is_said_where_it_stands(
     assert sentence in hand.problem(where)
     assert hand.shown is board
     assert hand.window.editor.rows[where].problem.isVisible()
-    assert "The picture is of the last settings that could be used. " in words(hand.window.notice)
+    assert "The picture stays as it was. " in words(hand.window.notice)
     assert hand.window.notice.isVisible()
     mend(hand, where)
     hand.settle()

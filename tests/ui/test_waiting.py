@@ -191,9 +191,12 @@ def test_after_a_bug_the_newer_wish_is_computed(gate: Gate, gated: Window, qtbot
     gate.error = None
     hand.until(lambda: bool(hand.boxes()))
     assert gated.workspace.is_working
+    assert gated.workspace._asked == gated.workspace.document  # it is still waited for
+    gated.workspace.toggle_stage("scaled")
     gate.let_through()
     hand.settle()
     assert hand.chips == ("newer", "words")
+    assert hand.stages == ["scores", "scaled", "weights", "context"]
 
 
 def test_bugs_are_said_once_at_a_time(gate: Gate, gated: Window, qtbot: QtBot) -> None:

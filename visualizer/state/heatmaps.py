@@ -178,8 +178,9 @@ def _colour(trace: Trace, stage: Stage, view: View) -> Colour:
     if stage.is_weights and low >= 0:
         if scale is ColourScale.AUTO:
             scale = ColourScale.LINEAR if trace.tokens <= SHORT else ColourScale.ROW
-        largest = trace.limits("dropped")[1] if "dropped" in trace else high
-        return Colour(view.sequential, scale, 0.0, max(1.0, high, largest))
+        # Weights and what dropout leaves of them share a scale, whichever cells are dropped.
+        kept = trace.limits("weights")[1] / (1 - trace.spec.dropout) if "dropped" in trace else 0
+        return Colour(view.sequential, scale, 0.0, max(1.0, high, kept))
     largest = max(abs(low), abs(high)) or 1.0
     scale = ColourScale.ROW if scale is ColourScale.ROW else ColourScale.LINEAR
     return Colour(view.diverging, scale, -largest, largest)

@@ -121,12 +121,10 @@ def _readout(run: Run, view: View, board: Board, cell: Cell) -> Readout | None:
 
 
 def _standing(setup: Setup) -> tuple[str, ...]:
-    """Say over the picture, too, why it is not of the present settings."""
+    """Say over the picture, too, what is wrong: its place in the settings may be scrolled away."""
     wrong = [shown.problem.sentence for shown in setup.settings if shown.problem]
-    wrong += [setup.text_problem] * bool(setup.text_problem)
-    return tuple(
-        f"The picture is of the last settings that could be used. {it}" for it in wrong[:1]
-    )
+    wrong += [setup.text_problem] if setup.text_problem else []
+    return tuple(f"The picture stays as it was. {sentence}" for sentence in wrong[:1])
 
 
 def _same(board: Board, previous: Screen | None) -> Board:

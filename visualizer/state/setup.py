@@ -190,5 +190,6 @@ def present_setup(document: Document, refused: InputError | None) -> Setup:
 def remedy_in_words(field: str, value: object) -> str:
     """Say what a remedy would do, in the words of the settings."""
     setting = next(setting for setting in SETTINGS if setting.name == field)
-    words = dict(setting.choices).get(value, value)
+    number = f"{value:g}" if isinstance(value, int | float) else value
+    words = dict(setting.choices).get(value, number)
     return f"Set {setting.label.lower()} to {words}"
