@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSignalBlocker, Qt, QTimer, Signal
@@ -147,7 +148,7 @@ class BoardView(QAbstractScrollArea):
         painter.translate(-offset)
         seen = QRectF(self.viewport().rect()).translated(offset)
         for slot in self._layout.slots:
-            whole = slot.whole.adjusted(-4, -4, 4, 4)
+            whole = self._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4))
             if whole.intersects(seen):
                 painter.drawPixmap(whole.topLeft(), self._picture(slot, whole))
                 paint_cursor(painter, slot, self._cursor, self._theme)
@@ -171,6 +172,12 @@ class BoardView(QAbstractScrollArea):
             head = QRectF(0, 0, max(self._layout.width, self.viewport().width()), self._layout.head)
             painter.fillRect(head, QColor(self._theme.paper))
             draw.paint_titles(painter, self._layout.titles, self._theme)
+
+    def _whole_pixels(self, area: QRectF) -> QRectF:
+        """Begin a picture at a pixel of the screen, or its cells would lie across two."""
+        ratio = self.devicePixelRatioF()
+        left, top = (math.floor(edge * ratio) / ratio for edge in (area.left(), area.top()))
+        return QRectF(left, top, area.right() - left, area.bottom() - top)
 
     def _picture(self, slot: Slot, whole: QRectF) -> QPixmap:
         key = id(slot.heatmap)

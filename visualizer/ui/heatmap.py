@@ -54,7 +54,7 @@ def _paint_cells(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Them
         painter.drawLines([QLineF(x, cells.top(), x, cells.bottom()) for x in down])
     painter.setPen(QPen(QColor(theme.hairline), 1))
     painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.drawRect(slot.cells)
+    painter.drawRect(slot.cells.adjusted(-1, -1, 0, 0))  # around the cells, over none of them
 
 
 def _paint_marks(painter: QPainter, slot: Slot, theme: Theme) -> None:

@@ -123,7 +123,7 @@ def room(board: Board, width: float, height: float, pixel_ratio: float) -> int:
     """
     gutter = LONGEST_LABEL * text_scale()
     if _wraps(board):
-        side = max(SMALLEST_SIDE, _grid(len(board.columns[0]), width, height, gutter, gutter)[1])
+        side = max(SMALLEST_SIDE, _grid(board, width, height, gutter, gutter)[1])
     else:
         side = max(COMFORTABLE, _side(board, width - gutter - 2 * MARGIN, height))
     return int(side * pixel_ratio) // 8 * 8  # in steps, so that a drag of the edge pools seldom
@@ -143,20 +143,23 @@ def _wraps(board: Board) -> bool:
 
 
 def _grid(
-    heads: int, width: float, height: float, gutter: float, label: float
+    board: Board, width: float, height: float, gutter: float, label: float
 ) -> tuple[int, float]:
     """Choose how many heads stand side by side, so that all are seen, as large as can be.
 
     Where they would be too small to read, they are as many as are comfortable, and are scrolled.
     """
-    scale = text_scale()
+    scale, heads = text_scale(), len(board.columns[0])
+    tokens = len(board.columns[0][0].rows.labels)
     around = label + (5 + 28 + 16 + BELOW) * scale
     widths = {k: (width - 2 * MARGIN) / k - gutter - GAP for k in range(1, heads + 1)}
     heights = {k: (height - HEAD * scale - MARGIN) / -(-heads // k) - around for k in widths}
-    across = max(widths, key=lambda k: min(widths[k], heights[k]))
-    side = min(widths[across], heights[across])
-    if side >= SMALLEST_GRID:
-        return across, side
+    sides = {k: min(widths[k], heights[k]) for k in widths}
+    # Of a text that is not pooled, cells are whole pixels.
+    used = {k: side if tokens >= side else side // tokens * tokens for k, side in sides.items()}
+    across = max(used, key=lambda k: used[k])
+    if used[across] >= SMALLEST_GRID:
+        return across, sides[across]
     across = max((k for k, side in widths.items() if side >= COMFORTABLE), default=1)
     return across, widths[across]
 
@@ -179,9 +182,8 @@ class _Placing:
         self.wraps = _wraps(board)
         self.across, self.side = 1, math.inf
         if self.wraps:
-            heads = len(board.columns[0])
             label = min(widest_label(board.columns[0][0].columns.labels), LONGEST_LABEL)
-            self.across, self.side = _grid(heads, width, height, self.gutter, label)
+            self.across, self.side = _grid(board, width, height, self.gutter, label)
         self.cell = self._cell()
         self.top = self._top()
 
