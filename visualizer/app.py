@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sys
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import TYPE_CHECKING
 
 from visualizer.command import complaint, document_of, parser
@@ -54,11 +56,19 @@ def compute(document: Document, view: View, previous: Run | None) -> Run:
     from visualizer.attention.run import run, share_cores
     from visualizer.state.heatmaps import warm
 
+    _leave_out_of_collections()
     texts = document.tokens()
     share_cores(texts, document.spec)
     computed = run(texts, document.spec, previous)
     warm(computed, view)
     return computed
+
+
+@cache
+def _leave_out_of_collections() -> None:
+    # What torch's import has made is there for good; looking through it for garbage would hold
+    # up the window for tens of milliseconds, again and again.
+    gc.freeze()
 
 
 def export_only(document: Document, path: Path) -> int:

@@ -158,8 +158,8 @@ def test_large_values_are_let_go_on_the_workers_thread(worker: Worker, qtbot: Qt
     with qtbot.waitSignal(worker.answered) as blocker:
         worker.ask(threading.get_ident)
     assert blocker.args is not None
-    value = [Large()]
-    worker.discard(value.pop())
+    value: list[object] = [Large()]
+    worker.discard(value)
     qtbot.waitUntil(lambda: bool(where))
     assert where == blocker.args
 

@@ -55,9 +55,13 @@ def light_entries(name: str, theme: Theme) -> np.ndarray:
 def entries(heatmap: Heatmap) -> np.ndarray:
     """Choose each cell's colour, uint8 [row, column]."""
     position = _position(heatmap.values, heatmap.colour)
-    chosen = np.nan_to_num(position * LARGEST, nan=0, posinf=LARGEST, neginf=0)
-    indices: np.ndarray = chosen.clip(0, LARGEST).round().astype(np.uint8)
-    indices[np.isnan(heatmap.values)] = NOT_A_NUMBER
+    chosen = position * LARGEST + 0.5
+    is_finite = bool(np.isfinite(chosen).all())
+    if not is_finite:
+        chosen = np.nan_to_num(chosen, nan=0, posinf=LARGEST, neginf=0)
+    indices: np.ndarray = chosen.clip(0, LARGEST).astype(np.uint8)
+    if not is_finite:
+        indices[np.isnan(heatmap.values)] = NOT_A_NUMBER
     if heatmap.dropped is not None:
         indices[heatmap.dropped] = DROPPED
     if heatmap.forbidden is not None:

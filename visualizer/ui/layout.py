@@ -178,6 +178,8 @@ class _Placing:
         self.columns, self.pixel_ratio = board.columns, pixel_ratio
         self.width, self.height = width, height
         self.scale = text_scale()
+        firsts = [column[0] for column in board.columns]
+        self.least = {one.stage: (narrowest(one), sums_width(one)) for one in firsts}
         self.gutter = self._gutter()
         self.wraps = _wraps(board)
         self.across, self.side = 1, math.inf
@@ -233,7 +235,8 @@ class _Placing:
     def _outer(self, heatmap: Heatmap, cell: float) -> float:
         columns: int = heatmap.values.shape[1]
         inner = columns * self._cell_width(heatmap, cell)
-        return max(inner + 8, narrowest(heatmap)) + sums_width(heatmap)
+        narrow, sums = self.least[heatmap.stage]
+        return max(inner + 8, narrow) + sums
 
     def _cell_width(self, heatmap: Heatmap, cell: float) -> float:
         """Columns that are no tokens are as wide as cells, unless there are too many of them."""

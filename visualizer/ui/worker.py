@@ -26,7 +26,7 @@ class Worker(QThread):
         super().__init__(parent)
         self._changed = threading.Condition()
         self._waiting: Callable[[], object] | None = None
-        self._litter: list[object] = []
+        self._litter: list[list[object]] = []
         self._is_running = False
         self._is_stopping = False
 
@@ -46,13 +46,13 @@ class Worker(QThread):
         if not self.isRunning():
             self.start()
 
-    def discard(self, value: object) -> None:
-        """Let go of a large value on the worker's thread, where giving back memory may take time.
+    def discard(self, values: list[object]) -> None:
+        """Empty a list on the worker's thread, where giving back memory may take its time.
 
-        The caller lets go of it at once.
+        A list, as the last to hold on to a value is the one who frees it.
         """
         with self._changed:
-            self._litter.append(value)
+            self._litter.append(values)
             self._changed.notify()
 
     def stop(self) -> None:
@@ -65,7 +65,8 @@ class Worker(QThread):
     def run(self) -> None:
         while not self._is_stopping:
             litter, request = self._next()
-            litter.clear()
+            for values in litter:
+                values.clear()
             if request:
                 self._answer(request)
             del request  # and what it has captured
@@ -80,7 +81,7 @@ class Worker(QThread):
             self._done()
             self.answered.emit(answer)
 
-    def _next(self) -> tuple[list[object], Callable[[], object] | None]:
+    def _next(self) -> tuple[list[list[object]], Callable[[], object] | None]:
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._litter or self._is_stopping)
             request, self._waiting = self._waiting, None

@@ -229,7 +229,7 @@ class Workspace(QObject):
             self._worker.ask(partial(_looked, self.run, view))
 
     def _take(self, answer: Answer) -> None:
-        old = self.run
+        replaced: list[object] = [self.run]
         if answer.document == self._asked:
             self._asked = None
         if answer.run:
@@ -238,7 +238,7 @@ class Workspace(QObject):
             self._refused = answer.refused
         self.view = _with_what_was_read(self.view, answer.view)
         self._show()
-        self._worker.discard(old)
+        self._worker.discard(replaced)
         if self._wanted != _with_what_was_read(self._wanted, answer.view):
             self._read(self._wanted)
 
