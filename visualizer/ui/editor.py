@@ -113,6 +113,9 @@ class Editor(QScrollArea):
         self._add_more(column)
         column.addStretch(1)
         self.setWidget(inner)
+        # Else a narrow window would cut the controls off: there is no bar to scroll sideways.
+        bar = self.verticalScrollBar().sizeHint().width()
+        self.setMinimumWidth(inner.minimumSizeHint().width() + bar)
 
     def _add_sentence(self, column: QVBoxLayout) -> None:
         self.sentence = SentenceBox()

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 EMPTY = "Point at a cell to see how its number arose. Click to keep it here; Esc lets go."
 
+WIDTH = 252
+
 
 class Inspector(QScrollArea):
     """Explains one cell."""
@@ -24,6 +26,7 @@ class Inspector(QScrollArea):
         super().__init__(parent)
         self.setWidgetResizable(True)
         self.setAccessibleName("Cell")
+        self.setMinimumWidth(round(WIDTH * text_scale()))
         inner = QWidget()
         column = QVBoxLayout(inner)
         column.setContentsMargins(12, 8, 12, 16)

@@ -254,7 +254,7 @@ class _Placing:
             heatmap = column[0]
             cell = self._cell_width(heatmap, self.cell)
             needed = max(needed, column_label_height(heatmap, cell))
-        return needed + 5 * self.scale
+        return needed + 8 * self.scale  # lit labels are bold, and longer
 
     def _aligned(self, top: float) -> list[Slot]:
         slots: list[Slot] = []
