@@ -199,11 +199,12 @@ class Stand:
             raise TimeoutError("the frame that was waited for was not painted")
         return moments[0]
 
-    def settle(self, quiet_ms: int = 20) -> None:
-        """Let the window come to rest."""
-        linger(quiet_ms)
-        while self.workspace.is_working:
+    def settle(self, quiet_ms: int = 50) -> None:
+        """Let the window come to rest: what was answered may make it ask for more."""
+        quiet = 0
+        while quiet < 4:
             linger(quiet_ms)
+            quiet = 0 if self.workspace.is_working else quiet + 1
 
     # ------------------------------------------------------------------ what is really shown
 
