@@ -24,6 +24,7 @@ from visualizer.attention.spec import (
     check,
     problems,
 )
+from visualizer.attention.stages import stages
 
 SIZES = st.integers(-1, 9) | st.integers(990, 1_010) | st.integers(999_990, 1_000_010)
 ANY_SPEC = st.builds(
@@ -200,8 +201,13 @@ def test_the_divisor_is_root_times_temperature() -> None:
     assert replace(spec, temperature=0.5).divisor == 1
     assert replace(spec, scale=Scale.D_MODEL).divisor == 3
     assert replace(spec, scale=Scale.NONE).divisor == 1
-    assert not replace(spec, scale=Scale.NONE).is_scaled
-    assert replace(spec, scale=Scale.NONE, temperature=math.e).is_scaled
+    assert replace(spec, scale=Scale.NONE, temperature=math.e).divisor == math.e
+
+
+def test_scores_that_nothing_divides_have_no_scaled_stage() -> None:
+    plain = AttentionSpec(scale=Scale.NONE)
+    assert "scaled" not in {row.name for row in stages(plain)}
+    assert "scaled" in {row.name for row in stages(replace(plain, temperature=math.e))}
 
 
 # -------------------------------------------------------------------------------- mechanisms

@@ -58,6 +58,10 @@ class Run:
     device: str
     notices: tuple[str, ...]
 
+    def nearest(self, text: int) -> int:
+        """Give the number of a text that there is: the last one for those beyond it."""
+        return min(text, len(self.texts) - 1)
+
 
 def share_cores(texts: Texts, spec: AttentionSpec) -> None:
     """Set how many threads torch takes on this thread: one core is left to the window.

@@ -145,11 +145,6 @@ class AttentionSpec:
         return math.sqrt(root) * self.temperature
 
     @property
-    def is_scaled(self) -> bool:
-        """Whether the scores are divided by anything."""
-        return self.scale is not Scale.NONE or self.temperature != 1
-
-    @property
     def is_masked(self) -> bool:
         """Whether any cell may be forbidden."""
         return self.mask is not Mask.NONE or bool(self.lengths)

@@ -81,7 +81,7 @@ def drawn(run: Run, view: View, board: Board, cell: Cell) -> Cell:
         for at, axis in zip(cell.place[-2:], (heatmap.rows, heatmap.columns), strict=True)
     )
     block = (slice(top, top + heatmap.rows.block), slice(left, left + heatmap.columns.block))
-    text = (min(view.text, len(run.texts) - 1),) if run.trace.batch else ()
+    text = (run.nearest(view.text),) if run.trace.batch else ()
     numbers = run.trace.read(cell.stage, (*text, *cell.place[:-2], *block))
     largest = int(numbers.argmax())  # what is no number counts as the largest, as in pooling
     down, right = divmod(largest, numbers.shape[1])

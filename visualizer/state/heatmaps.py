@@ -136,7 +136,7 @@ def warm(run: Run, view: View) -> None:
 def _heatmap(
     run: Run, view: View, stage: Stage, head: int | None, known: dict[Hashable, Heatmap]
 ) -> Heatmap:
-    trace, text = run.trace, _text(run, view)
+    trace, text = run.trace, run.nearest(view.text)
     blocks = _blocks(trace, stage, view.room)
     colour = _colour(trace, stage, view)
     hatch = Masking.of(trace.spec, stage.name) if is_hatched(trace.spec, stage.name) else None
@@ -156,10 +156,6 @@ def _heatmap(
         key, stage.name, stage.title, stage.symbol, head, values, rows, columns, colour,
         forbidden, dropped, sums, notes,
     )  # fmt: skip
-
-
-def _text(run: Run, view: View) -> int:
-    return min(view.text, len(run.texts) - 1)
 
 
 def _index(trace: Trace, text: int, head: int | None) -> tuple[int, ...]:

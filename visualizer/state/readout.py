@@ -67,7 +67,7 @@ def present_readout(run: Run, cell: Cell, text: int, is_pinned: bool) -> Readout
     trace = run.trace
     if cell.stage not in trace:
         return None
-    text = min(text, len(run.texts) - 1)
+    text = run.nearest(text)
     whole = (text, *cell.place) if trace.batch else cell.place
     sizes = trace.tensor(cell.stage).shape
     if len(whole) != len(sizes) or any(at >= size for at, size in zip(whole, sizes, strict=True)):

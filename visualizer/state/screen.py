@@ -147,7 +147,7 @@ def _rail(run: Run, view: View) -> tuple[RailItem, ...]:
 
 
 def _tokens(run: Run, view: View, cursor: Cursor) -> Tokens:
-    text = min(view.text, len(run.texts) - 1)
+    text = run.nearest(view.text)
     labels = all_visible(run.texts[text])
     lengths = run.trace.spec.lengths
     padding = len(labels) - lengths[text] if lengths else 0

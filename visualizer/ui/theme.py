@@ -142,7 +142,7 @@ def palette(theme: Theme) -> QPalette:
 
 def style_sheet(theme: Theme) -> str:
     """Give the few rules that a palette cannot express."""
-    small, middle = (round(size * text_scale()) for size in (12, 14))
+    small = round(12 * text_scale())
     return f"""
         * {{ font-size: {small}px; }}
         QMainWindow::separator {{ background: {theme.hairline}; width: 1px; height: 1px; }}
@@ -150,7 +150,6 @@ def style_sheet(theme: Theme) -> str:
         QStatusBar {{ border-top: 1px solid {theme.hairline}; color: {theme.quiet}; }}
         QStatusBar QLabel {{ padding: 2px 12px; }}
         QStatusBar::item {{ border: none; }}
-        QLabel[role="title"] {{ font-size: {middle}px; font-weight: 600; }}
         QLabel[role="pane"] {{ padding: 10px 12px 2px 12px; font-weight: 600; }}
         QLabel[role="quiet"] {{ color: {theme.quiet}; }}
         QLabel[role="notice"] {{ color: {theme.warning}; padding: 6px 16px; }}
