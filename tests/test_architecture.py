@@ -19,7 +19,7 @@ from tests.house_rules import (
 )
 from visualizer.attention import attend, explain
 from visualizer.attention.stages import Operation
-from visualizer.state import readout, sentences
+from visualizer.state import expressions, readout, row_sentences, sentences, stage_sentences
 
 OFFENCES = [
     ("torch never leaves its homes", "visualizer/state/panels.py", "import torch"),
@@ -113,6 +113,9 @@ def test_every_operation_is_computed_explained_and_told() -> None:
     assert set(attend._COMPUTE) == set(Operation)
     assert set(explain._EXPLAIN) == set(Operation)
     assert set(sentences.SENTENCES) == set(Operation)
+    assert set(row_sentences.ROWS) == set(Operation)
+    assert set(stage_sentences.STAGES) == set(Operation)
+    assert set(expressions.WRITE) == set(Operation)
     by_spec = {Operation.SCALE, Operation.NORMALISE, Operation.AVERAGE}  # written by `_formula`
     assert set(readout._FORMULAS) | by_spec == set(Operation)
 

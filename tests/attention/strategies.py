@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import strategies as st
 
+from visualizer.attention.choices import LAYERS
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     Arrangement,
@@ -19,6 +20,7 @@ from visualizer.attention.spec import (
     Mask,
     Mode,
     Normalisation,
+    NumberMatrix,
     Position,
     Projection,
     Route,
@@ -84,6 +86,21 @@ def matrices(draw: st.DrawFn, size: int) -> BooleanMatrix:
     return BooleanMatrix.of(np.array(draw(st.lists(rows, min_size=size, max_size=size))))
 
 
+@st.composite
+def numbers(draw: st.DrawFn, rows: int, columns: int) -> NumberMatrix:
+    """Quarters, as a hand would give them; zeros, and rows that are alike, are not rare."""
+    row = st.lists(st.integers(-12, 12), min_size=columns, max_size=columns)
+    drawn = draw(st.lists(row, min_size=rows, max_size=rows))
+    return NumberMatrix.of(np.array(drawn) / 4)
+
+
+@st.composite
+def own_weights(draw: st.DrawFn, spec: AttentionSpec) -> tuple[tuple[str, NumberMatrix], ...]:
+    """Weights that fit a spec, of some layers in any order."""
+    named = draw(st.lists(st.sampled_from(LAYERS), min_size=1, unique=True))
+    return tuple((name, draw(numbers(spec.d_in, spec.width))) for name in named)
+
+
 SEEDS = st.integers(0, 2**31 - 1)
 
 # What any value of goes with any value of the other fields.
@@ -105,7 +122,9 @@ FREE: dict[str, st.SearchStrategy[Any]] = {
 
 
 @st.composite
-def specs(draw: st.DrawFn, /, size: int, padded: bool = False, **fixed: Any) -> AttentionSpec:
+def specs(
+    draw: st.DrawFn, /, size: int, padded: bool = False, texts: int = 1, **fixed: Any
+) -> AttentionSpec:
     """Draw a spec for texts of so many tokens, with some fields as given."""
     drawn = dict(fixed)
 
@@ -130,7 +149,16 @@ def specs(draw: st.DrawFn, /, size: int, padded: bool = False, **fixed: Any) -> 
     divides = pick("normalisation", st.sampled_from(others + sums)) is Normalisation.SUM
     is_late = divides and drawn["mask"] is not Mask.NONE
     pick("route", st.sampled_from([*Route][is_late:]))
-    return AttentionSpec(**drawn)
+    spec = AttentionSpec(**drawn)
+    if texts == 1 and "own_input" not in drawn and is_rare(draw):
+        spec = replace(spec, own_input=draw(numbers(size, spec.d_in)))
+    if not is_free and "own_weights" not in drawn and is_rare(draw):
+        spec = replace(spec, own_weights=draw(own_weights(spec)))
+    return spec
+
+
+def is_rare(draw: st.DrawFn) -> bool:
+    return draw(st.integers(0, 3)) == 3
 
 
 @st.composite
@@ -138,4 +166,4 @@ def cases(draw: st.DrawFn, /, batch: Batch = Batch.ANY, most_tokens: int = 5, **
     """Draw texts, and a spec for them with some fields as given."""
     sizes = draw(batch.sizes(most_tokens))
     drawn = tuple(draw(texts(size, size)) for size in sizes)
-    return Case(drawn, draw(specs(max(sizes), len(set(sizes)) > 1, **fixed)))
+    return Case(drawn, draw(specs(max(sizes), len(set(sizes)) > 1, len(sizes), **fixed)))

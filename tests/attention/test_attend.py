@@ -246,7 +246,7 @@ def test_a_change_recomputes_what_the_table_implies(field: str, data: st.DataObj
 def test_a_changed_text_recomputes_what_the_table_implies(
     before: Case, text: tuple[str, ...]
 ) -> None:
-    spec = replace(before.spec, mask=Mask.CAUSAL, own_kept=None)
+    spec = replace(before.spec, mask=Mask.CAUSAL, own_kept=None, own_input=None)
     assume(not problems(spec) and spec.normalisation is not Normalisation.SUM)
     after = (*before.texts[:-1], text)
     assert_reuses(Case(before.texts, spec), Case(after, spec))

@@ -9,7 +9,7 @@ import argparse
 import os
 import platform
 
-PARTS = ("toggles", "startup", "heartbeat", "memory")
+PARTS = ("toggles", "startup", "heartbeat", "memory", "playback")
 FEWEST = 15
 
 
@@ -28,10 +28,11 @@ def main() -> int:
 
 def _measure(part: str, repeats: int) -> int:
     # Each part is imported when it is its turn: what one imports is no burden to another.
-    from tests.benchmarks import heartbeat, memory, startup
+    from tests.benchmarks import heartbeat, memory, playback, startup
 
     if part != "toggles":
-        named = {"startup": startup, "heartbeat": heartbeat, "memory": memory}[part]
+        modules = (startup, heartbeat, memory, playback)
+        named = {module.__name__.rpartition(".")[2]: module for module in modules}[part]
         return int(named.measure(repeats))
     from tests.benchmarks import stand, toggles
 

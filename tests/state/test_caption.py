@@ -19,6 +19,7 @@ from visualizer.attention.spec import (
     Mask,
     Mode,
     Normalisation,
+    NumberMatrix,
     Position,
     Projection,
     Route,
@@ -65,6 +66,8 @@ def test_the_books_words() -> None:
         ({"d_out": 6}, "output 6"),
         ({"dropout": 0.5, "own_kept": BooleanMatrix.of(np.eye(6))}, "dropout 0.5 (own cells)"),
         ({"mask": Mask.OWN, "own_mask": BooleanMatrix.of(np.eye(6))}, "own mask"),
+        ({"own_input": NumberMatrix.of(np.ones((6, 3)))}, "own vectors"),
+        ({"own_weights": (("W_key", NumberMatrix.of(np.ones((3, 2)))),)}, "own weights (W_key)"),
         ({"seed": 7}, "seed 7"),
         ({"heads": 1}, "embedding 3, 1 head of 2"),
     ],
@@ -96,7 +99,7 @@ CHANGING = (
 def test_other_numbers_have_another_caption(field: str, data: st.DataObject) -> None:
     case = data.draw(cases())
     sizes = {len(text) for text in case.texts}
-    other = data.draw(specs(max(sizes), len(sizes) > 1))
+    other = data.draw(specs(max(sizes), len(sizes) > 1, len(case.texts)))
     spec = replace(case.spec, **{field: getattr(other, field)})
     lengths = case.run().trace.spec.lengths
     assume(spec != case.spec and not problems(replace(spec, lengths=lengths)))
@@ -104,9 +107,9 @@ def test_other_numbers_have_another_caption(field: str, data: st.DataObject) -> 
 
 
 @settings(max_examples=60)
-@given(cases(Batch.EVEN), st.data())
+@given(cases(Batch.EVEN, own_weights=()), st.data())
 def test_so_have_specs_that_differ_in_many_ways(case: Case, data: st.DataObject) -> None:
-    other = data.draw(specs(len(case.texts[0])))
+    other = data.draw(specs(len(case.texts[0]), texts=len(case.texts), own_weights=()))
     own = {name: getattr(case.spec, name) for name in ("own_mask", "own_kept", "seed")}
     assert_told_apart(case, Case(case.texts, replace(other, **own)))
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from visualizer.attention.mechanisms import Mechanism
-from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Mask, Projection
+from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Mask, NumberMatrix, Projection
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.state.document import BOOK_SENTENCE, Document, Lines
 from visualizer.state.setup import SETTINGS, Kind, Setting
@@ -21,6 +21,8 @@ OTHERS = {
     Kind.SEED: 7,
     Kind.MATRIX: BooleanMatrix.of(np.eye(6, dtype=bool)),
 }
+OWN = NumberMatrix.of(np.eye(3))
+OWNS = {"own_input": OWN, "own_weights": (("W_key", OWN),)}
 SPECIAL = {"mechanism", "causal"}
 
 
@@ -28,6 +30,8 @@ def values(setting: Setting) -> list[Any]:
     """Values that a setting may take."""
     if setting.kind is Kind.CHOICE:
         return [value for value, _ in setting.choices]
+    if setting.kind is Kind.OWN:
+        return [OWNS[setting.name], setting.choices[0][0]]
     return [True, False] if setting.kind is Kind.SWITCH else [OTHERS[setting.kind]]
 
 

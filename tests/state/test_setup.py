@@ -19,6 +19,7 @@ from visualizer.attention.spec import (
     Mask,
     Mode,
     Normalisation,
+    NumberMatrix,
     Position,
     Projection,
     Route,
@@ -26,7 +27,14 @@ from visualizer.attention.spec import (
     problems,
 )
 from visualizer.state.document import Document, Lines
-from visualizer.state.setup import SETTINGS, Kind, SettingShown, present_setup
+from visualizer.state.setup import (
+    SETTINGS,
+    Kind,
+    SettingShown,
+    own_in_words,
+    present_setup,
+    remedy_in_words,
+)
 
 if TYPE_CHECKING:
     from enum import StrEnum
@@ -163,7 +171,8 @@ def test_a_problem_of_the_spec_goes_before_a_refusal() -> None:
 )
 def test_settings_without_effect_are_known(fields: dict[str, object], idle: set[str]) -> None:
     document = Document(spec=replace(AttentionSpec(), **fields))  # type: ignore[arg-type]
-    assert {name for name, row in shown(document).items() if not row.counts} == idle
+    found = {name for name, row in shown(document).items() if not row.counts}
+    assert found == idle | {"own_input", "own_weights"}
 
 
 @pytest.mark.parametrize(
@@ -178,6 +187,39 @@ def test_every_choice_there_is_is_offered(name: str, kind: type[StrEnum]) -> Non
     setting = next(setting for setting in SETTINGS if setting.name == name)
     assert [value for value, _ in setting.choices] == list(kind)
     assert len({words for _, words in setting.choices}) == len(setting.choices)
+
+
+SQUARE = NumberMatrix.of(np.ones((3, 3)))
+
+
+def test_own_numbers_count_where_they_are_given_and_are_said_in_words() -> None:
+    document = Document().set("own_input", SQUARE).set("own_weights", (("W_key", SQUARE),))
+    rows = shown(document)
+    assert rows["own_input"].counts
+    assert rows["own_weights"].counts
+    assert not shown(document.set("projection", Projection.NONE))["own_weights"].counts
+    said = [own_in_words(rows[name].setting, rows[name].value) for name in OWN]
+    assert said == ["3 × 3 given", "W_key given"]
+    for row in (shown(Document())[name] for name in OWN):
+        assert own_in_words(row.setting, row.value) == "None: drawn from the seed"
+
+
+def test_own_numbers_that_do_not_fit_are_mended_by_drawing() -> None:
+    document = Document().set("own_weights", (("W_key", SQUARE),)).set("own_input", SQUARE)
+    for name, said in (
+        ("own_weights", "W_key is 3 × 3 and the sizes need 4 × 2."),
+        ("own_input", "The vectors are 3 × 3 and the embedding size is 4."),
+    ):
+        problem = shown(document.set("d_in", 4))[name].problem
+        assert problem
+        assert problem.remedy
+        assert problem.sentence == said
+        assert remedy_in_words(*problem.remedy) == "Draw them from the seed"
+        mended = document.set("d_in", 4).set(*problem.remedy)
+        assert shown(mended)[name].problem is None
+
+
+OWN = ("own_input", "own_weights")
 
 
 def test_the_table_names_each_setting_once() -> None:

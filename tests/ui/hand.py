@@ -66,8 +66,7 @@ class Hand:
             lambda: (
                 not workspace.is_working
                 and workspace.computed == workspace.document
-                and workspace.view.stages == workspace._wanted.stages
-                and workspace.view.room == workspace._wanted.room
+                and workspace.view == workspace.wanted
             )
         )
 

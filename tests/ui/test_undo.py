@@ -26,7 +26,7 @@ BOOK = "Your journey starts with one step"
 
 def can(hand: Hand) -> tuple[bool, bool]:
     by_key = hand.window.actions_.by_key
-    return by_key["undo"].isEnabled(), by_key["redo"].isEnabled()
+    return by_key["workspace.undo"].isEnabled(), by_key["workspace.redo"].isEnabled()
 
 
 def test_typing_is_undone_word_by_word(hand: Hand) -> None:

@@ -7,6 +7,9 @@ from enum import StrEnum
 
 import numpy as np
 
+# The layers that project the input, in the order in which the book draws them.
+LAYERS = ("W_query", "W_key", "W_value")
+
 
 class Projection(StrEnum):
     """How queries, keys and values come from the input."""
@@ -106,3 +109,22 @@ class BooleanMatrix:
         """Unpack to a boolean array [rows, columns]."""
         cells = np.unpackbits(np.frombuffer(self.bits, np.uint8), count=self.rows * self.columns)
         return cells.reshape(self.rows, self.columns).astype(bool)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberMatrix:
+    """A matrix of float64 that can be compared and hashed: its bytes, row after row."""
+
+    rows: int
+    columns: int
+    numbers: bytes
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> NumberMatrix:
+        """Copy an array [rows, columns] of any type of number."""
+        rows, columns = array.shape
+        return cls(rows, columns, np.ascontiguousarray(array, dtype="<f8").tobytes())
+
+    def array(self) -> np.ndarray:
+        """Give the numbers, read-only [rows, columns]."""
+        return np.frombuffer(self.numbers, dtype="<f8").reshape(self.rows, self.columns)

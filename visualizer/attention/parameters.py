@@ -10,26 +10,33 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from visualizer.attention.choices import LAYERS
 from visualizer.attention.embedding import positions
-from visualizer.attention.spec import AttentionSpec, Position, Projection
+from visualizer.attention.spec import AttentionSpec, InputError, Position, Projection
 from visualizer.attention.stages import parameter_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from visualizer.attention.spec import NumberMatrix
+
 # All that decides the weights of a spec, with the number of tokens.
 DRAWN_FROM = (
     *("d_in", "d_out", "heads", "arrangement", "projection", "bias", "output_projection"),
-    *("position", "seed", "dtype"),
+    *("position", "seed", "dtype", "own_weights"),
 )
-LAYERS = ("W_query", "W_key", "W_value")
 
 
 def draw(spec: AttentionSpec, tokens: int, device: torch.device) -> dict[str, torch.Tensor]:
-    """Draw all weights of a spec, named as in the book's ``state_dict``.
+    """Draw all weights of a spec, named as in the book's ``state_dict``, or take its own.
 
     They are drawn in float32 on the CPU whatever the spec's type and device, so that these do not
-    change them.
+    change them; own weights in place of drawn ones leave the others as they would be.
+
+    Raises
+    ------
+    InputError
+        When an own weight is no number of the spec's type.
     """
     generator = torch.Generator().manual_seed(spec.seed)
     drawn: dict[str, torch.Tensor] = {}
@@ -40,7 +47,32 @@ def draw(spec: AttentionSpec, tokens: int, device: torch.device) -> dict[str, to
     if spec.position is Position.LEARNED:
         drawn["position.weight"] = torch.from_numpy(positions(tokens, spec.d_in, spec.seed))
     dtype: torch.dtype = getattr(torch, spec.dtype)
-    return {name: tensor.to(device, dtype) for name, tensor in drawn.items()}
+    cast = {name: tensor.to(device, dtype) for name, tensor in drawn.items()}
+    return cast | _own(spec, device) if spec.projection is not Projection.NONE else cast
+
+
+def own_tensor(
+    field: str, own: NumberMatrix, spec: AttentionSpec, device: torch.device
+) -> torch.Tensor:
+    """Make a tensor of the spec's type from own numbers, given in a field of the spec."""
+    dtype: torch.dtype = getattr(torch, spec.dtype)
+    tensor = torch.tensor(own.array(), dtype=dtype, device=device)
+    if tensor.isfinite().all():
+        return tensor
+    sentence = f"There is something among the numbers that {spec.dtype} cannot hold."
+    raise InputError(field, sentence, (field, () if field == "own_weights" else None))
+
+
+def _own(spec: AttentionSpec, device: torch.device) -> dict[str, torch.Tensor]:
+    """Put own weights into the layout of the parameters: the inverse of `as_matrix`."""
+    found: dict[str, torch.Tensor] = {}
+    for layer, matrix in spec.own_weights:
+        names = [name for name in parameter_names(spec, layer) if not name.endswith(".bias")]
+        parts = own_tensor("own_weights", matrix, spec, device).chunk(len(names), dim=1)
+        is_linear = spec.projection is Projection.LINEAR
+        for name, part in zip(names, parts, strict=True):
+            found[name] = (part.T if is_linear else part).contiguous()
+    return found
 
 
 def _projections(spec: AttentionSpec, generator: torch.Generator) -> dict[str, torch.Tensor]:

@@ -16,7 +16,7 @@ import torch
 from visualizer.attention import device as devices
 from visualizer.attention.attend import attend
 from visualizer.attention.embedding import PADDING, embed
-from visualizer.attention.parameters import DRAWN_FROM, draw
+from visualizer.attention.parameters import DRAWN_FROM, draw, own_tensor
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
@@ -29,6 +29,7 @@ from visualizer.attention.spec import (
 from visualizer.attention.stages import bytes_needed
 
 if TYPE_CHECKING:
+    from visualizer.attention.spec import NumberMatrix
     from visualizer.attention.trace import Trace
 
 Texts = tuple[tuple[str, ...], ...]
@@ -110,7 +111,20 @@ def _batch(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
     padded = tuple(text + (PADDING,) * (longest - len(text)) for text in texts)
     spec = replace(spec, lengths=() if len(set(lengths)) == 1 else lengths)
     check(spec)
+    if spec.own_input:
+        _check_own_input(spec.own_input, len(texts), longest, spec.d_in)
     return padded, spec
+
+
+def _check_own_input(own: NumberMatrix, texts: int, tokens: int, d_in: int) -> None:
+    sentence = ""
+    if texts > 1:
+        sentence = f"The vectors are those of one text, and there are {texts:,} texts."
+    elif own.rows != tokens:
+        needed = f"{tokens:,} × {d_in}"
+        sentence = f"The vectors are {own.rows:,} × {own.columns} and the text needs {needed}."
+    if sentence:
+        raise InputError("own_input", sentence, ("own_input", None))
 
 
 def _trace(texts: Texts, spec: AttentionSpec, device: Device, previous: Run | None) -> Trace:
@@ -129,14 +143,20 @@ def _trace(texts: Texts, spec: AttentionSpec, device: Device, previous: Run | No
 def _computed(texts: Texts, spec: AttentionSpec, device: Device, previous: Run | None) -> Trace:
     target = torch.device(device)
     old = previous.trace if previous and _is_at(previous.trace, target) else None
-    vectors = np.stack([embed(text, spec.d_in, spec.seed) for text in texts])  # text token d_in
-    dtype: torch.dtype = getattr(torch, spec.dtype)
-    given = torch.from_numpy(vectors).to(target, dtype)
-    given = given[0] if len(texts) == 1 else given
+    given = _given(texts, spec, target)
     parameters = old.parameters if old and _draws_alike(spec, old, given) else None
     if parameters is None:
         parameters = draw(spec, len(texts[0]), target)
     return attend(spec, given, parameters, reuse=old)
+
+
+def _given(texts: Texts, spec: AttentionSpec, target: torch.device) -> torch.Tensor:
+    if spec.own_input:
+        return own_tensor("own_input", spec.own_input, spec, target)  # token d_in
+    vectors = np.stack([embed(text, spec.d_in, spec.seed) for text in texts])  # text token d_in
+    dtype: torch.dtype = getattr(torch, spec.dtype)
+    given = torch.from_numpy(vectors).to(target, dtype)
+    return given[0] if len(texts) == 1 else given
 
 
 def _is_at(trace: Trace, target: torch.device) -> bool:

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 from visualizer.attention.choices import (
+    LAYERS,
     Arrangement,
     BooleanMatrix,
     Device,
@@ -18,6 +19,7 @@ from visualizer.attention.choices import (
     Mask,
     Mode,
     Normalisation,
+    NumberMatrix,
     Position,
     Projection,
     Route,
@@ -36,6 +38,7 @@ __all__ = [
     "Mask",
     "Mode",
     "Normalisation",
+    "NumberMatrix",
     "Position",
     "Problem",
     "Projection",
@@ -99,6 +102,11 @@ class AttentionSpec:
         Allowed cells [query, key]; cells that dropout keeps, instead of drawn ones.
     dropout_seed : int
         Seed of the dropout mask, which is the same on every operating system.
+    own_input : NumberMatrix, optional
+        The text's vectors [token, d_in], instead of those of its tokens; for a single text.
+    own_weights : tuple of (name, NumberMatrix)
+        Weights [d_in, width] among `LAYERS`, all heads side by side, so that queries are
+        ``x @ W``. Those not named, and biases, are drawn.
     lengths : tuple of int
         Tokens of each text of a padded batch; empty when nothing is padded.
     """
@@ -123,6 +131,8 @@ class AttentionSpec:
     own_kept: BooleanMatrix | None = None
     mode: Mode = Mode.TRAIN
     seed: int = 123
+    own_input: NumberMatrix | None = None
+    own_weights: tuple[tuple[str, NumberMatrix], ...] = ()
     dtype: Dtype = Dtype.FLOAT32
     device: Device = Device.AUTO
     lengths: tuple[int, ...] = ()
@@ -157,8 +167,9 @@ class AttentionSpec:
 
 def problems(spec: AttentionSpec) -> tuple[Problem, ...]:
     """Say what is wrong with a spec, field by field; empty when it can be computed."""
-    found = (_sizes(spec), _heads(spec), _ranges(spec), _mask(spec))
-    return tuple(problem for part in found for problem in part)
+    sizes = _sizes(spec) + _heads(spec)
+    own = [] if sizes else _own(spec)
+    return tuple(sizes + _ranges(spec) + _mask(spec) + own)
 
 
 def check(spec: AttentionSpec) -> None:
@@ -247,4 +258,24 @@ def _mask(spec: AttentionSpec) -> list[Problem]:
         sentence = "A row with −∞ in it has no sum to divide by. Mask after normalising."
         remedy = ("route", Route.AFTER_RENORMALISED)
         found.append(Problem("normalisation", sentence, remedy))
+    return found
+
+
+def _own(spec: AttentionSpec) -> list[Problem]:
+    found, given = [], spec.own_input
+    if given and given.columns != spec.d_in:
+        sentence = f"The vectors are {given.rows} × {given.columns} and the embedding size is "
+        found.append(Problem("own_input", f"{sentence}{spec.d_in}.", ("own_input", None)))
+    if spec.projection is Projection.NONE:
+        return found
+    needed = (spec.d_in, spec.width)
+    for name, matrix in spec.own_weights:
+        if name not in LAYERS:
+            sentence = f"There are no weights “{name}”, only {', '.join(LAYERS)}."
+        elif (matrix.rows, matrix.columns) != needed:
+            size, wanted = f"{matrix.rows} × {matrix.columns}", f"{needed[0]} × {needed[1]}"
+            sentence = f"{name} is {size} and the sizes need {wanted}."
+        else:
+            continue
+        return [*found, Problem("own_weights", sentence, ("own_weights", ()))]
     return found

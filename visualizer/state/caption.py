@@ -36,6 +36,7 @@ def caption(run: Run) -> str:
         f"embedding {spec.d_in}, {counted(spec.heads, 'head')} of {spec.d_head}",
         f"output {spec.width}",
         *_weights(spec),
+        *_own(spec),
         _mask(spec),
         *_extras(spec),
         f"seed {spec.seed}",
@@ -64,6 +65,13 @@ def _weights(spec: AttentionSpec) -> list[str]:
         parts.append(f"{spec.arrangement} heads")
     if spec.output_projection is not usual.output_projection:
         parts.append("output projection" if spec.output_projection else "no output projection")
+    return parts
+
+
+def _own(spec: AttentionSpec) -> list[str]:
+    parts = ["own vectors"] if spec.own_input else []
+    if spec.own_weights and spec.projection is not Projection.NONE:
+        parts.append(f"own weights ({', '.join(name for name, _ in spec.own_weights)})")
     return parts
 
 

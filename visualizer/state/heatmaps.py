@@ -12,6 +12,7 @@ import numpy as np
 from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import all_visible
+from visualizer.state.lights import focus
 from visualizer.state.view import ColourScale
 
 if TYPE_CHECKING:
@@ -124,7 +125,13 @@ def present_board(run: Run, view: View, previous: Board) -> Board:
 
 
 def shown_stages(run: Run, view: View) -> frozenset[str]:
-    """Name the stages with a panel: the weights, where a spec has none of those asked for."""
+    """Name the stages with a panel: the weights, where a spec has none of those asked for.
+
+    While a stage is played or predicted, it and what it reads.
+    """
+    stage = focus(run, view)
+    if stage:
+        return frozenset({stage, *run.trace.stage(stage).reads})
     return view.stages.intersection(run.trace.names) or frozenset({"weights"})
 
 

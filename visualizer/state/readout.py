@@ -87,6 +87,12 @@ def present_readout(run: Run, cell: Cell, text: int, is_pinned: bool) -> Readout
     )
 
 
+def covered(run: Run, cell: Cell) -> Readout:
+    """Say of a cell that it is to be predicted, and nothing else."""
+    sentence = "Covered: click to mark it; reveal to see it."
+    return Readout(run.trace.stage(cell.stage).title, sentence, "", "", (), "", "", is_pinned=False)
+
+
 def _heading(told: Told) -> str:
     stage, place = told.explanation.stage, told.place
     names = {"d_head": "column", "d_in": "column", "d_out": "column", "token": "place"}

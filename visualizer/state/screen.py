@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
 from visualizer.state.heatmaps import Board, present_board, shown_stages
-from visualizer.state.readout import Readout, present_readout
+from visualizer.state.lights import focus
+from visualizer.state.playback import Grain
+from visualizer.state.readout import Readout, covered, present_readout
 from visualizer.state.setup import Setup, present_setup
+from visualizer.state.transport import Stand, present_stand
+from visualizer.state.twin import Twin, present_twin
 from visualizer.state.words import counted, size
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import InputError
     from visualizer.state.document import Document
+    from visualizer.state.lights import Lights
     from visualizer.state.view import Cell, View
 
 WAITING = "The heatmaps will be here in a moment: loading PyTorch."
@@ -32,6 +37,7 @@ class RailItem:
     size: str
     says: str
     is_shown: bool
+    is_current: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,8 @@ class Screen:
     tokens: Tokens = field(default_factory=Tokens)
     readout: Readout | None = None
     status: Status = field(default_factory=Status)
+    stand: Stand = field(default_factory=Stand)
+    twin: Twin | None = None
     can_undo: bool = False
     can_redo: bool = False
 
@@ -94,9 +102,10 @@ def present(
         message = WAITING if is_working else EMPTY
         return Screen(setup, message, status=Status(is_working=is_working))
     board = present_board(run, view, previous.board if previous else Board())
-    cursor = present_cursor(run, view)
-    looked_at = cursor.hovered or cursor.pinned
-    readout = _readout(run, view, board, looked_at) if looked_at else None
+    stand = present_stand(run, view, previous.stand if previous else Stand())
+    cursor = present_cursor(run, _seen(view, stand.lights))
+    looked_at = cursor.hovered or cursor.pinned or stand.cell
+    readout = _readout(run, view, board, stand, looked_at) if looked_at else None
     if previous and readout == previous.readout:
         readout = previous.readout
     return Screen(
@@ -105,13 +114,32 @@ def present(
         _rail(run, view),
         _same(board, previous),
         cursor,
-        _tokens(run, view, cursor),
+        _tokens(run, view, stand if looked_at is stand.cell else Stand(), cursor),
         readout,
-        Status(_facts(run), (*_standing(setup), *run.notices), is_working),
+        Status(_facts(run), (*_unused(setup), *run.notices), is_working),
+        stand,
+        present_twin(run, view.dialect, _stage(run, view, looked_at)),
     )
 
 
-def _readout(run: Run, view: View, board: Board, cell: Cell) -> Readout | None:
+def _stage(run: Run, view: View, looked_at: Cell | None) -> str | None:
+    """Name the stage whose line of code runs: the one in focus, else that of a cell."""
+    return focus(run, view) or (looked_at.stage if looked_at else None)
+
+
+def _seen(view: View, lights: Lights) -> View:
+    """Leave cells alone that are not there yet, and let go of one that is covered."""
+    hovered, pinned = view.hovered, view.pinned
+    if hovered and lights.is_later(hovered):
+        hovered = None
+    if pinned and (lights.is_later(pinned) or pinned.stage in lights.covered):
+        pinned = None
+    return replace(view, hovered=hovered, pinned=pinned)
+
+
+def _readout(run: Run, view: View, board: Board, stand: Stand, cell: Cell) -> Readout | None:
+    if cell.stage in stand.lights.covered:
+        return covered(run, cell)
     readout = present_readout(run, cell, view.text, cell == view.pinned)
     heatmap = panel_of(board, cell)
     if readout is None or heatmap is None or not heatmap.is_pooled:
@@ -120,7 +148,7 @@ def _readout(run: Run, view: View, board: Board, cell: Cell) -> Readout | None:
     return replace(readout, heading=f"{readout.heading} · largest of {block} cells")
 
 
-def _standing(setup: Setup) -> tuple[str, ...]:
+def _unused(setup: Setup) -> tuple[str, ...]:
     """Say over the picture, too, what is wrong: its place in the settings may be scrolled away."""
     wrong = [shown.problem.sentence for shown in setup.settings if shown.problem]
     wrong += [setup.text_problem] if setup.text_problem else []
@@ -132,7 +160,7 @@ def _same(board: Board, previous: Screen | None) -> Board:
 
 
 def _rail(run: Run, view: View) -> tuple[RailItem, ...]:
-    trace, shown = run.trace, shown_stages(run, view)
+    trace, shown, current = run.trace, shown_stages(run, view), focus(run, view)
     return tuple(
         RailItem(
             stage.name,
@@ -141,12 +169,15 @@ def _rail(run: Run, view: View) -> tuple[RailItem, ...]:
             " × ".join(str(size) for size in trace.tensor(stage.name).shape),
             stage.says,
             stage.name in shown,
+            stage.name == current,
         )
         for stage in trace.stages
     )
 
 
-def _tokens(run: Run, view: View, cursor: Cursor) -> Tokens:
+def _tokens(run: Run, view: View, stand: Stand, cursor: Cursor) -> Tokens:
+    if stand.cell and view.playhead.grain is not Grain.STAGE:
+        cursor = present_cursor(run, replace(view, hovered=stand.cell))
     text = run.nearest(view.text)
     labels = all_visible(run.texts[text])
     lengths = run.trace.spec.lengths

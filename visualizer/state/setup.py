@@ -16,6 +16,7 @@ from visualizer.attention.spec import (
     Mask,
     Mode,
     Normalisation,
+    NumberMatrix,
     Position,
     Problem,
     Projection,
@@ -40,6 +41,7 @@ class Kind(StrEnum):
     SWITCH = auto()
     SEED = auto()
     MATRIX = auto()
+    OWN = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,10 @@ def _drops(spec: AttentionSpec) -> bool:
     return spec.dropout > 0
 
 
+def _has_weights(spec: AttentionSpec) -> bool:
+    return bool(spec.own_weights) and _projects(spec)
+
+
 # fmt: off
 SETTINGS: tuple[Setting, ...] = (
     Setting("mechanism", "Mechanism", Kind.CHOICE, True,
@@ -102,6 +108,12 @@ SETTINGS: tuple[Setting, ...] = (
             "Decides which weights are dropped", counts=_drops),
     Setting("seed", "Weights seed", Kind.SEED, False,
             "Decides the vectors of tokens and the weights"),
+    Setting("own_input", "Own vectors", Kind.OWN, False,
+            "Vectors of the text's tokens that are given instead of drawn",
+            ((None, "None: drawn from the seed"),), counts=lambda spec: spec.own_input is not None),
+    Setting("own_weights", "Own weights", Kind.OWN, False,
+            "Weights of queries, keys and values that are given instead of drawn",
+            (((), "None: drawn from the seed"),), counts=_has_weights),
     Setting("projection", "Projection", Kind.CHOICE, False,
             "How queries, keys and values come from the input", (
         (Projection.NONE, "None: Q = K = V = X"), (Projection.UNIFORM, "Uniform in [0, 1)"),
@@ -190,6 +202,17 @@ def present_setup(document: Document, refused: InputError | None) -> Setup:
 def remedy_in_words(field: str, value: object) -> str:
     """Say what a remedy would do, in the words of the settings."""
     setting = next(setting for setting in SETTINGS if setting.name == field)
+    if setting.kind is Kind.OWN:
+        return "Draw them from the seed"
     number = f"{value:g}" if isinstance(value, int | float) else value
     words = dict(setting.choices).get(value, number)
     return f"Set {setting.label.lower()} to {words}"
+
+
+def own_in_words(setting: Setting, value: Any) -> str:
+    """Say which own numbers are given: how many, or of which layers."""
+    if not value:
+        return setting.choices[0][1]
+    if isinstance(value, NumberMatrix):
+        return f"{value.rows:,} × {value.columns:,} given"
+    return f"{', '.join(name for name, _ in value)} given"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from visualizer.state.dialects import Dialect
+from visualizer.state.playback import Playhead
 
 
 class ColourScale(StrEnum):
@@ -29,6 +32,29 @@ class Cell:
     place: tuple[int, ...]
 
 
+class Question(StrEnum):
+    """What is to be predicted of a covered stage."""
+
+    LARGEST = "largest"
+    ZERO = "zero"
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A stage that is covered until its cells have been predicted.
+
+    Parameters
+    ----------
+    marks : tuple of Cell
+        The cells that the viewer has marked.
+    """
+
+    stage: str
+    question: Question = Question.LARGEST
+    marks: tuple[Cell, ...] = ()
+    is_revealed: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """What of a run is shown.
@@ -41,6 +67,8 @@ class View:
         Which text of a batch.
     room : int
         Cells that a panel's side has room for; more are pooled.
+    guess : Guess or None
+        What is being predicted.
     """
 
     stages: frozenset[str] = frozenset({"scores", "weights", "dropped", "context"})
@@ -51,3 +79,6 @@ class View:
     sequential: str = "viridis"
     diverging: str = "CET-CBD1"
     room: int = 256
+    playhead: Playhead = field(default_factory=Playhead)
+    guess: Guess | None = None
+    dialect: Dialect = Dialect.BOOK

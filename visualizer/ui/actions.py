@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
 
 if TYPE_CHECKING:
-    from PySide6.QtWidgets import QMainWindow, QMenu
+    from PySide6.QtWidgets import QMainWindow, QMenu, QWidget
 
+    from visualizer.state.screen import Screen
     from visualizer.ui.theme import Theme
 
 from visualizer.ui.icons import icon
@@ -22,7 +25,7 @@ class Entry:
     Parameters
     ----------
     name : str
-        The method of the window that does it.
+        The method that does it: of the window, or of one of its parts (``player.toggle``).
     arguments : tuple
         What the method is called with.
     group : str
@@ -31,6 +34,8 @@ class Entry:
         Whether a line stands before it in the menu.
     ticks : bool
         Whether it is something that is on or off.
+    near : bool
+        Whether its keys work only at the heatmaps and the track, as others type with them.
     """
 
     menu: str
@@ -42,6 +47,7 @@ class Entry:
     icon: str = ""
     divides: bool = False
     ticks: bool = False
+    near: bool = False
 
     @property
     def key(self) -> str:
@@ -49,23 +55,41 @@ class Entry:
         return " ".join((self.name, *map(str, self.arguments)))
 
 
-PANES = {"Setup": "F2", "Cell": "F3"}
+PANES = {"Setup": "F2", "Cell": "F3", "Code": "F4"}
 
 # fmt: off
 ENTRIES: tuple[Entry, ...] = (
     Entry("&File", "&Export picture or numbers…", "export", ("Ctrl+E",), icon="export"),
     Entry("&File", "&Quit", "close", ("Ctrl+Q",), divides=True),
-    Entry("&Edit", "&Undo", "undo", ("Ctrl+Z",), icon="undo"),
-    Entry("&Edit", "&Redo", "redo", ("Ctrl+Shift+Z", "Ctrl+Y"), icon="redo"),
-    Entry("&Edit", "&Copy cell", "copy_cell", ("Ctrl+Shift+C",), icon="copy", divides=True),
+    Entry("&Edit", "&Undo", "workspace.undo", ("Ctrl+Z",), icon="undo"),
+    Entry("&Edit", "&Redo", "workspace.redo", ("Ctrl+Shift+Z", "Ctrl+Y"), icon="redo"),
+    Entry("&Edit", "&Copy cell", "inspector.copy", ("Ctrl+Shift+C",), icon="copy", divides=True),
+    Entry("&Edit", "Copy as scr&ipt", "copy_script", ("Ctrl+Alt+C",)),
     Entry("&Edit", "&Let go of the pinned cell", "let_go", ("Ctrl+Shift+P",), icon="pin"),
     Entry("&Edit", "Edit the &sentence", "edit_sentence", ("Ctrl+L",), divides=True),
     Entry("&Module", "Causal &mask", "toggle_mask", ("Ctrl+M",), ticks=True),
     Entry("&Module", "Dropout as in &training", "toggle_mode", ("Ctrl+T",), ticks=True),
-    Entry("&Module", "&Resample dropout", "resample", ("Ctrl+R",), ("dropout_seed",),
+    Entry("&Module", "&Resample dropout", "workspace.resample", ("Ctrl+R",), ("dropout_seed",),
           icon="resample"),
-    Entry("&Module", "Resample &weights", "resample", ("Ctrl+Shift+R",), ("seed",)),
+    Entry("&Module", "Resample &weights", "workspace.resample", ("Ctrl+Shift+R",), ("seed",)),
     Entry("&Module", "Every &setting", "open_settings", ("Ctrl+,",), icon="settings", divides=True),
+    Entry("&Play", "&Play or pause", "player.toggle", ("Space",), icon="play", near=True),
+    Entry("&Play", "Step &forward", "player.step", ("PgDown",), (1,), icon="step-on"),
+    Entry("&Play", "Step &back", "player.step", ("PgUp",), (-1,), icon="step-back"),
+    Entry("&Play", "To the &start", "player.to_start", ("Home",), icon="to-start", near=True),
+    Entry("&Play", "To the &end: all computed", "player.to_end", ("End",), icon="to-end",
+          near=True),
+    Entry("&Play", "&Next stage", "player.skip", ("Ctrl+Right",), (1,), near=True),
+    Entry("&Play", "Pre&vious stage", "player.skip", ("Ctrl+Left",), (-1,), near=True),
+    Entry("&Play", "By s&tage", "player.set_grain", ("Alt+1",), ("stage",), "grain", divides=True),
+    Entry("&Play", "By &row", "player.set_grain", ("Alt+2",), ("row",), "grain"),
+    Entry("&Play", "By &cell", "player.set_grain", ("Alt+3",), ("cell",), "grain"),
+    Entry("&Play", "F&aster", "player.change_speed", ("Ctrl+.",), (1,), divides=True),
+    Entry("&Play", "Slo&wer", "player.change_speed", ("Ctrl+;",), (-1,)),
+    Entry("&Play", "&Loop", "player.toggle_loop", ("Ctrl+Shift+L",), icon="loop", ticks=True),
+    Entry("&Play", "Predict this sta&ge", "player.predict", ("Ctrl+P",), icon="predict",
+          divides=True, ticks=True),
+    Entry("&Play", "Reveal what is &hidden", "player.reveal", ("Ctrl+Return",)),
     Entry("&View", "Next te&xt of the batch", "step_text", ("Ctrl+PgDown",), (1,)),
     Entry("&View", "&Previous text of the batch", "step_text", ("Ctrl+PgUp",), (-1,)),
     Entry("&View", "Heatmap scale: &automatic", "set_scale", ("Ctrl+0",), ("automatic",), "scale",
@@ -74,6 +98,12 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("&View", "Heatmap scale: each &row to its largest", "set_scale", ("Ctrl+2",), ("row",),
           "scale"),
     Entry("&View", "Heatmap scale: lo&garithm", "set_scale", ("Ctrl+3",), ("log",), "scale"),
+    Entry("&View", "Code in the &book’s words", "set_dialect", ("Ctrl+4",), ("book",), "dialect",
+          divides=True),
+    Entry("&View", "Code in the le&cture’s words", "set_dialect", ("Ctrl+5",), ("lecture",),
+          "dialect"),
+    Entry("&View", "Code in one call of &PyTorch", "set_dialect", ("Ctrl+6",), ("sdpa",),
+          "dialect"),
     Entry("&View", "Colour map: &viridis", "set_map", ("Ctrl+Alt+1",), ("viridis",), "map",
           divides=True),
     Entry("&View", "Colour map: &cividis", "set_map", ("Ctrl+Alt+2",), ("cividis",), "map"),
@@ -99,10 +129,12 @@ class Action(QAction):
         self.entry = entry
         self.setObjectName(entry.key)
         self.setShortcuts([QKeySequence(keys) for keys in entry.keys])
+        if entry.near:
+            self.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
         self.triggered.connect(self._do)
 
     def _do(self) -> None:
-        getattr(self.parent(), self.entry.name)(*self.entry.arguments)
+        attrgetter(self.entry.name)(self.parent())(*self.entry.arguments)
 
 
 class Actions:
@@ -111,6 +143,7 @@ class Actions:
     def __init__(self, window: QMainWindow) -> None:
         self._window = window
         self.menus: dict[str, QMenu] = {}
+        self._play: tuple[str, Theme] | None = None
         self._groups: dict[str, QActionGroup] = {}
         self.by_key = {entry.key: self._make(entry) for entry in ENTRIES}
 
@@ -128,6 +161,13 @@ class Actions:
         self.menus[entry.menu].addAction(action)
         return action
 
+    def give_keys(self, *widgets: QWidget) -> None:
+        """Have the keys work that work only near some widgets."""
+        for action in self.by_key.values():
+            if action.entry.near:
+                for widget in widgets:
+                    widget.addAction(action)
+
     def enable(self, key: str, is_enabled: bool) -> None:
         """Let an action be used or not."""
         self.by_key[key].setEnabled(is_enabled)
@@ -135,6 +175,23 @@ class Actions:
     def check(self, key: str, is_on: bool = True) -> None:
         """Mark the chosen one of a group, or what is on."""
         self.by_key[key].setChecked(is_on)
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Let what is possible now be done, and only that."""
+        self.enable("workspace.undo", screen.can_undo)
+        self.enable("workspace.redo", screen.can_redo)
+        self.enable("inspector.copy", screen.readout is not None)
+        self.enable("copy_script", screen.twin is not None)
+        self.enable("let_go", screen.cursor.pinned is not None)
+        for step in (1, -1):
+            self.enable(f"step_text {step}", screen.tokens.texts > 1)
+        transport = screen.stand.transport
+        self.enable("player.reveal", transport.question is not None and not transport.is_revealed)
+        name = "pause" if transport.playhead.is_playing else "play"
+        if self._play != (name, theme):
+            self._play = (name, theme)
+            self.by_key["player.toggle"].setIcon(icon(name, theme.ink))
+            self.by_key["player.toggle"].setToolTip(f"{name.capitalize()} (Space)")
 
     def show_theme(self, theme: Theme) -> None:
         """Draw the icons in a theme's ink."""
@@ -149,6 +206,7 @@ def shortcuts() -> list[tuple[str, str]]:
     panes = [(f"The {name} pane", keys) for name, keys in PANES.items()]
     walking = [
         ("Pin a cell, walk from cell to cell, head to head, stage to stage", "arrow keys"),
+        ("While playing, with no cell pinned: step, or go to another stage", "arrow keys"),
         ("Let go of the pinned cell", "Esc in the heatmaps"),
     ]
     return [*own, *panes, *walking]

@@ -11,8 +11,10 @@ from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QWidget
 
 from visualizer.state.cursor import Cursor
 from visualizer.state.heatmaps import Board, Heatmap
+from visualizer.state.lights import Lights
 from visualizer.state.view import Cell
 from visualizer.ui import heatmap as draw
+from visualizer.ui.cover import paint_lights
 from visualizer.ui.layout import Layout, Slot, lay_out, room
 from visualizer.ui.light import head_of, paint_cursor
 from visualizer.ui.theme import LIGHT, Theme, font
@@ -53,6 +55,7 @@ class BoardView(QAbstractScrollArea):
         self.viewport().setMouseTracking(True)
         self._board = Board()
         self._cursor = Cursor()
+        self._lights = Lights()
         self._theme = LIGHT
         self._message = ""
         self._pointed: Cell | None = None
@@ -64,15 +67,18 @@ class BoardView(QAbstractScrollArea):
 
     # ------------------------------------------------------------------ what is shown
 
-    def show_board(self, board: Board, cursor: Cursor, theme: Theme, message: str) -> None:
-        """Show panels under a cursor; `message` stands where there are none."""
+    def show_board(
+        self, board: Board, cursor: Cursor, lights: Lights, theme: Theme, message: str
+    ) -> None:
+        """Show panels under a cursor and lights; `message` stands where there are none."""
         if board is not self._board or theme is not self._theme or message != self._message:
             is_new_theme = theme is not self._theme
             self._board, self._theme, self._message = board, theme, message
             self._arrange(is_new_theme)
-        if cursor != self._cursor:
-            self._cursor = cursor
+        if cursor != self._cursor or lights is not self._lights:
+            self._cursor, self._lights = cursor, lights
             self.viewport().update()
+            self._follow()
 
     def reveal(self, cell: Cell) -> None:
         """Scroll to a cell."""
@@ -82,6 +88,13 @@ class BoardView(QAbstractScrollArea):
             area = found[0].cell(*cell.place[-2:]).toAlignedRect().adjusted(-24, -above, 24, 24)
             with QSignalBlocker(self):  # who walks by keys looks at that cell, not at the pointer's
                 self._scroll_to(area)
+
+    def _follow(self) -> None:
+        """Scroll to the cell that a step is about, where it cannot be seen."""
+        cell = self._lights.leading
+        area = self.area_of(cell) if cell else None
+        if cell and area and not self.viewport().rect().contains(area):
+            self.reveal(cell)
 
     def area_of(self, cell: Cell) -> QRect | None:
         """Give the place of a cell within the viewport; None where its stage has no panel."""
@@ -151,6 +164,7 @@ class BoardView(QAbstractScrollArea):
             whole = self._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4))
             if whole.intersects(seen):
                 painter.drawPixmap(whole.topLeft(), self._picture(slot, whole))
+                paint_lights(painter, slot, self._lights, self._theme)
                 paint_cursor(painter, slot, self._cursor, self._theme)
         painter.translate(0, offset.y())
         self._paint_titles(painter)

@@ -10,14 +10,16 @@ from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
     QHBoxLayout,
+    QLabel,
     QPlainTextEdit,
+    QPushButton,
     QSlider,
     QSpinBox,
     QToolButton,
     QWidget,
 )
 
-from visualizer.state.setup import Kind, Setting
+from visualizer.state.setup import Kind, Setting, own_in_words
 from visualizer.ui.icons import icon
 from visualizer.ui.manners import teach
 
@@ -98,7 +100,21 @@ class Choice(Control):
         self.chosen.emit(self.setting.choices[index][0], False)
 
 
-class Count(Control):
+class Typed(Control):
+    """What every number has that can be typed."""
+
+    def take(self, box: QSpinBox | QDoubleSpinBox, stretch: int = 0) -> None:
+        """Add the box that is typed into."""
+        teach(box)
+        box.valueChanged.connect(self._type)
+        box.editingFinished.connect(self.settled)
+        self.add(box, stretch)
+
+    def _type(self, value: float) -> None:
+        self.chosen.emit(round(value, 3), True)
+
+
+class Count(Typed):
     """A whole number, by slider or typed."""
 
     def __init__(self, setting: Setting) -> None:
@@ -108,12 +124,9 @@ class Count(Control):
         self.slider.actionTriggered.connect(self._slide)
         self.slider.sliderReleased.connect(self.settled)
         self.box.setRange(0, 9_999_999)
-        teach(self.box)
-        self.box.valueChanged.connect(self._type)
-        self.box.editingFinished.connect(self.settled)
         self.box.setFixedWidth(self.box.fontMetrics().horizontalAdvance("00000") + 44)
         self.add(self.slider, 1)
-        self.add(self.box)
+        self.take(self.box)
 
     def show_value(self, value: Any) -> None:
         self.slider.setValue(value)
@@ -121,9 +134,6 @@ class Count(Control):
 
     def _slide(self, action: int) -> None:
         self.chosen.emit(self.slider.sliderPosition(), self.slider.isSliderDown())
-
-    def _type(self, value: int) -> None:
-        self.chosen.emit(value, True)
 
 
 class Decimal(QDoubleSpinBox):
@@ -137,7 +147,7 @@ class Decimal(QDoubleSpinBox):
         return f"{value:g}"
 
 
-class Rate(Control):
+class Rate(Typed):
     """A share, by slider or typed; what is no share can be typed, and is explained."""
 
     def __init__(self, setting: Setting) -> None:
@@ -149,12 +159,9 @@ class Rate(Control):
         self.slider.sliderReleased.connect(self.settled)
         self.box.setRange(-9.999, 9.999)
         self.box.setSingleStep(0.05)
-        teach(self.box)
-        self.box.valueChanged.connect(self._type)
-        self.box.editingFinished.connect(self.settled)
         self.box.setFixedWidth(self.box.fontMetrics().horizontalAdvance("00000") + 44)
         self.add(self.slider, 1)
-        self.add(self.box)
+        self.take(self.box)
 
     def show_value(self, value: Any) -> None:
         self.slider.setValue(round(value * STEPS_PER_UNIT))
@@ -163,11 +170,8 @@ class Rate(Control):
     def _slide(self, action: int) -> None:
         self.chosen.emit(self.slider.sliderPosition() / STEPS_PER_UNIT, self.slider.isSliderDown())
 
-    def _type(self, value: float) -> None:
-        self.chosen.emit(round(value, 3), True)
 
-
-class Number(Control):
+class Number(Typed):
     """A number, typed."""
 
     def __init__(self, setting: Setting) -> None:
@@ -175,16 +179,10 @@ class Number(Control):
         self.box = Decimal()
         self.box.setRange(-1000, 1000)
         self.box.setSingleStep(0.1)
-        teach(self.box)
-        self.box.valueChanged.connect(self._type)
-        self.box.editingFinished.connect(self.settled)
-        self.add(self.box, 1)
+        self.take(self.box, 1)
 
     def show_value(self, value: Any) -> None:
         _show_number(self.box, value)
-
-    def _type(self, value: float) -> None:
-        self.chosen.emit(round(value, 3), True)
 
 
 class Switch(Control):
@@ -203,17 +201,14 @@ class Switch(Control):
         self.chosen.emit(is_on, False)
 
 
-class Seed(Control):
+class Seed(Typed):
     """A seed, typed, or the next one."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.box, self.next = QSpinBox(), QToolButton()
         self.box.setRange(0, 2**31 - 1)
-        teach(self.box)
-        self.box.valueChanged.connect(self._type)
-        self.box.editingFinished.connect(self.settled)
-        self.add(self.box, 1)
+        self.take(self.box, 1)
         self.add(self.next)
         self.next.setToolTip("Take the next seed")
         self.next.setAccessibleName(f"Next {setting.label.lower()}")
@@ -224,9 +219,6 @@ class Seed(Control):
 
     def show_theme(self, theme: Theme) -> None:
         self.next.setIcon(icon("resample", theme.ink))
-
-    def _type(self, value: int) -> None:
-        self.chosen.emit(value, True)
 
     def _resample(self) -> None:
         self.chosen.emit((self.box.value() + 1) % 2**31, False)
@@ -261,6 +253,24 @@ class Matrix(Control):
         self.chosen.emit(self.box.toPlainText(), True)
 
 
+class Own(Control):
+    """Numbers that were given elsewhere: which, in words, and to have them drawn again."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.words, self.draw = QLabel(), QPushButton("Draw instead")
+        self.words.setWordWrap(True)
+        self.draw.clicked.connect(self._draw)
+        self.row.addWidget(self.words, 1)
+        self.add(self.draw)
+
+    def show_value(self, value: Any) -> None:
+        self.words.setText(own_in_words(self.setting, value))
+
+    def _draw(self) -> None:
+        self.chosen.emit(self.setting.choices[0][0], False)
+
+
 def _bare(text: str) -> list[str]:
     lines = text.replace(",", " ").splitlines()
     return [bare for line in lines if (bare := "".join(line.split()))]
@@ -280,4 +290,5 @@ CONTROLS: dict[Kind, type[Control]] = {
     Kind.SWITCH: Switch,
     Kind.SEED: Seed,
     Kind.MATRIX: Matrix,
+    Kind.OWN: Own,
 }

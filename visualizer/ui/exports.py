@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, Signal
+from PySide6.QtGui import QGuiApplication
 
 from visualizer.attention.spec import InputError
 from visualizer.state import files
 from visualizer.state.caption import caption
+from visualizer.state.script import script
+from visualizer.state.words import counted
 from visualizer.ui.pictures import picture, write_png
 from visualizer.ui.worker import Worker
 
@@ -19,9 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from visualizer.attention.run import Run
+    from visualizer.state.dialects import Dialect
     from visualizer.state.heatmaps import Board
 
 SAID_MS = 5000
+LINE = "\n"
 
 
 def _png(run: Run, board: Board, file: BinaryIO) -> None:
@@ -80,12 +85,19 @@ class Exporter(QObject):
         self._worker.failed.connect(self._fail)
 
     def ask(self, path: Path, run: Run, board: Board) -> None:
-        """Have a file written, unless one is being written."""
+        """Have a file written, unless something is being written."""
+        self._ask(partial(export, path, run, board), "Exporting…")
+
+    def ask_for_script(self, run: Run, dialect: Dialect) -> None:
+        """Have a script put on the clipboard, unless something is being written."""
+        self._ask(partial(script, run, dialect), "Writing the script…")
+
+    def _ask(self, request: Callable[[], object], said: str) -> None:
         if self.is_working:
             return
         self.is_working = True
-        self._worker.ask(partial(export, path, run, board))
-        self.said.emit("Exporting…", 0)
+        self._worker.ask(request)
+        self.said.emit(said, 0)
         self.changed.emit()
 
     def close(self) -> None:
@@ -95,8 +107,12 @@ class Exporter(QObject):
         self._worker.stop()
         QCoreApplication.sendPostedEvents(self, QEvent.Type.MetaCall.value)
 
-    def _take(self, path: Path) -> None:
-        self._end(f"Exported to {path}")
+    def _take(self, written: Path | str) -> None:
+        if isinstance(written, Path):
+            self._end(f"Exported to {written}")
+        else:
+            QGuiApplication.clipboard().setText(written)
+            self._end(f"Copied a script of {counted(written.count(LINE), 'line')}")
 
     def _fail(self, error: Exception) -> None:
         self._end("")

@@ -48,8 +48,8 @@ class Inspector(QScrollArea):
         if self._shown == (readout, theme):
             return
         self._shown = (readout, theme)
-        self.value.setVisible(readout is not None)
-        self.terms.setVisible(readout is not None)
+        self.value.setVisible(readout is not None and bool(readout.value))
+        self.terms.setVisible(readout is not None and bool(readout.formula))
         if readout is None:
             self.heading.setText("")
             self.sentence.setText(EMPTY)

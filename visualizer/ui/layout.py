@@ -36,7 +36,7 @@ COMFORTABLE = 200
 GAP = 24
 MARGIN = 16
 HEAD = 40
-BELOW = 8
+BELOW = 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,17 +26,17 @@ def paint_cursor(painter: QPainter, slot: Slot, cursor: Cursor, theme: Theme) ->
     column = _lit_column(heatmap, cursor)
     if row is not None and row < len(heatmap.rows.labels):
         band = slot.cell(row, 0)
-        _frame(painter, QRectF(cells.left(), band.top(), cells.width(), band.height()), 1, theme)
+        frame(painter, QRectF(cells.left(), band.top(), cells.width(), band.height()), 1, theme)
         if slot.has_row_labels:
-            _light_row_label(painter, slot, row, theme)
+            light_row_label(painter, slot, row, theme)
     if column is not None and column < len(heatmap.columns.labels):
         band = slot.cell(0, column)
-        _frame(painter, QRectF(band.left(), cells.top(), band.width(), cells.height()), 1, theme)
-        _light_column_label(painter, slot, column, theme)
+        frame(painter, QRectF(band.left(), cells.top(), band.width(), cells.height()), 1, theme)
+        light_column_label(painter, slot, column, theme)
     for cell, width in ((cursor.hovered, 1.5), (cursor.pinned, 3)):
         if cell and cell.stage == heatmap.stage and head_of(cell) == heatmap.head:
             place = slot.cell(*cell.place[-2:]).adjusted(-0.5, -0.5, 0.5, 0.5)
-            _frame(painter, place, width, theme)
+            frame(painter, place, width, theme)
 
 
 def head_of(cell: Cell) -> int | None:
@@ -50,15 +50,16 @@ def _lit_column(heatmap: Heatmap, cursor: Cursor) -> int | None:
     return cursor.column[1] if cursor.column and cursor.column[0] == heatmap.stage else None
 
 
-def _frame(painter: QPainter, area: QRectF, width: float, theme: Theme) -> None:
+def frame(painter: QPainter, area: QRectF, width: float, theme: Theme, colour: str = "") -> None:
     """Draw a frame that can be seen on every colour of a map: the accent, edged with paper."""
     painter.setBrush(Qt.BrushStyle.NoBrush)
-    for colour, thickness in ((theme.paper, width + 2), (theme.accent, width)):
-        painter.setPen(QPen(QColor(colour), thickness))
+    for ink, thickness in ((theme.paper, width + 2), (colour or theme.accent, width)):
+        painter.setPen(QPen(QColor(ink), thickness))
         painter.drawRect(area)
 
 
-def _light_row_label(painter: QPainter, slot: Slot, row: int, theme: Theme) -> None:
+def light_row_label(painter: QPainter, slot: Slot, row: int, theme: Theme) -> None:
+    """Write a row's label in the accent, over those that it would touch."""
     lit = draw.row_label_box(slot, row)
     line = metrics(12).height()
     for at, _ in draw.shown_labels(slot.heatmap.rows, slot.cell_height):
@@ -71,7 +72,8 @@ def _light_row_label(painter: QPainter, slot: Slot, row: int, theme: Theme) -> N
     painter.drawText(lit, draw.RIGHT, draw.shortened(slot.heatmap.rows.labels[row]))
 
 
-def _light_column_label(painter: QPainter, slot: Slot, column: int, theme: Theme) -> None:
+def light_column_label(painter: QPainter, slot: Slot, column: int, theme: Theme) -> None:
+    """Write a column's label in the accent, over those that it would touch."""
     axis = slot.heatmap.columns
     upright = is_upright(slot.heatmap, slot.cell_width) and axis.is_token
     around = metrics(12).height() if upright else 24

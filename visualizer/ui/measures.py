@@ -25,7 +25,7 @@ def foot_height(heatmap: Heatmap) -> float:
 
 def readable_cell() -> float:
     """Give the width of the smallest cell in which numbers with a sign can be read."""
-    return metrics(12).horizontalAdvance("−0.0000") * SMALLEST_NUMBERS / 12 + 3
+    return metrics(12).horizontalAdvance("−0.0000") * SMALLEST_NUMBERS / 12 + 2
 
 
 def narrowest(heatmap: Heatmap) -> float:

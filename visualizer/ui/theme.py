@@ -148,7 +148,9 @@ def style_sheet(theme: Theme) -> str:
         QMainWindow::separator {{ background: {theme.hairline}; width: 1px; height: 1px; }}
         QMenuBar, QStatusBar {{ background: {theme.paper}; color: {theme.ink}; }}
         QStatusBar {{ border-top: 1px solid {theme.hairline}; color: {theme.quiet}; }}
-        QStatusBar QLabel {{ padding: 2px 12px; }}
+        QToolBar {{ background: {theme.paper}; border: none; padding: 0; spacing: 0;
+            border-top: 1px solid {theme.hairline}; }}
+        QStatusBar QLabel {{ padding: 0 12px; }}
         QStatusBar::item {{ border: none; }}
         QLabel[role="pane"] {{ padding: 10px 12px 2px 12px; font-weight: 600; }}
         QLabel[role="quiet"] {{ color: {theme.quiet}; }}

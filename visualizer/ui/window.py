@@ -13,23 +13,27 @@ from PySide6.QtWidgets import (
     QLabel,
     QMainWindow,
     QMessageBox,
+    QToolBar,
     QVBoxLayout,
     QWidget,
 )
 
-import visualizer
 from visualizer.attention.spec import Mode
+from visualizer.state.dialects import Dialect
 from visualizer.state.view import ColourScale
-from visualizer.ui import settings
-from visualizer.ui.actions import PANES, Actions, shortcuts
+from visualizer.ui import messages, settings
+from visualizer.ui.actions import PANES, Actions
 from visualizer.ui.board import BoardView
 from visualizer.ui.editor import Editor
 from visualizer.ui.exports import FILTERS, Exporter, named
 from visualizer.ui.icons import icon
 from visualizer.ui.inspector import Inspector
+from visualizer.ui.player import Player
 from visualizer.ui.progress import Progress
 from visualizer.ui.rail import Rail
 from visualizer.ui.theme import Scheme, palette, style_sheet, theme_of
+from visualizer.ui.transport import TransportBar
+from visualizer.ui.twin import TwinPane
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QCloseEvent
@@ -48,15 +52,21 @@ class Window(QMainWindow):
         self.setWindowTitle("Attention Visualizer")
         self.setWindowIcon(icon("app", "#000000"))
         self.rail, self.board, self.progress = Rail(), BoardView(), Progress()
-        self.editor, self.inspector = Editor(), Inspector()
+        self.editor, self.inspector, self.twin = Editor(), Inspector(), TwinPane()
+        self.player = Player(workspace, self)
         self.facts, self.notice = QLabel(), QLabel()
         self.exporter = Exporter(self)
         self.setCentralWidget(self._centre())
         self._add_dock("Setup", self.editor, Qt.DockWidgetArea.LeftDockWidgetArea, 248)
-        self._add_dock("Cell", self.inspector, Qt.DockWidgetArea.RightDockWidgetArea, 264)
+        right = Qt.DockWidgetArea.RightDockWidgetArea
+        cell = self._add_dock("Cell", self.inspector, right, 264)
+        code = self._add_dock("Code", self.twin, right, 264)
+        self.resizeDocks([cell, code], [400, 240], Qt.Orientation.Vertical)
         self.facts.setTextFormat(Qt.TextFormat.PlainText)  # tokens may look like tags
         self.statusBar().addWidget(self.facts, 1)
         self.actions_ = Actions(self)
+        self.transport = TransportBar(self.actions_.by_key)
+        self._add_transport()
         self._add_docks_to_menu()
         self._connect()
         self.set_scheme(self.scheme)
@@ -76,7 +86,9 @@ class Window(QMainWindow):
             column.addWidget(widget)
         return centre
 
-    def _add_dock(self, name: str, pane: QWidget, side: Qt.DockWidgetArea, width: int) -> None:
+    def _add_dock(
+        self, name: str, pane: QWidget, side: Qt.DockWidgetArea, width: int
+    ) -> QDockWidget:
         dock = QDockWidget(name, self)
         dock.setObjectName(name)
         dock.setWidget(pane)
@@ -89,6 +101,15 @@ class Window(QMainWindow):
         )
         self.addDockWidget(side, dock)
         self.resizeDocks([dock], [width], Qt.Orientation.Horizontal)
+        return dock
+
+    def _add_transport(self) -> None:
+        bar = QToolBar("Playback", self)
+        bar.setObjectName("Playback")
+        bar.setMovable(False)
+        bar.addWidget(self.transport)
+        self.addToolBar(Qt.ToolBarArea.BottomToolBarArea, bar)
+        self.actions_.give_keys(self.board, self.transport.track)
 
     def _add_docks_to_menu(self) -> None:
         menu = self.actions_.menus["&View"]
@@ -111,11 +132,20 @@ class Window(QMainWindow):
         editor.settled.connect(workspace.seal)
         editor.remedied.connect(workspace.remedy)
         editor.textStepped.connect(self.step_text)
-        self.rail.stageToggled.connect(workspace.toggle_stage)
+        self.rail.stageToggled.connect(self._go_to_stage)
         board.cellHovered.connect(workspace.hover)
         board.cellClicked.connect(workspace.pin)
         board.walked.connect(self._walk)
-        board.roomChanged.connect(workspace.set_room)
+        board.roomChanged.connect(self._make_room)
+        transport, player = self.transport, self.player
+        transport.sought.connect(player.seek)
+        transport.stepped.connect(player.step)
+        transport.skipped.connect(player.skip)
+        transport.grainChosen.connect(player.set_grain)
+        transport.speedChosen.connect(player.set_speed)
+        transport.questionChosen.connect(player.ask)
+        self.twin.dialectChosen.connect(self.set_dialect)
+        self.twin.scriptWanted.connect(self.copy_script)
         styles = QApplication.styleHints()
         styles.colorSchemeChanged.connect(self._follow_system)
 
@@ -126,41 +156,38 @@ class Window(QMainWindow):
         screen = self.workspace.screen
         self.editor.show_setup(screen, self.theme)
         self.rail.show_items(screen.rail, self.theme)
-        self.board.show_board(screen.board, screen.cursor, self.theme, screen.message)
+        lights = screen.stand.lights
+        self.board.show_board(screen.board, screen.cursor, lights, self.theme, screen.message)
+        self.transport.show_transport(screen.stand.transport, self.theme)
         self.inspector.show_readout(screen.readout, self.theme)
+        self.twin.show_twin(screen.twin, self.theme)
         self.progress.show_working(screen.status.is_working, self.theme)
         said = screen.readout.plain if screen.readout else screen.status.facts
         self.facts.setText(said)
         self.notice.setText("\n".join(screen.status.notices))
         self.notice.setVisible(bool(screen.status.notices))
         self.board.setAccessibleDescription(said)
-        self.actions_.enable("undo", screen.can_undo)
-        self.actions_.enable("redo", screen.can_redo)
+        self.actions_.show_screen(screen, self.theme)
         self.actions_.enable("export", bool(screen.board.columns) and not self.exporter.is_working)
-        self.actions_.enable("copy_cell", screen.readout is not None)
-        self.actions_.enable("let_go", screen.cursor.pinned is not None)
-        for step in (1, -1):
-            self.actions_.enable(f"step_text {step}", screen.tokens.texts > 1)
+        self._check_actions()
+
+    def _check_actions(self) -> None:
         document, view = self.workspace.document, self.workspace.view
-        self.actions_.check("toggle_mask", document.get("causal"))
-        self.actions_.check("toggle_mode", document.spec.mode is Mode.TRAIN)
-        self.actions_.check(f"set_scale {view.scale}")
-        self.actions_.check(f"set_map {view.sequential}")
+        for key, is_on in (
+            ("toggle_mask", document.get("causal")),
+            ("toggle_mode", document.spec.mode is Mode.TRAIN),
+            (f"set_scale {view.scale}", True),
+            (f"set_map {view.sequential}", True),
+            (f"player.set_grain {view.playhead.grain}", True),
+            (f"set_dialect {view.dialect}", True),
+            ("player.toggle_loop", view.playhead.loops),
+            ("player.predict", view.guess is not None),
+        ):
+            self.actions_.check(key, is_on)
 
     def show_bug(self, details: str) -> None:
-        """Say that something broke, with what to send to its makers; once at a time."""
-        if self.findChild(QMessageBox, "bug"):
-            return
-        box = QMessageBox(self)
-        box.setObjectName("bug")
-        box.setIcon(QMessageBox.Icon.Critical)
-        box.setText("Something broke that should not have. The last picture stays.")
-        box.setDetailedText(details)
-        copy = box.addButton("Copy details", QMessageBox.ButtonRole.ActionRole)
-        box.addButton(QMessageBox.StandardButton.Close)
-        copy.clicked.connect(lambda: QApplication.clipboard().setText(details))
-        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        box.open()
+        """Say that something broke."""
+        messages.show_bug(self, details)
 
     def _choose(self, name: str, value: object, going_on: bool) -> None:
         if name == "own_mask":
@@ -168,7 +195,20 @@ class Window(QMainWindow):
         else:
             self.workspace.set(name, value, going_on=going_on)
 
+    def _make_room(self, room: int) -> None:
+        self.workspace.look(room=room)
+
+    def _go_to_stage(self, stage: str) -> None:
+        if self.workspace.screen.stand.cell:  # while playing, its panels come and go by themselves
+            self.player.seek_stage(stage)
+        else:
+            self.workspace.toggle_stage(stage)
+
     def _walk(self, down: int, right: int) -> None:
+        screen = self.workspace.screen
+        if screen.stand.cell and not screen.cursor.pinned:
+            self.player.step(right) if right else self.player.skip(down)
+            return
         self.workspace.walk(down, right)
         pinned = self.workspace.screen.cursor.pinned
         if pinned:
@@ -179,15 +219,6 @@ class Window(QMainWindow):
             self.set_scheme(self.scheme)
 
     # ------------------------------------------------------------------ actions
-
-    def undo(self) -> None:
-        self.workspace.undo()
-
-    def redo(self) -> None:
-        self.workspace.redo()
-
-    def copy_cell(self) -> None:
-        self.inspector.copy()
 
     def let_go(self) -> None:
         self.workspace.pin(None)
@@ -203,9 +234,6 @@ class Window(QMainWindow):
         trains = self.workspace.document.spec.mode is Mode.TRAIN
         self.workspace.set("mode", Mode.EVAL if trains else Mode.TRAIN)
 
-    def resample(self, seed: str) -> None:
-        self.workspace.resample(seed)
-
     def open_settings(self) -> None:
         self.editor.open_more()
 
@@ -213,10 +241,18 @@ class Window(QMainWindow):
         self.workspace.show_text(self.workspace.screen.tokens.text + step)
 
     def set_map(self, name: str) -> None:
-        self.workspace.set_map(name)
+        self.workspace.look(sequential=name)
 
     def set_scale(self, scale: str) -> None:
-        self.workspace.set_scale(ColourScale(scale))
+        self.workspace.look(scale=ColourScale(scale))
+
+    def set_dialect(self, dialect: str) -> None:
+        self.workspace.look(dialect=Dialect(dialect))
+
+    def copy_script(self) -> None:
+        """Put a script that rebuilds the numbers on the clipboard."""
+        if self.workspace.run:
+            self.exporter.ask_for_script(self.workspace.run, self.workspace.view.dialect)
 
     def set_scheme(self, scheme: str) -> None:
         """Change the colours of everything."""
@@ -241,25 +277,15 @@ class Window(QMainWindow):
         QMessageBox.warning(self, "Not exported", sentence)
 
     def show_shortcuts(self) -> None:
-        rows = "".join(
-            f"<tr><td>{words}</td><td><b>{keys}</b></td></tr>" for words, keys in shortcuts()
-        )
-        self._tell("Keyboard shortcuts", f"<table cellpadding=4>{rows}</table>")
+        messages.show_shortcuts(self)
 
     def show_about(self) -> None:
-        text = "Real attention modules, computed and shown stage by stage, head by head."
-        self._tell("About", f"<h3>Attention Visualizer {visualizer.__version__}</h3><p>{text}</p>")
-
-    def _tell(self, title: str, text: str) -> None:
-        box = QMessageBox(self)
-        box.setWindowTitle(title)
-        box.setText(text)
-        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        box.open()
+        messages.show_about(self)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         settings.save_window(self)
         self.hide()
+        self.player.stop()
         self.exporter.close()
         self.workspace.close()
         event.accept()

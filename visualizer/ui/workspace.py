@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
 
@@ -13,35 +13,18 @@ from visualizer.attention.masks import parse_mask
 from visualizer.attention.spec import InputError, Mask, problems
 from visualizer.state.cursor import drawn, walked
 from visualizer.state.document import changed_span
-from visualizer.state.heatmaps import shown_stages, warm
+from visualizer.state.guess import marked
+from visualizer.state.heatmaps import shown_stages
 from visualizer.state.history import History
 from visualizer.state.screen import Screen, present
 from visualizer.state.view import Cell, View
+from visualizer.ui.requests import Answer, as_far_as_read, computed, is_read_with, looked
 from visualizer.ui.worker import Worker
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.state.document import Document
-    from visualizer.state.view import ColourScale
-
-
-class Compute(Protocol):
-    """Computes a document, keeping of the last run what did not change; off the GUI thread."""
-
-    def __call__(self, document: Document, view: View, previous: Run | None) -> Run: ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Answer:
-    """What a request came to: a run, or a sentence about what was refused.
-
-    Without a document it was about a view of the run that is there.
-    """
-
-    document: Document | None
-    view: View
-    run: Run | None
-    refused: InputError | None
+    from visualizer.ui.requests import Compute
 
 
 class Workspace(QObject):
@@ -142,6 +125,25 @@ class Workspace(QObject):
 
     # ------------------------------------------------------------------ the view
 
+    @property
+    def wanted(self) -> View:
+        """What was asked to be looked at; it is shown as soon as it has been read."""
+        return self._wanted
+
+    def look(self, **changes: Any) -> None:
+        """Look at something else, by the fields of a view; what it needs is read before."""
+        wanted = replace(self._wanted, **changes)
+        if wanted == self._wanted:
+            return
+        self._wanted, shown = wanted, self.view
+        if is_read_with(self.run, wanted, shown):
+            self.view = wanted
+        else:
+            self.view = as_far_as_read(wanted, shown)
+            self._read()
+        if self.view != shown:
+            self._show()
+
     def toggle_stage(self, stage: str) -> None:
         """Show or hide a stage's panels; the last one stays."""
         if self.run is None:
@@ -149,35 +151,24 @@ class Workspace(QObject):
         shown = shown_stages(self.run, self._wanted) ^ {stage}
         absent = self._wanted.stages.difference(self.run.trace.names)
         if shown:
-            self._read(replace(self._wanted, stages=absent | shown))
+            self.look(stages=absent | shown)
 
     def show_text(self, text: int) -> None:
         """Look at another text of a batch."""
-        count = len(self.run.texts) if self.run else 1
-        self._look(replace(self.view, text=text % count))
-
-    def set_scale(self, scale: ColourScale) -> None:
-        """Change how numbers become colours."""
-        self._look(replace(self.view, scale=scale))
-
-    def set_map(self, name: str) -> None:
-        """Change the colours of weights."""
-        self._look(replace(self.view, sequential=name))
-
-    def set_room(self, room: int) -> None:
-        """Say how many cells a panel's side has room for."""
-        if room != self._wanted.room:
-            self._read(replace(self._wanted, room=room))
+        self.look(text=text % (len(self.run.texts) if self.run else 1))
 
     def hover(self, cell: Cell | None) -> None:
         """Look at the cell under the pointer."""
-        self._look(replace(self.view, hovered=self._drawn(cell)))
+        self.look(hovered=self._drawn(cell))
 
     def pin(self, cell: Cell | None) -> None:
-        """Hold on to a cell; a second time lets go of it."""
+        """Hold on to a cell; a second time lets go of it. Of a covered stage, mark it."""
         cell = self._drawn(cell)
-        pinned = None if cell == self.view.pinned else cell
-        self._look(replace(self.view, pinned=pinned))
+        guess = self.view.guess
+        if cell and guess and cell.stage in self.screen.stand.lights.covered:
+            self.look(guess=marked(guess, cell))
+        else:
+            self.look(pinned=None if cell == self.view.pinned else cell)
 
     def _drawn(self, cell: Cell | None) -> Cell | None:
         if cell is None or self.run is None:
@@ -187,7 +178,7 @@ class Workspace(QObject):
     def walk(self, down: int, right: int) -> None:
         """Move the pinned cell by a drawn cell, or pin the first one."""
         cell = walked(self.screen.board, self.screen.cursor.pinned, down, right)
-        self._look(replace(self.view, hovered=None, pinned=self._drawn(cell)))
+        self.look(hovered=None, pinned=self._drawn(cell))
 
     # ------------------------------------------------------------------ computing
 
@@ -209,7 +200,7 @@ class Workspace(QObject):
         self._has_started = True
         if not problems(document.spec):
             self._asked = document
-            request = partial(_answer, self._compute, document, self._wanted, self.run)
+            request = partial(computed, self._compute, document, self._wanted, self.run)
             self._worker.ask(request)
         self._show()
 
@@ -220,13 +211,10 @@ class Workspace(QObject):
             if old.get(name) != document.get(name):
                 self._complaints.pop(name, None)
 
-    def _read(self, view: View) -> None:
-        """Have the worker read what a view needs, and look at it then."""
-        self._wanted = view
-        if self.run is None:
-            self.view = view
-        elif self._asked is None:  # else it is read when what was asked for has been answered
-            self._worker.ask(partial(_looked, self.run, view))
+    def _read(self) -> None:
+        """Have the worker read what is wanted; else it is read with what is being computed."""
+        if self.run and self._asked is None:
+            self._worker.ask(partial(looked, self.run, self._wanted))
 
     def _take(self, answer: Answer) -> None:
         replaced: list[object] = [self.run]
@@ -236,24 +224,20 @@ class Workspace(QObject):
             self.run, self.computed = answer.run, answer.document
         if answer.document == self.document:
             self._refused = answer.refused
-        self.view = _with_what_was_read(self.view, answer.view)
+        is_read = is_read_with(self.run, self._wanted, answer.view)
+        self.view = self._wanted if is_read else as_far_as_read(self._wanted, answer.view)
         self._show()
         self._worker.discard(replaced)
-        if self._wanted != _with_what_was_read(self._wanted, answer.view):
-            self._read(self._wanted)
+        if not is_read:
+            self._read()
 
     def _fail(self, error: Exception) -> None:
         if not self._worker.is_working:  # else something newer is on its way
             self._asked = None
         self._show()
-        if self._wanted != _with_what_was_read(self._wanted, self.view):
-            self._read(self._wanted)
+        if not is_read_with(self.run, self._wanted, self.view):
+            self._read()
         self.broke.emit("".join(traceback.format_exception(error)))
-
-    def _look(self, view: View) -> None:
-        if view != self.view:
-            self.view = view
-            self._show()
 
     def _show(self) -> None:
         self.screen = self._present()
@@ -267,21 +251,3 @@ class Workspace(QObject):
         screen = present(self.document, self.view, self.run, refused, self.is_working, previous)
         history = self._history
         return replace(screen, can_undo=bool(history.past), can_redo=bool(history.future))
-
-
-def _with_what_was_read(view: View, read: View) -> View:
-    return replace(view, stages=read.stages, room=read.room)
-
-
-def _looked(run: Run, view: View) -> Answer:
-    warm(run, view)
-    return Answer(None, view, None, None)
-
-
-def _answer(compute: Compute, document: Document, view: View, previous: Run | None) -> Answer:
-    try:
-        return Answer(document, view, compute(document, view, previous), None)
-    except InputError as refused:
-        if previous:
-            warm(previous, view)
-        return Answer(document, view, None, refused)

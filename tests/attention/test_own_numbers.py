@@ -1,0 +1,223 @@
+"""Own vectors and weights are computed with as they are given, in every layout of the weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.attention.strategies import Case, cases, numbers, own_weights
+from visualizer.attention.choices import LAYERS
+from visualizer.attention.mechanisms import Mechanism, spec_of
+from visualizer.attention.parameters import draw
+from visualizer.attention.run import run
+from visualizer.attention.spec import (
+    Arrangement,
+    AttentionSpec,
+    Device,
+    Dtype,
+    InputError,
+    NumberMatrix,
+    Projection,
+    problems,
+)
+from visualizer.state.weights import kept_weights
+
+TEXT = (("Your", "journey", "starts", "with", "one", "step"),)
+SPEC = AttentionSpec(device=Device.CPU)
+SELF = spec_of(Mechanism.SELF, SPEC)
+CPU = torch.device("cpu")
+
+
+def matrix(rows: int, columns: int) -> NumberMatrix:
+    return NumberMatrix.of(np.arange(rows * columns).reshape(rows, columns) / 8)
+
+
+def test_a_matrix_gives_back_its_numbers_and_lets_nobody_change_them() -> None:
+    array = np.array([[0.1, -np.inf], [5e-324, np.pi]])
+    made = NumberMatrix.of(array)
+    np.testing.assert_array_equal(made.array(), array)
+    assert made == NumberMatrix.of(array.copy(order="F"))
+    assert hash(made) == hash(NumberMatrix.of(array))
+    assert made != NumberMatrix.of(array.T)
+    with pytest.raises(ValueError, match="read-only"):
+        made.array()[0, 0] = 1
+
+
+# ------------------------------------------------------------------------------------- using
+
+
+@given(cases(), st.data())
+def test_what_is_given_is_what_is_computed_with(case: Case, data: st.DataObject) -> None:
+    spec = case.spec
+    if len(case.texts) == 1:
+        own = data.draw(numbers(len(case.texts[0]), spec.d_in))
+        trace = run(case.texts, replace(spec, own_input=own)).trace
+        np.testing.assert_array_equal(trace.read(trace.stages[0].name), own.array())
+    assume(spec.projection is not Projection.NONE)
+    given_weights = data.draw(own_weights(spec))
+    trace = run(case.texts, replace(spec, own_weights=given_weights)).trace
+    kept = dict(kept_weights(trace))
+    assert {name: kept[name] for name, _ in given_weights} == dict(given_weights)
+
+
+@given(cases())
+def test_a_round_trip_is_exact(case: Case) -> None:
+    trace = case.trace()
+    again = run(case.texts, replace(case.spec, own_weights=kept_weights(trace))).trace
+    assert again.parameters.keys() == trace.parameters.keys()
+    for name, tensor in trace.parameters.items():
+        assert torch.equal(again.parameters[name], tensor)
+    for stage in trace.names:
+        np.testing.assert_array_equal(again.read(stage), trace.read(stage))
+
+
+def test_what_is_not_named_is_drawn_as_ever() -> None:
+    spec = replace(SPEC, bias=True)
+    drawn = draw(spec, 6, CPU)
+    mixed = draw(replace(spec, own_weights=(("W_key", matrix(3, 2)),)), 6, CPU)
+    assert list(mixed) == list(drawn)
+    others = {name for name in drawn if torch.equal(mixed[name], drawn[name])}
+    assert others == drawn.keys() - {"W_key.weight"}
+
+
+def test_there_is_nothing_to_keep_without_projection() -> None:
+    assert kept_weights(run(TEXT, spec_of(Mechanism.SIMPLIFIED, SPEC)).trace) == ()
+
+
+# ---------------------------------------------------------------------------------- carrying
+
+
+def test_uniform_weights_in_linear_layers_give_the_same_context() -> None:
+    uniform = run(TEXT, replace(SELF, projection=Projection.UNIFORM)).trace
+    linear = run(TEXT, replace(SELF, own_weights=kept_weights(uniform))).trace
+    for layer in LAYERS:
+        weight = linear.tensor(f"{layer}.weight")
+        assert torch.equal(weight, uniform.tensor(layer).T)
+    torch.testing.assert_close(
+        linear.tensor("context"), uniform.tensor("context"), rtol=0, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("projection", [Projection.UNIFORM, Projection.LINEAR])
+@pytest.mark.parametrize("dtype", Dtype)
+def test_stacked_heads_in_split_ones_give_the_same_concat(
+    projection: Projection, dtype: Dtype
+) -> None:
+    base = replace(SPEC, projection=projection, dtype=dtype, output_projection=False)
+    stacked = run(TEXT, replace(base, arrangement=Arrangement.STACKED, d_out=2)).trace
+    carried = kept_weights(stacked)
+    assert [(own.rows, own.columns) for _, own in carried] == 3 * [(3, 4)]
+    split = run(TEXT, replace(base, d_out=4, own_weights=carried)).trace
+    torch.testing.assert_close(split.tensor("concat"), stacked.tensor("concat"), rtol=0, atol=1e-6)
+    assert kept_weights(split) == carried
+
+
+# ----------------------------------------------------------------------------------- reusing
+
+
+def test_own_weights_recompute_what_reads_them_and_nothing_else() -> None:
+    old = run(TEXT, SPEC)
+    same = run(TEXT, replace(SPEC, own_weights=kept_weights(old.trace)), old).trace
+    assert same.recomputed == set()
+    changed = run(TEXT, replace(SPEC, own_weights=(("W_value", matrix(3, 2)),)), old).trace
+    assert changed.recomputed == {"values", "context", "concat", "output"}
+    fresh = run(TEXT, changed.spec).trace
+    for stage in fresh.names:
+        np.testing.assert_array_equal(changed.read(stage), fresh.read(stage))
+
+
+def test_own_vectors_recompute_all_unless_they_are_the_same() -> None:
+    old = run(TEXT, SPEC)
+    same = NumberMatrix.of(old.trace.read("input"))
+    assert run(TEXT, replace(SPEC, own_input=same), old).trace.recomputed == set()
+    other = run(TEXT, replace(SPEC, own_input=matrix(6, 3)), old).trace
+    assert other.recomputed == set(other.names)
+    assert run(TEXT, SPEC, run(TEXT, other.spec)).trace.recomputed == set(other.names)
+
+
+@given(cases(), st.data())
+def test_whatever_was_before_the_numbers_are_those_of_a_fresh_run(
+    case: Case, data: st.DataObject
+) -> None:
+    old, spec = case.run(), replace(case.spec, own_input=None, own_weights=())
+    if spec.projection is not Projection.NONE and data.draw(st.booleans()):
+        spec = replace(spec, own_weights=data.draw(own_weights(spec)))
+    if len(case.texts) == 1 and data.draw(st.booleans()):
+        spec = replace(spec, own_input=data.draw(numbers(len(case.texts[0]), spec.d_in)))
+    reusing, fresh = run(case.texts, spec, old).trace, run(case.texts, spec).trace
+    for stage in fresh.names:
+        np.testing.assert_array_equal(reusing.read(stage), fresh.read(stage))
+
+
+# ---------------------------------------------------------------------------------- refusing
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "said"),
+    [
+        (
+            {"own_input": matrix(6, 2)},
+            "own_input",
+            "The vectors are 6 × 2 and the embedding size is 3.",
+        ),
+        (
+            {"own_input": matrix(5, 3)},
+            "own_input",
+            "The vectors are 5 × 3 and the text needs 6 × 3.",
+        ),
+        (
+            {"own_input": NumberMatrix.of(np.full((6, 3), 1e300))},
+            "own_input",
+            "There is something among the numbers that float32 cannot hold.",
+        ),
+        (
+            {"own_weights": (("W_value", matrix(2, 3)),)},
+            "own_weights",
+            "W_value is 2 × 3 and the sizes need 3 × 2.",
+        ),
+        (
+            {"own_weights": (("W_value", matrix(3, 2)), ("W_out", matrix(3, 2)))},
+            "own_weights",
+            "There are no weights “W_out”, only W_query, W_key, W_value.",
+        ),
+        (
+            {"own_weights": (("W_value", NumberMatrix.of(np.full((3, 2), np.nan))),)},
+            "own_weights",
+            "There is something among the numbers that float32 cannot hold.",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_said_and_mended_by_drawing(
+    change: dict[str, object], field: str, said: str
+) -> None:
+    spec = replace(SPEC, **change)  # type: ignore[arg-type]
+    with pytest.raises(InputError) as refused:
+        run(TEXT, spec)
+    assert (refused.value.field, refused.value.sentence) == (field, said)
+    assert refused.value.remedy == (field, None if field == "own_input" else ())
+    assert run(TEXT, replace(spec, **dict([refused.value.remedy]))).trace.tokens == 6  # type: ignore[arg-type]
+
+
+def test_own_vectors_are_those_of_one_text() -> None:
+    spec = replace(SPEC, own_input=matrix(6, 3))
+    with pytest.raises(InputError, match="of one text, and there are 2 texts") as refused:
+        run(TEXT * 2, spec)
+    assert (refused.value.field, refused.value.remedy) == ("own_input", ("own_input", None))
+
+
+def test_sizes_that_are_wrong_themselves_are_said_first() -> None:
+    own = (("W_key", matrix(3, 2)),)
+    for change, field in (({"heads": 0}, "heads"), ({"d_out": 3}, "heads"), ({"d_in": 0}, "d_in")):
+        spec = replace(SPEC, own_weights=own, own_input=matrix(6, 3), **change)  # type: ignore[arg-type]
+        assert [problem.field for problem in problems(spec)] == [field]
+
+
+def test_without_projection_own_weights_do_not_act() -> None:
+    spec = replace(spec_of(Mechanism.SIMPLIFIED, SPEC), own_weights=(("W_key", matrix(1, 1)),))
+    assert problems(spec) == ()
+    assert run(TEXT, spec).trace.tokens == 6

@@ -1,0 +1,149 @@
+"""Seeking in a timeline of millions of steps, and whether a fast playback keeps its pace."""
+
+from __future__ import annotations
+
+import random
+from time import perf_counter
+
+import psutil
+from PySide6.QtCore import QEventLoop, QTimer
+
+from tests.benchmarks import children
+from tests.benchmarks.heartbeat import GAP_MS, Heart
+from tests.benchmarks.stand import Stand, application, document, linger
+from tests.benchmarks.table import Line, show, times
+from visualizer.state.playback import STEPS_PER_SECOND, Grain, Timeline
+
+LARGE, MIDDLE = (1024, 768, 12), (64, 64, 8)
+SEEK_MS = 10.0
+STEPS = 30.0
+PLAYED_S = 4.0
+PACE = 0.97
+GROWTH = 0.01
+MEBI = 2**20
+
+
+def measure(repeats: int) -> int:
+    """Measure in processes of their own and print; give the number of targets missed."""
+    seeks = children.run("playback", "seek", str(10 * repeats))
+    grown = (seeks["after"] - seeks["before"]) / seeks["trace"]
+    figure = f"{(seeks['after'] - seeks['before']) / MEBI:9.1f} MiB"
+    lines = [
+        times(f"open the timeline: {seeks['steps']:,} steps by cell", seeks["open"], SEEK_MS),
+        times("seek → screen, within a stage", seeks["near"], SEEK_MS),
+        times("  → painted, with the wait for a frame", seeks["near painted"]),
+        times("seek → painted, to any stage, read before", seeks["far painted"]),
+        Line("memory grown by all of it", figure, f"≤ {GROWTH:.0%} of trace", grown <= GROWTH),
+    ]
+    missed = show("12 heads × 1,024 × 1,024, by cell", lines)
+    return missed + _pace()
+
+
+def _pace() -> int:
+    lines = []
+    for grain in (Grain.CELL, Grain.ROW):
+        told = children.run("playback", "pace", grain)
+        wanted = STEPS * told["seconds"]
+        share = told["steps"] / wanted
+        frames = f"{told['steps'] / told['seconds']:9.1f} a s  {told['frames']:6} frames"
+        lines += [
+            Line(f"steps, {STEPS:g} a second by {grain}", frames, f"≥ {PACE:g}", share >= PACE),
+            Line(
+                "  largest gap in the beat of the window's thread",
+                f"{max(told['gaps']) * 1000:9.1f} ms",
+                f"≤ {GAP_MS:g} ms",
+                max(told["gaps"]) * 1000 <= GAP_MS,
+            ),
+        ]
+    return show("Playback of 64 tokens × 8 heads", lines)
+
+
+def _seek(repeats: int) -> dict[str, object]:
+    stand = Stand.with_numbers(document(*LARGE))
+    player = stand.window.player
+    player.set_grain(Grain.CELL)
+    for stage in stand.trace.names:  # what is read of a stage is read once
+        player.seek_stage(stage)
+        stand.settle(10)
+    for seed in range(3):  # to warm up
+        _seek_about(stand, repeats, random.Random(seed))
+    before = psutil.Process().memory_info().rss
+    told = _seek_about(stand, repeats, random.Random(3))
+    linger(300)
+    after = psutil.Process().memory_info().rss
+    steps, trace = len(Timeline.of(stand.trace, Grain.CELL)), stand.trace.bytes
+    stand.close()
+    return {**told, "steps": steps, "trace": trace, "before": before, "after": after}
+
+
+def _seek_about(stand: Stand, repeats: int, chance: random.Random) -> dict[str, list[float]]:
+    player, workspace = stand.window.player, stand.workspace
+    names = ("open", "near", "near painted", "far painted")
+    told: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(repeats):
+        start = perf_counter()
+        timeline = Timeline.of(stand.trace, Grain.CELL)
+        timeline.place(chance.randrange(len(timeline)))
+        told["open"].append(perf_counter() - start)
+    player.seek_stage("scores")
+    stand.settle(10)
+    first = timeline.position(player.playhead.place)
+    for _ in range(repeats):
+        position = first + chance.randrange(LARGE[0] ** 2)
+        start = perf_counter()
+        player.seek(position)
+        told["near"].append(perf_counter() - start)
+        stand.until_painted(lambda: True)
+        told["near painted"].append(perf_counter() - start)
+    for _ in range(repeats // 3):
+        start = perf_counter()
+        player.seek(chance.randrange(len(timeline)))
+        stand.until_painted(lambda: workspace.view == workspace.wanted)
+        told["far painted"].append(perf_counter() - start)
+        stand.settle(10)
+    return told
+
+
+def _play(grain: Grain) -> dict[str, object]:
+    stand = Stand.with_numbers(document(*MIDDLE))
+    player = stand.window.player
+    player.set_grain(grain)
+    player.set_speed(STEPS / STEPS_PER_SECOND[grain])
+    player.seek_stage("scores")
+    stand.settle()
+    frames = 0
+
+    def count() -> None:
+        nonlocal frames
+        frames += 1
+
+    stand.board.painted.connect(count)
+    first = stand.workspace.screen.stand.transport.position
+    heart = Heart()
+    start = perf_counter()
+    player.toggle()
+    loop = QEventLoop()
+    QTimer.singleShot(round(PLAYED_S * 1000), loop.quit)
+    loop.exec()
+    seconds = perf_counter() - start
+    steps = stand.workspace.screen.stand.transport.position - first
+    gaps = heart.gaps_since()
+    player.toggle()
+    stand.settle()
+    stand.close()
+    return {"steps": steps, "seconds": seconds, "frames": frames, "gaps": gaps}
+
+
+def main(arguments: list[str]) -> None:
+    """Measure here, for the process that asked."""
+    with application():
+        if arguments[0] == "seek":
+            children.hand_over(_seek(int(arguments[1])))
+        else:
+            children.hand_over(_play(Grain(arguments[1])))
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1:])

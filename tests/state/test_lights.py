@@ -1,0 +1,116 @@
+"""What lights up is what the explanations name; what is empty is what comes later."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.attention.strategies import Case, cases
+from tests.state.making import a_run
+from visualizer.attention.explain import explain
+from visualizer.attention.spec import Mask
+from visualizer.state.lights import (
+    Lights,
+    Lit,
+    covered_by,
+    focus,
+    lit,
+    reaches,
+    standing,
+)
+from visualizer.state.playback import Grain, Place, Playhead, Timeline
+from visualizer.state.view import Cell, Guess, View
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+
+GRAINS = st.sampled_from(Grain)
+Whole = tuple[int, ...]
+
+
+def cells_of(one: Lit) -> set[tuple[str, Whole]]:
+    head = () if one.head is None else (one.head,)
+    return {(one.stage, (*head, *cell)) for cell in itertools.product(one.rows, one.columns)}
+
+
+def read_by(run: Run, text: int, made: set[tuple[str, Whole]]) -> set[tuple[str, Whole]]:
+    """The cells that the explanations of cells name, one after the other."""
+    batch = (text,) if run.trace.batch else ()
+    found = set()
+    for stage, place in made:
+        for group in explain(run.trace, stage, (*batch, *place)).groups:
+            for factor in group.factors:
+                if factor.name in run.trace and factor.name != stage:
+                    terms = range(len(factor.read))
+                    found |= {(factor.name, factor.source(term)[len(batch) :]) for term in terms}
+    return found
+
+
+@settings(max_examples=60)
+@given(cases(), GRAINS, st.data())
+def test_the_lit_cells_are_those_that_explain_names(
+    case: Case, grain: Grain, data: st.DataObject
+) -> None:
+    run = case.run()
+    line = Timeline.of(run.trace, grain)
+    place = line.place(data.draw(st.integers(0, len(line) - 1)))
+    text = data.draw(st.integers(0, len(run.texts) - 1))
+    assert place is not None
+    step = line.step(place)
+    lights = lit(run, text, step)
+    made = set().union(*(cells_of(one) for one in lights if one.is_made))
+    read = [cells_of(one) for one in lights if not one.is_made]
+    heads = run.trace.spec.heads if "head" in run.trace.stage(step.stage).dims else 1
+    assert len(made) == heads * len(step.rows) * len(step.columns)
+    assert set().union(*read) == read_by(run, text, made)
+
+
+@given(cases(), GRAINS, st.data())
+def test_what_is_computed_grows_by_each_step_until_it_is_all(
+    case: Case, grain: Grain, data: st.DataObject
+) -> None:
+    trace = case.trace()
+    line = Timeline.of(trace, grain)
+    position = data.draw(st.integers(0, len(line) - 1))
+    places = [line.place(at) for at in range(position + 1)]
+    done = {
+        (step.stage, row, column)
+        for step in (line.step(place) for place in places if place)
+        for row, column in itertools.product(step.rows, step.columns)
+    }
+    last = places[-1]
+    assert last is not None
+    lights = Lights(reaches(line, last))
+    for name in trace.names:
+        for row, column in itertools.product(*map(range, trace.tensor(name).shape[-2:])):
+            is_later = lights.is_later(Cell(name, (row, column)))
+            assert is_later == ((name, row, column) not in done)
+
+
+def test_at_the_end_nothing_is_empty_and_nothing_is_lit() -> None:
+    run = a_run()
+    assert standing(run, View()) is None
+    assert focus(run, View()) is None
+    assert not Lights().is_later(Cell("weights", (0, 0, 0)))
+
+
+def test_the_focus_is_the_stage_that_is_played_or_the_nearest_there_is() -> None:
+    view = View(playhead=Playhead(Place("masked", 2)))
+    assert focus(a_run(), view) == "masked"
+    assert focus(a_run(heads=1), view) == "masked"
+    unmasked = a_run("a b c", mask=Mask.NONE)
+    assert focus(unmasked, view) == "weights"
+    assert standing(unmasked, view) == Place("weights")
+
+
+def test_a_prediction_covers_its_stage_and_what_comes_of_it() -> None:
+    run = a_run()
+    guess = Guess("weights")
+    assert covered_by(run, guess) == {"weights", "context", "concat", "output"}
+    assert covered_by(run, Guess("weights", is_revealed=True)) == frozenset()
+    view = View(playhead=Playhead(Place("scores")), guess=guess)
+    assert (focus(run, view), standing(run, view)) == ("weights", None)
+    assert focus(run, View(guess=Guess("dropped"))) is None

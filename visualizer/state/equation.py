@@ -1,0 +1,208 @@
+"""The calculation of a step's leading cell on one line, with the numbers in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.explain import Explanation, Factor, Rule, explain
+from visualizer.attention.stages import Operation
+from visualizer.state.block import trimmed
+from visualizer.state.playback import leading
+from visualizer.state.words import number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.attention.run import Run
+    from visualizer.attention.trace import Trace
+    from visualizer.state.playback import Step
+
+SHOWN_TERMS = 4
+
+NAMES = {
+    "queries": "query",
+    "keys": "key",
+    "values": "value",
+    "scores": "score",
+    "scaled": "scaled score",
+    "masked": "masked score",
+    "unmasked": "weight before the mask",
+    "zeroed": "weight after the mask",
+    "weights": "weight",
+    "dropped": "weight after dropout",
+    "concat": "context",
+}
+_TAKEN = {
+    Operation.GIVEN: "given",
+    Operation.POSITION: "looked up",
+    Operation.SPLIT: "taken from the input",
+    Operation.JOIN: "taken from the head",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of the line; lit is a number that stands in a panel and was read from there."""
+
+    text: str
+    is_lit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Equation:
+    """One line: a name, equals, parts, equals, the result.
+
+    Parameters
+    ----------
+    left : str
+        What the cell is called.
+    result : str
+        Empty where nothing is reckoned and the parts are the result, as for what is looked up.
+    """
+
+    left: str
+    parts: tuple[Part, ...]
+    result: str
+
+    @property
+    def plain(self) -> str:
+        """The line without marks."""
+        told = "".join(part.text for part in self.parts)
+        return " = ".join(filter(None, (self.left, told, self.result)))
+
+
+def equation(run: Run, text: int, step: Step, head: int) -> Equation:
+    """Write how the leading cell of a step arose."""
+    trace = run.trace
+    batch = (run.nearest(text),) if trace.batch else ()
+    explanation = explain(trace, step.stage, (*batch, *leading(run, text, step, head)))
+    written = _WRITE[explanation.rule](_Line(trace, explanation))
+    parts = tuple(
+        Part("".join(part.text for part in alike), is_lit)
+        for is_lit, alike in groupby(written.parts, lambda part: part.is_lit)
+    )
+    result = number(explanation.value) if written.is_reckoned else ""
+    return Equation(NAMES.get(step.stage, step.stage), parts, result)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    parts: list[Part]
+    is_reckoned: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Line:
+    """An explanation with ways to write its terms."""
+
+    trace: Trace
+    explanation: Explanation
+
+    @property
+    def operation(self) -> Operation:
+        return self.explanation.stage.operation
+
+    @property
+    def factors(self) -> list[tuple[tuple[Factor, ...], int]]:
+        """The factors of each term, with the number of the term in its group."""
+        groups = self.explanation.groups
+        return [(group.factors, at) for group in groups for at in range(len(group.terms))]
+
+    def read(self, factor: Factor, at: int) -> Part:
+        """Write the number that was read."""
+        value = float(factor.read[at if len(factor.read) > 1 else 0])
+        is_lit = factor.name in self.trace and factor.name != self.explanation.stage.name
+        return Part(number(value) if factor.name else trimmed(value), is_lit)
+
+    def factor(self, factor: Factor, at: int, is_first: bool) -> list[Part]:
+        part = self.read(factor, at)
+        if factor.form.startswith("exp("):
+            return [Part("exp("), part, Part(")")]
+        if part.text.startswith("−") and not is_first:
+            return [Part("("), part, Part(")")]
+        return [part]
+
+    def term(self, position: int, is_first: bool) -> list[Part]:
+        """Write the product of a term's factors."""
+        factors, at = self.factors[position]
+        parts = self.factor(factors[0], at, is_first)
+        for factor in factors[1:]:
+            sign = " ÷ " if factor.form == "1/{}" else " × "
+            used = Factor(factor.name, factor.index, factor.read, factor.used)
+            if factor.form.startswith("1/("):  # what dropout multiplies by
+                used = Factor("", (), factor.used, factor.used)
+            parts += [Part(sign), *self.factor(used, at, False)]
+        return parts
+
+    def sum(self, opens: bool) -> list[Part]:
+        """Write the largest terms in their order, and how many more there are."""
+        order, left = self.shown()
+        parts: list[Part] = []
+        for number_, position in enumerate(order):
+            is_first = number_ == 0 and opens
+            parts += [Part(" + ")] * (number_ > 0) + self.term(position, is_first)
+        return parts + [Part(f" + … {left:,} more")] * (left > 0)
+
+    def shown(self) -> tuple[list[int], int]:
+        """Pick the terms to write; what is 0 adds nothing to a sum over all keys."""
+        terms, chosen = self.explanation.terms, self.explanation.chosen
+        is_share = self.explanation.rule is Rule.SHARE
+        places = np.arange(len(terms))
+        if is_share or self.operation is Operation.MIX:
+            adds = terms != 0
+            adds[chosen] |= is_share or not adds.any()
+            places = places[adds]
+        sizes = np.nan_to_num(np.abs(terms[places]), posinf=np.inf)
+        order = places[np.argsort(-sizes, kind="stable")[:SHOWN_TERMS]].tolist()
+        if is_share and chosen not in order:
+            order[-1] = chosen
+        return sorted(order), len(places) - len(order)
+
+
+def _sum(line: _Line) -> _Written:
+    factors, _ = line.factors[0]
+    if line.operation in _TAKEN:
+        form = factors[0].form
+        if form != "{}":  # a wave, worked out from the place
+            return _Written([Part(form.removesuffix(" = {}"))])
+        taken = Part(f", {_TAKEN[line.operation]}")
+        return _Written([line.read(factors[0], 0), taken], False)
+    return _Written(line.sum(opens=True))
+
+
+def _share(line: _Line) -> _Written:
+    explanation = line.explanation
+    if explanation.is_empty:
+        return _Written([Part("0, as there is nothing to share out")], False)
+    if line.operation is Operation.AVERAGE:
+        chosen = trimmed(float(explanation.terms[explanation.chosen]))
+        return _Written([Part(f"{chosen} ÷ {int(explanation.terms.sum()):,}")])
+    over = line.term(explanation.chosen, is_first=True)
+    below = line.sum(opens=True)
+    if len(line.shown()[0]) > 1:
+        below = [Part("("), *below, Part(")")]
+    return _Written([*over, Part(" ÷ "), *below])
+
+
+def _choice(line: _Line) -> _Written:
+    explanation = line.explanation
+    if explanation.chosen == 0 and line.operation is Operation.DROP:
+        return _Written(line.term(0, is_first=True))
+    factors, _ = line.factors[0]
+    if explanation.chosen == 0:
+        return _Written([line.read(factors[0], 0), Part(", as it may be read")], False)
+    otherwise, _ = line.factors[1]
+    why = "dropped" if line.operation is Operation.DROP else "forbidden"
+    instead = Part(f"{otherwise[0].form} in place of ")
+    return _Written([instead, line.read(factors[0], 0), Part(f", {why}")], False)
+
+
+_WRITE: dict[Rule, Callable[[_Line], _Written]] = {
+    Rule.SUM: _sum,
+    Rule.SHARE: _share,
+    Rule.CHOICE: _choice,
+}

@@ -1,0 +1,152 @@
+"""A prediction: a stage is covered, cells are marked, and what is true is shown kindly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.language.tokenizers import visible
+from visualizer.state.view import Cell, Guess, Question
+from visualizer.state.words import counted, number, shortened
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a prediction.
+
+    Parameters
+    ----------
+    right, wrong : tuple of Cell
+        The marks.
+    missed : tuple of Cell
+        The largest cells of rows whose mark was wrong.
+    sentence : str
+        In plain words (HTML).
+    """
+
+    right: tuple[Cell, ...]
+    wrong: tuple[Cell, ...]
+    missed: tuple[Cell, ...]
+    sentence: str
+
+
+def marked(guess: Guess, cell: Cell) -> Guess:
+    """Mark a cell, or take its mark away; of the largest there is one in each row."""
+    if guess.is_revealed or cell.stage != guess.stage:
+        return guess
+    if cell in guess.marks:
+        return replace(guess, marks=tuple(mark for mark in guess.marks if mark != cell))
+    kept = guess.marks
+    if guess.question is Question.LARGEST:
+        kept = tuple(mark for mark in kept if mark.place[:-1] != cell.place[:-1])
+    return replace(guess, marks=(*kept, cell))
+
+
+def instruction(run: Run, guess: Guess) -> str:
+    """Say what to do (HTML)."""
+    title = run.trace.stage(guess.stage).title.lower()
+    marks = f" {counted(len(guess.marks), 'mark')} so far." if guess.marks else ""
+    if guess.question is Question.ZERO:
+        return f"{_which(title)} will be {_nothing(guess)}? Click them, then reveal.{marks}"
+    return f"In a row of your choice, which of the {title} will be largest? Click it.{marks}"
+
+
+def _which(title: str) -> str:
+    return f"Which cells of the {title}" if title.endswith("ed") else f"Which {title}"
+
+
+def _nothing(guess: Guess) -> str:
+    return "−∞" if guess.stage == "masked" else "0"
+
+
+def judge(run: Run, text: int, guess: Guess) -> Verdict:
+    """Compare the marks with the numbers."""
+    judging = _Judging(run, (run.nearest(text),) if run.trace.batch else (), guess)
+    is_right = judging.is_zero if guess.question is Question.ZERO else judging.is_largest
+    right = tuple(mark for mark in guess.marks if is_right(mark))
+    wrong = tuple(mark for mark in guess.marks if mark not in right)
+    if guess.question is Question.ZERO:
+        return Verdict(right, wrong, (), judging.zeros_said(wrong))
+    missed = tuple(judging.largest_beside(mark) for mark in wrong)
+    return Verdict(right, wrong, missed, judging.largest_said(right, missed))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Judging:
+    """A prediction, with short ways to the numbers and the words."""
+
+    run: Run
+    batch: tuple[int, ...]
+    guess: Guess
+
+    def value(self, cell: Cell) -> float:
+        return float(self.run.trace.read(cell.stage, (*self.batch, *cell.place)))
+
+    def is_zero(self, cell: Cell) -> bool:
+        return self.value(cell) in {0.0, -np.inf}
+
+    def largest_beside(self, cell: Cell) -> Cell:
+        row = self.run.trace.read(cell.stage, (*self.batch, *cell.place[:-1]))
+        largest = int(np.nan_to_num(row, nan=-np.inf).argmax())
+        return Cell(cell.stage, (*cell.place[:-1], largest))
+
+    def is_largest(self, cell: Cell) -> bool:
+        return self.value(cell) == self.value(self.largest_beside(cell))
+
+    def word(self, at: int) -> str:
+        text = self.run.texts[self.batch[0] if self.batch else 0]
+        return f"<b>{escape(shortened(visible(text[at])))}</b>"
+
+    def told(self, cell: Cell) -> str:
+        """Name a cell within its row, with its number."""
+        is_key = self.run.trace.stage(cell.stage).dims[-1] == "key"
+        at = cell.place[-1]
+        named = f"{self.word(at)} (key {at + 1})" if is_key else f"column {at + 1}"
+        return f"{named}, {number(self.value(cell))}"
+
+    def row(self, cell: Cell) -> str:
+        return f"in the row of {self.word(cell.place[-2])}"
+
+    def largest_said(self, right: tuple[Cell, ...], missed: tuple[Cell, ...]) -> str:
+        marks = self.guess.marks
+        if not marks:
+            return "No cell was marked. In each row, look for the strongest one."
+        if len(marks) > 1:
+            if not missed:
+                return f"Yes: the largest of all {len(marks)} rows are where you marked them."
+            return f"{len(right)} of {len(marks)} rows as you said; the true largest are ringed."
+        (mark,) = marks
+        if right:
+            return f"Yes: {self.row(mark)} the largest is {self.told(mark)}."
+        (best,) = missed
+        said = f"Not this time: {self.row(mark)} the largest is {self.told(best)}"
+        return f"{said}; you marked {self.told(mark)}."
+
+    def zeros_said(self, wrong: tuple[Cell, ...]) -> str:
+        marks = self.guess.marks
+        if not marks:
+            return f"No cell was marked. {self.zeros()}"
+        right = len(marks) - len(wrong)
+        if not wrong:
+            yes = "the cell you marked is" if right == 1 else f"all {right} cells you marked are"
+            return f"Yes: {yes} {_nothing(self.guess)}. {self.zeros()}"
+        first = f"{self.row(wrong[0])}, {self.told(wrong[0])}, is not one"
+        return f"{right} of {len(marks)} as you said; {first}. {self.zeros()}"
+
+    def zeros(self) -> str:
+        """Say how many there are, in the head that was marked."""
+        marks, stage = self.guess.marks, self.guess.stage
+        has_heads = "head" in self.run.trace.stage(stage).dims
+        head = marks[0].place[:-2] if marks else (0,) * has_heads
+        numbers = self.run.trace.read(stage, (*self.batch, *head))
+        zeros = int(((numbers == 0) | np.isneginf(numbers)).sum())
+        where = f"head {head[0] + 1}" if head and self.run.trace.spec.heads > 1 else "all"
+        are = "is" if zeros == 1 else "are"
+        cells = f"Of {counted(numbers.size, 'cell')} in {where}"
+        return f"{cells}, {zeros:,} {are} {_nothing(self.guess)}."

@@ -1,0 +1,241 @@
+"""A lesson is data: pages, each a document, what is looked at, and claims that are checked.
+
+What is said to agree with the book is compared with the book's numbers, each time it is shown.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum, auto
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.spec import Device
+from visualizer.state.words import number
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.state.document import Document
+    from visualizer.state.playback import Grain, Place
+    from visualizer.state.view import Cell, View
+
+# Half a unit of the fourth decimal, and what float32 may be off.
+NEAR = 0.00005 + 0.00001
+
+
+class Measure(StrEnum):
+    """What of a stage is compared."""
+
+    NUMBERS = auto()
+    SHAPE = auto()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claim:
+    """Printed numbers, and the place of a stage that should hold them.
+
+    Parameters
+    ----------
+    section, name : str
+        Under which the numbers are printed.
+    at : tuple of int
+        Into the stage, batch axes first; what is left out is compared whole.
+    factor : float
+        Multiplies the stage's numbers first.
+    """
+
+    section: str
+    name: str
+    stage: str
+    at: tuple[int, ...]
+    printed: np.ndarray
+    factor: float = 1.0
+    measure: Measure = Measure.NUMBERS
+
+    @property
+    def called(self) -> str:
+        """Its name up to what is in brackets, with the section's number if that has one."""
+        name, chapter = self.name.partition(" (")[0], self.section.split()[0]
+        return f"{name} ({chapter})" if chapter[0].isdigit() else name
+
+    @property
+    def source(self) -> str:
+        """Who printed it."""
+        return "the notes" if self.section.startswith("notes") else "the book"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Page:
+    """One page: it stands alone, whatever the page before it was.
+
+    Parameters
+    ----------
+    says : str
+        In light markup: ``**bold**`` and code between backticks; a blank line ends a paragraph.
+    place : Place or None
+        Where playback stands; None where everything is computed.
+    """
+
+    title: str
+    says: str
+    document: Document
+    stages: frozenset[str]
+    cell: Cell | None = None
+    place: Place | None = None
+    grain: Grain | None = None
+    claims: tuple[Claim, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """Pages in order.
+
+    Parameters
+    ----------
+    name : str
+        The name of its file.
+    section : str
+        Where in the book or the notes its subject is.
+    """
+
+    name: str
+    title: str
+    section: str
+    pages: tuple[Page, ...]
+
+
+class TickState(StrEnum):
+    """What is known of a claim."""
+
+    MATCHES = auto()
+    DIFFERS = auto()
+    WAITING = auto()
+    CHANGED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A claim as it stands."""
+
+    words: str
+    state: TickState
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LessonPanel:
+    """A page as it is shown.
+
+    Parameters
+    ----------
+    number : int
+        Of the page, from 1.
+    text : str
+        HTML.
+    is_changed : bool
+        Whether the reader has changed what the page set.
+    """
+
+    lesson: str
+    section: str
+    number: int
+    count: int
+    title: str
+    text: str
+    ticks: tuple[Tick, ...] = ()
+    is_changed: bool = False
+
+
+def page_document(lesson: Lesson, page: int) -> Document:
+    """Give the document that a page is about."""
+    return lesson.pages[page].document
+
+
+def page_view(lesson: Lesson, page: int, view: View) -> View:
+    """Look at what a page shows, with the reader's colours and speed."""
+    shown = lesson.pages[page]
+    grain = shown.grain or view.playhead.grain
+    playhead = replace(view.playhead, place=shown.place, grain=grain, is_playing=False)
+    return replace(
+        view,
+        stages=shown.stages,
+        text=0,
+        hovered=None,
+        pinned=shown.cell,
+        playhead=playhead,
+        guess=None,
+    )
+
+
+def present_lesson(
+    lesson: Lesson, page: int, document: Document, run: Run | None, computed: Document | None
+) -> LessonPanel:
+    """Show a page, with each of its claims compared with the numbers that are there.
+
+    Parameters
+    ----------
+    document : Document
+        The reader's own, which may have moved on from the page's.
+    computed : Document or None
+        The one that the run is of.
+    """
+    shown = lesson.pages[page]
+    is_changed = _anywhere(document) != _anywhere(shown.document)
+    answer = run if run and computed == document else None
+    ticks = tuple(_tick(claim, answer, is_changed) for claim in shown.claims)
+    numbers = (page + 1, len(lesson.pages))
+    text = as_html(shown.says)
+    return LessonPanel(lesson.title, lesson.section, *numbers, shown.title, text, ticks, is_changed)
+
+
+def _anywhere(document: Document) -> Document:
+    """Leave out where it is computed, which is the reader's to choose."""
+    return replace(document, spec=replace(document.spec, device=Device.AUTO))
+
+
+def as_html(says: str) -> str:
+    """Turn a page's text into HTML."""
+    safe = escape(says.strip(), quote=False)
+    marked = re.sub(r"`([^`\n]+)`", r"<code>\1</code>", safe)
+    marked = re.sub(r"\*\*([^*\n]+)\*\*", r"<b>\1</b>", marked)
+    return "".join(f"<p>{part}</p>" for part in re.split(r"\n\s*\n", marked))
+
+
+def _tick(claim: Claim, run: Run | None, is_changed: bool) -> Tick:
+    is_shape = claim.measure is Measure.SHAPE
+    exactly = "" if is_shape else " to four decimals"
+    if is_changed:
+        detail = "The settings are no longer this page's. “Back to this page” brings them back."
+        return Tick(f"{claim.called}: not compared", TickState.CHANGED, detail)
+    if run is None:
+        return Tick(f"{claim.called}: waiting for the numbers", TickState.WAITING)
+    detail = _shape_difference(claim, run) if is_shape else _difference(claim, run)
+    if detail:
+        return Tick(f"{claim.called}: differs from {claim.source}", TickState.DIFFERS, detail)
+    return Tick(f"{claim.called}: matches {claim.source}{exactly}", TickState.MATCHES)
+
+
+def _difference(claim: Claim, run: Run) -> str:
+    """Name the first number that is not as printed."""
+    here = run.trace.read(claim.stage, claim.at).astype(float) * claim.factor
+    printed = np.broadcast_to(claim.printed, here.shape)
+    with np.errstate(invalid="ignore"):
+        is_near = (np.abs(here - printed) <= NEAR) | (here == printed)
+    if is_near.all():
+        return ""
+    place = tuple(int(axis) for axis in np.argwhere(~is_near)[0])
+    where = ", ".join(str(axis + 1) for axis in place)
+    start = f"Number {where}: printed" if place else "Printed"
+    return f"{start} {number(float(printed[place]))}, here {number(float(here[place]))}."
+
+
+def _shape_difference(claim: Claim, run: Run) -> str:
+    here = run.trace.tensor(claim.stage).shape
+    printed = tuple(int(size) for size in claim.printed)
+    if tuple(here) == printed:
+        return ""
+    sizes = (" × ".join(map(str, shape)) for shape in (printed, here))
+    return "Printed {}, here {}.".format(*sizes)

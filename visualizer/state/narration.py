@@ -1,0 +1,49 @@
+"""The caption of a playback step: one plain sentence that can be read aloud."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.attention.explain import explain
+from visualizer.state.block import EMPTY, Block
+from visualizer.state.row_sentences import ROWS
+from visualizer.state.sentences import SENTENCES, Told
+from visualizer.state.stage_sentences import STAGES
+from visualizer.state.view import Cell
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.state.playback import Step
+
+
+def narrate(run: Run, text: int, step: Step, head: int) -> str:
+    """Tell what happens in a step, in one sentence with the tokens in bold (HTML).
+
+    A cell that is a whole row of its stage is told as the row.
+
+    Parameters
+    ----------
+    text : int
+        Which text of a batch.
+    head : int
+        The head that is told of, where the stage has heads.
+    """
+    block = Block(run, run.nearest(text), step, min(head, run.trace.spec.heads - 1))
+    operation = block.stage.operation
+    if len(step.rows) > 1:
+        return block.sentence(STAGES[operation](block))
+    if len(step.columns) == run.trace.tensor(step.stage).shape[-1]:
+        return block.sentence(ROWS[operation](block))
+    return _of_cell(block)
+
+
+def _of_cell(block: Block) -> str:
+    head = (block.head,) if "head" in block.stage.dims else ()
+    cell = Cell(block.stage.name, (*head, block.at, block.step.columns[0]))
+    batch = (block.text,) if block.run.trace.batch else ()
+    explanation = explain(block.run.trace, cell.stage, (*batch, *cell.place))
+    told = Told(block.run, block.text, cell, explanation)
+    sentence = SENTENCES[block.stage.operation](told).replace("<b></b>", f"<b>{EMPTY}</b>")
+    if not told.in_head or told.in_head in sentence:
+        return sentence
+    return f"{told.in_head.strip().capitalize()}, {sentence[0].lower()}{sentence[1:]}"

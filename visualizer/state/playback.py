@@ -1,0 +1,174 @@
+"""Step by step: which stage, which cells. The timeline is computed, never stored.
+
+A step is a block of cells of one stage, computed in every head at once, as the module does.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.stages import TABLE
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.attention.trace import Trace
+
+ORDER = tuple(dict.fromkeys(row.name for row in TABLE))
+SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+class Grain(StrEnum):
+    """How much is computed in one step."""
+
+    STAGE = "stage"
+    ROW = "row"
+    CELL = "cell"
+
+
+# At the usual speed: time enough to read the sentence of a step aloud, or to see a cell.
+STEPS_PER_SECOND = {Grain.STAGE: 0.25, Grain.ROW: 0.5, Grain.CELL: 4.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where playback stands, in words that outlive a change of the document."""
+
+    stage: str
+    row: int = 0
+    column: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Playhead:
+    """Where playback stands and how it goes on.
+
+    Parameters
+    ----------
+    place : Place or None
+        None at the end, where everything is computed.
+    speed : float
+        Times the usual steps a second.
+    """
+
+    place: Place | None = None
+    grain: Grain = Grain.ROW
+    speed: float = 1.0
+    loops: bool = False
+    is_playing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The cells that are computed at once: a block of a stage, in every head."""
+
+    stage: str
+    rows: range
+    columns: range
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """All steps of a run, as a function of their number.
+
+    Parameters
+    ----------
+    sizes : tuple of (stage, rows, columns)
+        In the order of the computation.
+    """
+
+    sizes: tuple[tuple[str, int, int], ...]
+    grain: Grain
+
+    @classmethod
+    def of(cls, trace: Trace, grain: Grain) -> Timeline:
+        """Take the sizes of a trace's stages."""
+        sizes = ((name, *trace.tensor(name).shape[-2:]) for name in trace.names)
+        return cls(tuple(sizes), grain)
+
+    def __len__(self) -> int:
+        return self.starts[-1]
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The number of each stage's first step, and after them the number of all steps."""
+        return tuple(accumulate((self._count(*size) for size in self.sizes), initial=0))
+
+    def _count(self, stage: str, rows: int, columns: int) -> int:
+        return {Grain.STAGE: 1, Grain.ROW: rows, Grain.CELL: rows * columns}[self.grain]
+
+    def place(self, position: int) -> Place | None:
+        """Give the place of a step; None at the end and beyond."""
+        if position >= len(self):
+            return None
+        starts = self.starts
+        number = bisect_right(starts, max(0, position)) - 1
+        stage, _, columns = self.sizes[number]
+        within = max(0, position) - starts[number]
+        if self.grain is Grain.CELL:
+            return Place(stage, *divmod(within, columns))
+        return Place(stage, within)
+
+    def step(self, place: Place) -> Step:
+        """Give the cells that are computed at a place that there is."""
+        rows, columns = next(size[1:] for size in self.sizes if size[0] == place.stage)
+        if self.grain is Grain.STAGE:
+            return Step(place.stage, range(rows), range(columns))
+        row = range(place.row, place.row + 1)
+        if self.grain is Grain.ROW:
+            return Step(place.stage, row, range(columns))
+        return Step(place.stage, row, range(place.column, place.column + 1))
+
+    def position(self, place: Place | None) -> int:
+        """Give the number of the step at a place, or of the nearest there is.
+
+        In place of a stage that there is not stands the next one.
+        """
+        if place is None:
+            return len(self)
+        names = [size[0] for size in self.sizes]
+        later = ORDER[ORDER.index(place.stage) :]
+        found = next((name for name in later if name in names), None)
+        if found is None:
+            return len(self)
+        number = names.index(found)
+        _, rows, columns = self.sizes[number]
+        within = 0
+        if found == place.stage:
+            row, column = min(place.row, rows - 1), min(place.column, columns - 1)
+            cell = row * columns + column
+            within = {Grain.STAGE: 0, Grain.ROW: row, Grain.CELL: cell}[self.grain]
+        return self.starts[number] + within
+
+    def nearest(self, place: Place | None) -> Place | None:
+        """Give the place itself, or the nearest there is."""
+        return self.place(self.position(place))
+
+    def beside(self, place: Place | None, stages: int) -> Place | None:
+        """Go to the first step of the stage before or after; from within a stage to its first."""
+        position, starts = self.position(place), self.starts
+        if stages > 0:
+            return self.place(next((start for start in starts if start > position), len(self)))
+        return self.place(max((start for start in starts if start < position), default=0))
+
+
+def leading(run: Run, text: int, step: Step, head: int) -> tuple[int, ...]:
+    """Give the cell of a step that its sentence is about: the largest number, in one head.
+
+    Returns
+    -------
+    tuple of int
+        Its place within the stage's named dims.
+    """
+    trace = run.trace
+    batch = (run.nearest(text),) if trace.batch else ()
+    heads = (min(head, trace.spec.heads - 1),) if "head" in trace.stage(step.stage).dims else ()
+    block = (slice(step.rows.start, step.rows.stop), slice(step.columns.start, step.columns.stop))
+    numbers = trace.read(step.stage, (*batch, *heads, *block))
+    row, column = divmod(int(np.nan_to_num(numbers, nan=-np.inf).argmax()), numbers.shape[1])
+    return (*heads, step.rows[row], step.columns[column])

@@ -1,0 +1,247 @@
+"""What the computation of one row does, in one plain sentence with the row's words and numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.spec import Mask, Normalisation
+from visualizer.attention.stages import Operation
+from visualizer.state.block import Block, Largest, all_of, others, trimmed, vector
+from visualizer.state.phrases import (
+    KINDS,
+    all_heads,
+    changed,
+    divided_by,
+    factor_of,
+    parts_of,
+    projected_by,
+    shared_out,
+    taken_over,
+)
+from visualizer.state.words import counted, number, share
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _given(block: Block) -> str:
+    size = counted(block.spec.d_in, "number")
+    name = ", its embedding" if block.stage.name == "embedding" else ""
+    return f"{block.query} becomes a vector of {size}{name}: {vector(block.row())}"
+
+
+def _position(block: Block) -> str:
+    place = f"place {block.at + 1}, where {block.word(block.at)} stands"
+    return f"{place}, has the position vector {vector(block.row())}"
+
+
+def _add(block: Block) -> str:
+    place = f"the position vector of place {block.at + 1}"
+    return f"the embedding of {block.word(block.at)} plus {place} gives its input: {_made(block)}"
+
+
+def _made(block: Block) -> str:
+    return vector(block.row())
+
+
+def _project(block: Block) -> str:
+    kind = KINDS[block.stage.name]
+    made = f"the vector of {block.query} times {projected_by(block)}"
+    return f"{made} gives its {kind}: {_made(block)}"
+
+
+def _split(block: Block) -> str:
+    kind = KINDS[block.stage.name]
+    taken = f"the {kind} of {block.query} is {taken_over(block)}"
+    return f"with no projection, {taken}: {_made(block)}"
+
+
+def _dot(block: Block) -> str:
+    scores = block.row()
+    count, top = len(scores), Largest.of(scores)
+    query = f"the query of {block.word(block.at)} (query {block.at + 1})"
+    if count == 1:
+        return f"{query} meets the only key, its own: the score is {number(scores[0])}"
+    meets = f"{query} meets {all_of(count, 'key')}"
+    if top is None:
+        return f"{meets}, but not every score is a finite number"
+    if top.is_everywhere:
+        return f"{meets}: all scores are alike, {number(top.value)}"
+    verb = "agrees most" if top.value >= 0 else "disagrees least"
+    key = f"{block.word(top.at)} (key {top.at + 1})"
+    alike = f" and {others(top.times - 1)} alike" if top.is_shared else ""
+    return f"{meets}: it {verb} with {key}{alike}, {number(top.value)}"
+
+
+def _scale(block: Block) -> str:
+    scores, scaled = block.row("scores"), block.row()
+    one = len(scores) == 1
+    divided = f"the score{' of' if one else 's of'} {block.query}"
+    divided += f" {'is' if one else 'are'} divided by {divided_by(block.spec)}"
+    top = Largest.of(scaled)
+    if top is None:
+        return f"{divided}, but not every result is a finite number"
+    which = "it" if one else "the largest"
+    return f"{divided}: {which} {changed(scores[top.at], top.value)}"
+
+
+def _may_read(block: Block) -> tuple[str, str]:
+    """Say how many keys a query may read, and which cells the mask acts on."""
+    allowed = block.allowed()[block.at]
+    count, may = len(allowed), int(allowed.sum())
+    left = count - may
+    if may == 0:
+        return f"{block.query} may read nothing", all_of(count, "{}")
+    if left == 0:
+        return f"{block.query} may read {all_of(count, 'key')}", ""
+    rest = "the other {}" if left == 1 else f"the other {left:,} {{}}s"
+    return f"{block.query} may read {may:,} of {count:,} keys", rest
+
+
+def _forbid(block: Block) -> str:
+    may, rest = _may_read(block)
+    is_one = not rest.endswith("s")
+    if not rest:
+        return f"{may}: {'its score' if block.tokens == 1 else 'every score'} stays"
+    becomes = "becomes −∞" if is_one else "become −∞"
+    if block.masking.mask is Mask.NONE and rest.startswith("the other"):
+        is_padding = "is padding, and its score" if is_one else "are padding, and their scores"
+        rest = rest.replace(" {}s", "").replace(" {}", "")
+        return f"{may}: {rest} {is_padding} {becomes}"
+    return f"{may}: {rest.format('score')} {becomes}"
+
+
+def _zero(block: Block) -> str:
+    may, rest = _may_read(block)
+    weights = block.row()
+    total = trimmed(float(weights.sum()))
+    sums = (
+        f"the row now sums to {total}" if np.isfinite(weights).all() else "the row is not a number"
+    )
+    if not rest:
+        stays = "its weight stays" if block.tokens == 1 else "every weight stays"
+        return f"{may}: {stays}" if np.isfinite(weights).all() else f"{may}, but {sums}"
+    becomes = f"{rest.format('weight')} {'are' if rest.endswith('s') else 'is'} set to 0"
+    return f"{may}: {becomes}" if not weights.any() else f"{may}: {becomes}, and {sums}"
+
+
+def _normalise(block: Block) -> str:
+    before = "before the mask, " if block.is_before else ""
+    weights = block.row()
+    if block.reads == "masked" and not block.allowed()[block.at].any():
+        return _nothing(block)
+    if not np.isfinite(weights).all():
+        return f"{before}{block.query} has no weights: its row is not a number"
+    if block.spec.normalisation is Normalisation.SUM:
+        total = trimmed(float(block.row(block.reads).sum()))
+        shared = f"each score of {block.query} is divided by the row’s sum, {total}"
+    elif len(weights) == 1:
+        shared = f"the score of {block.query} becomes a share of 1"
+    else:
+        shared = f"the scores of {block.query} become shares of 1"
+    return f"{before}{shared}: {shared_out(block, weights)}"
+
+
+def _nothing(block: Block) -> str:
+    weights = "its weight is 0" if block.tokens == 1 else "its weights are all 0"
+    return f"{block.query} may read nothing: {weights}"
+
+
+def _average(block: Block) -> str:
+    weights = block.row()
+    keys = np.flatnonzero(weights)
+    if len(keys) == 0:
+        return _nothing(block)
+    before, reads = ("before the mask, ", "would read") if block.is_before else ("", "reads")
+    part = share(float(weights[keys[0]]))
+    if len(keys) == 1:
+        return f"{before}{block.query} {reads} {part} from {block.key(int(keys[0]))}, its only key"
+    if len(keys) == len(weights):
+        return f"{before}{block.query} {reads} {all_of(len(keys), 'key')} alike, {part} from each"
+    some = f"the {len(keys):,} keys it may read alike"
+    return f"{before}{block.query} {reads} {some}, {part} from each"
+
+
+def _renormalise(block: Block) -> str:
+    weights, zeroed = block.row(), block.row("zeroed")
+    if not block.allowed()[block.at].any():
+        return _nothing(block)
+    if not np.isfinite(weights).all():
+        return f"{block.query} has no weights: its row is not a number"
+    if not zeroed.any():
+        return f"the weights of {block.query} are all 0, so there is nothing to share out"
+    total = trimmed(float(zeroed.sum()))
+    divided = f"the weights of {block.query} are divided by their sum, {total}"
+    return f"{divided}: {shared_out(block, weights)}"
+
+
+def _drop(block: Block) -> str:
+    weights, dropped = block.row("weights"), block.row()
+    count = int(np.count_nonzero(weights))
+    lost = int(((weights != 0) & (dropped == 0)).sum())
+    if count == 0:
+        return f"{block.query} has no weights that dropout could take: its row stays 0"
+    kind = "weight" if count == block.allowed()[block.at].sum() else "nonzero weight"
+    total = float(dropped.sum())
+    sums = (
+        f"the row now sums to {trimmed(total)}" if np.isfinite(total) else "the row is not a number"
+    )
+    if lost == count:
+        return f"dropout takes {all_of(count, kind)} of {block.query}: nothing is left to read"
+    kept = factor_of(block.spec)
+    if lost == 0:
+        each = "it" if count == 1 else "each"
+        return f"dropout keeps {all_of(count, kind)} of {block.query}; {each} {kept}, and {sums}"
+    takes = f"dropout takes {lost:,} of the {count:,} {kind}s of {block.query}"
+    return f"{takes}; what is kept {kept}, and {sums}"
+
+
+def _mix(block: Block) -> str:
+    weights = block.row(block.reads)
+    mixed = block.row()
+    keys = np.flatnonzero(weights)
+    vector_of = f"the context vector of {block.query}"
+    if not (np.isfinite(weights).all() and np.isfinite(mixed).all()):
+        return f"{vector_of} cannot be worked out: not every number is finite"
+    if len(keys) == 0:
+        return f"{block.query} reads nothing: its context vector is all 0"
+    makes = "makes" if len(keys) == 1 else "make"
+    return f"{parts_of(block, weights, keys)} {makes} {vector_of}: {vector(mixed)}"
+
+
+def _join(block: Block) -> str:
+    if block.spec.heads == 1:
+        return (
+            f"with one head, the context vector of {block.query} goes on as it is: {_made(block)}"
+        )
+    heads = all_heads(block.spec)
+    return f"the context vectors of {block.query} from {heads} are set side by side: {_made(block)}"
+
+
+def _project_out(block: Block) -> str:
+    size = counted(block.spec.width, "number")
+    return (
+        f"the output projection mixes the {size} of {block.query} into its output: {_made(block)}"
+    )
+
+
+ROWS: dict[Operation, Callable[[Block], str]] = {
+    Operation.GIVEN: _given,
+    Operation.POSITION: _position,
+    Operation.ADD: _add,
+    Operation.PROJECT: _project,
+    Operation.SPLIT: _split,
+    Operation.DOT: _dot,
+    Operation.SCALE: _scale,
+    Operation.FORBID: _forbid,
+    Operation.NORMALISE: _normalise,
+    Operation.AVERAGE: _average,
+    Operation.ZERO: _zero,
+    Operation.RENORMALISE: _renormalise,
+    Operation.DROP: _drop,
+    Operation.MIX: _mix,
+    Operation.JOIN: _join,
+    Operation.PROJECT_OUT: _project_out,
+}

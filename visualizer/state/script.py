@@ -1,0 +1,226 @@
+"""A run as a file of its own: Python that makes its numbers again with torch alone, and checks.
+
+What a script is given is what the run was given: vectors, weights of the same seed or the user's
+own, masks, the cells that dropout kept. Its lines are those of the code twin. What it must come to
+is written in it, so that it fails where a number is another.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.attention.choices import LAYERS
+from visualizer.attention.spec import (
+    Arrangement,
+    InputError,
+    Mask,
+    Position,
+    Projection,
+)
+from visualizer.state.agreement import checks, is_odd, note
+from visualizer.state.caption import caption
+from visualizer.state.dialects import Dialect, lines
+from visualizer.state.literals import cells, listed, literal, tensor
+from visualizer.state.twin import TITLES, shape_comment
+from visualizer.state.vocabulary import VOCABULARIES
+from visualizer.state.words import size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+    from visualizer.attention.run import Run
+    from visualizer.attention.spec import AttentionSpec, NumberMatrix
+    from visualizer.state.vocabulary import Vocabulary
+
+LARGEST_BYTES = 2_000_000
+SMALLEST_LITERAL = 5  # "0.0, "
+
+SINUSOIDS = '''
+def sinusoids(tokens, d_in):
+    """Vaswani et al. 2017, section 3.5."""
+    rows = []
+    for place in range(tokens):
+        angles = [place / 10_000 ** ((column - column % 2) / d_in) for column in range(d_in)]
+        waves = [math.cos if column % 2 else math.sin for column in range(d_in)]
+        rows.append([wave(angle) for wave, angle in zip(waves, angles)])
+    return torch.tensor(rows, dtype=dtype)  # token d_in
+'''
+
+
+def script(run: Run, dialect: Dialect) -> str:
+    """Write a file that rebuilds a run's numbers with torch alone and asserts them.
+
+    Raises
+    ------
+    InputError
+        When it would be too large to be read or sent.
+    """
+    least = _least_bytes(run)
+    if least > LARGEST_BYTES:
+        raise _too_large(least)
+    parts = (
+        _heading(run, dialect),
+        _imports(run, dialect),
+        _inputs(run),
+        *_given(run),
+        *_weights(run.trace.spec, VOCABULARIES[dialect], run),
+        _computation(run, dialect),
+        *checks(run, dialect),
+    )
+    written = "\n\n".join(part for part in parts if part) + "\n"
+    if (count := len(written.encode())) > LARGEST_BYTES:
+        raise _too_large(count)
+    return written
+
+
+def _too_large(count: int) -> InputError:
+    sentence = (
+        f"The script would be {size(count)} of numbers, and more than {size(LARGEST_BYTES)} is "
+        "hard to open. Use a shorter text or a smaller embedding size, and copy again."
+    )
+    return InputError("script", sentence)
+
+
+def _least_bytes(run: Run) -> int:
+    """Give the bytes that it takes at the very least, before anything is read or written."""
+    spec, tokens = run.trace.spec, run.trace.tokens
+    vectors = tokens if spec.own_input else len({word for text in run.texts for word in text})
+    numbers = vectors * spec.d_in
+    numbers += tokens * spec.d_in if spec.position is Position.LEARNED else 0
+    numbers += sum(matrix.rows * matrix.columns for _, matrix in _own_weights(spec))
+    square = len(run.texts) * spec.heads * tokens**2 if spec.drops else 0
+    square += tokens**2 if spec.mask is Mask.OWN else 0
+    return SMALLEST_LITERAL * numbers + square
+
+
+def _heading(run: Run, dialect: Dialect) -> str:
+    told = (
+        caption(run),
+        f"Made by Attention Visualizer. {TITLES[dialect]}; torch alone, on the CPU.",
+        *note(run, dialect),
+    )
+    return "\n".join(f"# {sentence}" for sentence in told)
+
+
+def _imports(run: Run, dialect: Dialect) -> str:
+    needed = ["import math"] if run.trace.spec.position is Position.SINUSOIDAL else []
+    needed += ["from math import inf, nan"] if is_odd(run, dialect) else []
+    needed += ["", "import torch", "from torch import nn", "from torch.nn import functional as F"]
+    needed += ["", "torch.set_grad_enabled(False)", f"dtype = torch.{run.trace.spec.dtype}"]
+    return "\n".join(needed).lstrip()
+
+
+# ----------------------------------------------------------------------------- what is given
+
+
+def _inputs(run: Run) -> str:
+    """Write the vectors: one a token where equal tokens have equal ones, else one a place."""
+    first = run.trace.stages[0]  # the one that is given
+    vectors = run.trace.read(first.name)
+    dims = f"{'text ' * len(run.trace.batch)}token d_in"
+    by_token: dict[str, np.ndarray] = {}
+    rows = vectors.reshape(-1, vectors.shape[-1])
+    words = [word for text in run.texts for word in text]
+    for word, row in zip(words, rows, strict=True):
+        if by_token.setdefault(word, row).tobytes() != row.tobytes():
+            return f"{_texts(run)}\n\n{tensor('inputs', vectors, dims)}"
+    known = "".join(f"    {word!r}: {literal(row, 4)},\n" for word, row in by_token.items())
+    found = "[vectors[token] for token in tokens]"
+    if run.trace.batch:
+        found = "[[vectors[token] for token in text] for text in texts]"
+    made = f"inputs = torch.tensor({found}, dtype=dtype)  # {dims}"
+    return f"vectors = {{\n{known}}}\n{_texts(run)}\n{made}"
+
+
+def _texts(run: Run) -> str:
+    written = [[repr(word) for word in text] for text in run.texts]
+    if not run.trace.batch:
+        return f"tokens = {listed(written[0])}"
+    rows = "".join(f"    {listed(text, 4)},\n" for text in written)
+    return f"texts = [\n{rows}]"
+
+
+def _given(run: Run) -> Iterator[str]:
+    """Write what else the lines need, where the spec asks for it."""
+    spec, trace = run.trace.spec, run.trace
+    if spec.lengths:
+        yield f"lengths = torch.tensor({listed([str(length) for length in spec.lengths])})  # text"
+    if spec.position is Position.LEARNED:
+        yield tensor("position_table", trace.read("position.weight"), "token d_in")
+    if spec.position is Position.SINUSOIDAL:
+        yield SINUSOIDS
+    if spec.mask is Mask.OWN and spec.own_mask:
+        yield cells("own_mask", spec.own_mask.array(), "query key; 1 where allowed")
+    if spec.drops:
+        weights = trace.read(trace.stage("dropped").reads[0])
+        kept = (trace.read("dropped") != 0) | (weights == 0)
+        dims = f"{'text ' * len(trace.batch)}head query key"
+        yield cells("kept", kept, f"{dims}; 0 where dropout takes a weight away")
+
+
+# ---------------------------------------------------------------------------- layers and weights
+
+
+def _weights(spec: AttentionSpec, words: Vocabulary, run: Run) -> Iterator[str]:
+    """Draw the layers as the run did: of this seed, in this order, and in float32."""
+    has_layers = spec.projection is not Projection.NONE
+    if not has_layers and not spec.output_projection:
+        return
+    drawn = [f"torch.manual_seed({spec.seed})"]
+    drawn += _layers(spec, words) if has_layers else []
+    if spec.output_projection:
+        width = spec.width
+        drawn.append(f"{words.layers['out_proj']} = nn.Linear({width}, {width}).to(dtype)")
+    yield "\n".join(drawn)
+    dtype = run.trace.read("input").dtype
+    for name, matrix in _own_weights(spec):
+        yield _own(spec, words, name, matrix.array().astype(dtype))
+
+
+def _layers(spec: AttentionSpec, words: Vocabulary) -> Iterator[str]:
+    layer = f"nn.Linear({spec.d_in}, {spec.d_out}, bias={spec.bias}).to(dtype)"
+    if spec.projection is Projection.UNIFORM:
+        layer = f"torch.rand({spec.d_in}, {spec.d_out}).to(dtype)"
+    names = [words.layers[name] for name in LAYERS]
+    if not _is_stacked(spec):
+        yield from (f"{name} = {layer}" for name in names)
+        return
+    together = ", ".join(names)
+    yield f"{together} = [], [], []"
+    yield f"for _ in range({spec.heads}):  # heads"
+    yield f"    for layers in ({together}):"
+    yield f"        layers.append({layer})"
+
+
+def _is_stacked(spec: AttentionSpec) -> bool:
+    return spec.arrangement is Arrangement.STACKED and spec.heads > 1
+
+
+def _own_weights(spec: AttentionSpec) -> tuple[tuple[str, NumberMatrix], ...]:
+    return () if spec.projection is Projection.NONE else spec.own_weights
+
+
+def _own(spec: AttentionSpec, words: Vocabulary, name: str, matrix: np.ndarray) -> str:
+    """Put the user's own weights in place of drawn ones."""
+    layer, own = words.layers[name], f"own_{name}"
+    is_linear = spec.projection is Projection.LINEAR
+    if not _is_stacked(spec):
+        put = f"{layer}.weight.copy_({own}.T)" if is_linear else f"{layer}.copy_({own})"
+    else:
+        each = "layer.weight.copy_(part.T)" if is_linear else "layer.copy_(part)"
+        parts = f"{own}.chunk({spec.heads}, dim=1)"
+        put = f"for layer, part in zip({layer}, {parts}):\n    {each}"
+    return f"{tensor(own, matrix, 'd_in width')}\n{put}"
+
+
+# ------------------------------------------------------------------------------- the computation
+
+
+def _computation(run: Run, dialect: Dialect) -> str:
+    written = []
+    for line in lines(run.trace.spec, dialect):
+        shape = shape_comment(run, line)
+        written.append(f"{line.text}  {shape}" if shape else line.text)
+    return "\n".join(written)

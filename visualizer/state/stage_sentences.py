@@ -1,0 +1,257 @@
+"""What the computation of a whole stage does, in one plain sentence with a fact of its matrix."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.spec import Mask, Normalisation, Position
+from visualizer.attention.stages import Operation
+from visualizer.state.block import Block, Largest, all_of, others, trimmed
+from visualizer.state.phrases import (
+    KINDS,
+    all_heads,
+    changed,
+    divided_by,
+    factor_of,
+    projected_by,
+    taken_over,
+)
+from visualizer.state.words import counted, number, share
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+UNFINISHED = "not every number is finite"
+NOTHING = "no token may read anything: all weights are 0"
+
+
+def _largest_number(block: Block, name: str = "the largest number") -> str:
+    """Say where the largest number of a stage of vectors is."""
+    numbers = block.matrix()
+    top = Largest.of(numbers)
+    if top is None:
+        return UNFINISHED
+    if top.is_everywhere:
+        return f"all numbers are {number(top.value)}"
+    if top.is_shared:
+        return f"{name}, {number(top.value)}, is there {top.times:,} times"
+    row, column = divmod(top.at, numbers.shape[1])
+    is_place = block.stage.operation is Operation.POSITION
+    whose = f"place {row + 1}" if is_place else block.key(row).replace("(key ", "(place ")
+    where = f"in column {column + 1} of {whose}" if numbers.shape[1] > 1 else f"that of {whose}"
+    return f"{name}, {number(top.value)}, is {where}"
+
+
+def _given(block: Block) -> str:
+    size = counted(block.spec.d_in, "number")
+    name = ", its embedding" if block.stage.name == "embedding" else ""
+    each = f"each of {block.tokens:,} tokens becomes a vector of {size}{name}"
+    return f"{each}; {_largest_number(block)}"
+
+
+def _position(block: Block) -> str:
+    size = counted(block.spec.d_in, "number")
+    made = "learned" if block.spec.position is Position.LEARNED else "made of sines and cosines"
+    each = f"each of {block.tokens:,} places has a vector of {size}, {made}"
+    return f"{each}; {_largest_number(block, 'the largest')}"
+
+
+def _add(block: Block) -> str:
+    return f"embedding and position are added, number by number; {_largest_number(block)}"
+
+
+def _project(block: Block) -> str:
+    size = counted(block.spec.d_head, "number")
+    gives = f"gives a {KINDS[block.stage.name]} of {size}"
+    largest = _largest_number(block, "the largest")
+    return f"each token’s vector times {projected_by(block)} {gives}; {largest}"
+
+
+def _split(block: Block) -> str:
+    taken = f"each token’s {KINDS[block.stage.name]} is {taken_over(block)}"
+    return f"with no projection, {taken}; {_largest_number(block)}"
+
+
+def _pair(block: Block, at: int) -> str:
+    query, key = divmod(at, block.tokens)
+    return f"query {block.named(query, 'place')} and key {block.named(key, 'place')}"
+
+
+def _dot(block: Block) -> str:
+    count, top = f"{block.tokens:,}", Largest.of(block.matrix())
+    meet = f"each of {count} queries meets each of {count} keys in a dot product"
+    if top is None:
+        return f"{meet}; not every score is finite"
+    score = number(top.value)
+    if top.is_everywhere:
+        return f"{meet}; all scores are alike, {score}"
+    if top.is_shared:
+        return f"{meet}; the largest score, {score}, is there {top.times:,} times"
+    return f"{meet}; the largest score, {score}, is of {_pair(block, top.at)}"
+
+
+def _scale(block: Block) -> str:
+    divided = f"every score is divided by {divided_by(block.spec)}"
+    top = Largest.of(block.matrix())
+    if top is None:
+        return f"{divided}; {UNFINISHED}"
+    score = float(block.matrix("scores").flat[top.at])
+    return f"{divided}; the largest {changed(score, top.value)}"
+
+
+def _rule(block: Block) -> str:
+    """Say what is forbidden, and whether it is the mask or the padding."""
+    masking, before = block.masking, block.masking.window - 1
+    window = (
+        "itself and the one before it" if before == 1 else f"itself and the {before:,} before it"
+    )
+    rules = {
+        Mask.NONE: "padding may not be read" if block.is_padded else "this text has no padding",
+        Mask.CAUSAL: "no token may read what comes after it",
+        Mask.WINDOW: f"each token may read {window if before else 'only itself'}",
+        Mask.OWN: "your own mask says what may be read",
+    }
+    padding = masking.mask is not Mask.NONE and block.is_padded
+    return rules[masking.mask] + ", and none may read padding" * padding
+
+
+def _forbidden(block: Block, noun: str, one: str, many: str) -> str:
+    allowed = block.allowed()
+    count, left = allowed.size, allowed.size - int(allowed.sum())
+    if left == 0:
+        return f"{_rule(block)}: all {count:,} {noun}s stay"
+    if left == count:
+        return f"{_rule(block)}: all {count:,} {noun}s {many}"
+    return f"{_rule(block)}: {left:,} of {count:,} {noun}s {one if left == 1 else many}"
+
+
+def _forbid(block: Block) -> str:
+    return _forbidden(block, "score", "becomes −∞", "become −∞")
+
+
+def _zero(block: Block) -> str:
+    return _forbidden(block, "weight", "is set to 0", "are set to 0")
+
+
+def _most_read(block: Block) -> str:
+    """Say which token is read most on average over all queries."""
+    weights = block.matrix()
+    low, high = float(weights.min()), float(weights.max())
+    if not np.isfinite([low, high]).all():
+        rows = int((~np.isfinite(weights).all(axis=1)).sum())
+        are = "is not a number" if rows == 1 else "are not numbers"
+        return f"{rows:,} of {len(weights):,} rows {are}"
+    if low < 0 or high > 1:
+        return f"the weights run from {number(low)} to {number(high)}"
+    top = Largest.of(weights.mean(axis=0, dtype=np.float64))
+    if top is None or top.value == 0:
+        return "all weights are 0"
+    part, tense = share(top.value), "would be" if block.is_before else "are"
+    if top.is_everywhere:
+        return f"on average all keys {tense} read alike, {part} each"
+    if top.is_shared:
+        more = others(top.times - 1)
+        return f"on average {block.key(top.at)} and {more} {tense} read most, {part} each"
+    tense = "would be" if block.is_before else "is"
+    return f"on average {block.key(top.at)} {tense} read most, {part}"
+
+
+def _empty_rows(cells: np.ndarray) -> str:
+    """Say how many rows have nothing to share out: nothing allowed, or nothing but zeros."""
+    count = len(cells) - int(np.count_nonzero(cells.any(axis=1)))
+    if count == 0:
+        return ""
+    return f", but {counted(count, 'row')} {'has' if count == 1 else 'have'} nothing to share out"
+
+
+def _normalise(block: Block) -> str:
+    before = "before the mask, " if block.is_before else ""
+    if block.reads == "masked" and not block.allowed().any():
+        return NOTHING
+    made = "each row of scores becomes shares of 1"
+    if block.spec.normalisation is Normalisation.SUM:
+        made = "each score is divided by its row’s sum"
+    if block.reads == "masked":
+        made += _empty_rows(block.allowed())
+    return f"{before}{made}; {_most_read(block)}"
+
+
+def _average(block: Block) -> str:
+    allowed = block.allowed()
+    before, reads = ("before the mask, ", "would read") if block.is_before else ("", "reads")
+    each = f"{before}each of {block.tokens:,} tokens {reads}"
+    if not allowed.any():
+        return NOTHING
+    if allowed.all():
+        return f"{each} all keys alike, {share(1 / block.tokens)} from each"
+    some = f"{each} the keys it may read alike{_empty_rows(allowed)}"
+    return f"{some}; {_most_read(block)}"
+
+
+def _renormalise(block: Block) -> str:
+    zeroed = block.matrix("zeroed")
+    if not zeroed.any():
+        return "all weights are 0, so there is nothing to share out"
+    return f"each row is divided by its sum{_empty_rows(zeroed)}; {_most_read(block)}"
+
+
+def _drop(block: Block) -> str:
+    weights, dropped = block.matrix("weights"), block.matrix()
+    count = int(np.count_nonzero(weights))
+    lost = int(((weights != 0) & (dropped == 0)).sum())
+    if count == 0:
+        return "there are no weights that dropout could take: all stay 0"
+    sums = dropped.sum(axis=1, dtype=np.float64)
+    low, high = trimmed(float(sums.min())), trimmed(float(sums.max()))
+    run = f"rows now sum to {low}" if low == high else f"row sums go from {low} to {high}"
+    run = run if np.isfinite(sums).all() else "not every row is a number"
+    kind = "weight" if count == block.allowed().sum() else "nonzero weight"
+    if lost == count:
+        return f"dropout takes {all_of(count, kind)}: nothing is left to read"
+    kept = factor_of(block.spec)
+    if lost == 0:
+        each = "it" if count == 1 else "each"
+        return f"dropout keeps {all_of(count, kind)}; {each} {kept}, and {run}"
+    return f"dropout takes {lost:,} of the {count:,} {kind}s; what is kept {kept}, and {run}"
+
+
+def _mix(block: Block) -> str:
+    made = "each token’s weights mix the values into its context vector"
+    return f"{made}; {_largest_number(block)}"
+
+
+def _join(block: Block) -> str:
+    size = counted(block.spec.width, "number")
+    if block.spec.heads == 1:
+        return f"with one head, the context vectors go on as they are; {_largest_number(block)}"
+    heads = all_heads(block.spec)
+    joined = f"the context vectors from {heads} are set side by side, {size} a token"
+    return f"{joined}; {_largest_number(block)}"
+
+
+def _project_out(block: Block) -> str:
+    size = counted(block.spec.width, "number")
+    mixes = f"the output projection mixes the {size} of each token into its output"
+    return f"{mixes}; {_largest_number(block)}"
+
+
+STAGES: dict[Operation, Callable[[Block], str]] = {
+    Operation.GIVEN: _given,
+    Operation.POSITION: _position,
+    Operation.ADD: _add,
+    Operation.PROJECT: _project,
+    Operation.SPLIT: _split,
+    Operation.DOT: _dot,
+    Operation.SCALE: _scale,
+    Operation.FORBID: _forbid,
+    Operation.NORMALISE: _normalise,
+    Operation.AVERAGE: _average,
+    Operation.ZERO: _zero,
+    Operation.RENORMALISE: _renormalise,
+    Operation.DROP: _drop,
+    Operation.MIX: _mix,
+    Operation.JOIN: _join,
+    Operation.PROJECT_OUT: _project_out,
+}

@@ -1,0 +1,75 @@
+"""The code twin: the lines of Python that make what is shown, and which of them runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from visualizer.state.dialects import Dialect, Line, lines
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+
+__all__ = ["TITLES", "Dialect", "Line", "Twin", "TwinLine", "lines", "present_twin"]
+
+TITLES = {
+    Dialect.BOOK: "The book’s words",
+    Dialect.LECTURE: "The lecture’s words",
+    Dialect.SDPA: "torch’s one call",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TwinLine:
+    """One line as it is shown.
+
+    Parameters
+    ----------
+    shape : str
+        A comment with the sizes and names of the axes; empty where no stage is made.
+    is_lit : bool
+        Whether it makes the stage that is looked at.
+    """
+
+    text: str
+    shape: str = ""
+    is_lit: bool = False
+
+    @property
+    def is_comment(self) -> bool:
+        return self.text.startswith("#")
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """The code of a run, in one dialect."""
+
+    title: str
+    dialect: Dialect
+    lines: tuple[TwinLine, ...]
+
+    @property
+    def lit(self) -> tuple[int, ...]:
+        """The numbers of the lines that are lit, from 0."""
+        return tuple(number for number, line in enumerate(self.lines) if line.is_lit)
+
+
+def present_twin(run: Run, dialect: Dialect, stage: str | None) -> Twin:
+    """Show a run's code; equal runs and stages give equal values."""
+    is_there = stage is not None and stage in run.trace
+    title = f"{run.trace.stage(stage).title} in code" if stage and is_there else "In code"
+    shown = tuple(
+        TwinLine(line.text, shape_comment(run, line), stage in line.stages)
+        for line in lines(run.trace.spec, dialect)
+    )
+    return Twin(title, dialect, shown)
+
+
+def shape_comment(run: Run, line: Line) -> str:
+    """Write the real sizes of what a line leaves behind, with the names of the axes."""
+    if not line.stages:
+        return ""
+    made = line.stages[-1]
+    dims = ("text",) * len(run.trace.batch) + run.trace.stage(made).dims
+    sizes = ", ".join(str(size) for size in run.trace.tensor(made).shape)
+    return f"# ({sizes}) {' '.join(dims)}"

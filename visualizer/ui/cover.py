@@ -1,0 +1,168 @@
+"""What lies over a panel while it is played or predicted: what is not there yet, and the light."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QLineF, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPen
+
+from visualizer.ui import heatmap as draw
+from visualizer.ui.light import (
+    frame,
+    head_of,
+    light_column_label,
+    light_row_label,
+)
+from visualizer.ui.measures import sums_width
+from visualizer.ui.theme import font
+
+if TYPE_CHECKING:
+    from visualizer.state.lights import Lights, Lit, Reach
+    from visualizer.state.view import Cell
+    from visualizer.ui.layout import Slot
+    from visualizer.ui.theme import Theme
+
+SMALLEST_GRID = 8
+MADE, READ = 3.0, 1.5
+
+Sign = tuple[tuple[float, float, float, float], ...]
+TICK: Sign = ((-0.9, 0.0, -0.2, 0.6), (-0.2, 0.6, 0.6, -0.6))
+CROSS: Sign = ((-0.6, -0.6, 0.5, 0.5), (-0.6, 0.5, 0.5, -0.6))
+
+
+def paint_lights(painter: QPainter, slot: Slot, lights: Lights, theme: Theme) -> None:
+    """Cover what is not to be seen of a panel, and light up what is computed and read."""
+    stage = slot.heatmap.stage
+    if stage in lights.covered:
+        _paint_covered(painter, slot, theme)
+    for reach in lights.reaches:
+        if reach.stage == stage:
+            _paint_empty(painter, slot, reach, theme)
+    for lit in lights.lit:
+        if lit.stage == stage and lit.head == slot.heatmap.head:
+            _paint_lit(painter, slot, lit, theme)
+    _paint_marks(painter, slot, lights, theme)
+
+
+def _paint_marks(painter: QPainter, slot: Slot, lights: Lights, theme: Theme) -> None:
+    if lights.verdict is None:
+        for cell in lights.marks:
+            _paint_mark(painter, slot, cell, theme)
+    else:
+        for cell in lights.verdict.wrong:
+            _paint_sign(painter, slot, cell, CROSS, theme.warning, theme)
+        for cell in lights.verdict.missed:
+            _paint_ring(painter, slot, cell, theme)
+        for cell in lights.verdict.right:
+            _paint_sign(painter, slot, cell, TICK, theme.accent, theme)
+
+
+def _paint_covered(painter: QPainter, slot: Slot, theme: Theme) -> None:
+    area = slot.cells.adjusted(0, 0, sums_width(slot.heatmap), 0)
+    painter.fillRect(area, QColor(theme.paper))
+    painter.fillRect(slot.cells, QColor(theme.raised))
+    _paint_grid(painter, slot, 0, theme)
+    painter.setFont(font(20))
+    painter.setPen(QColor(theme.quiet))
+    painter.drawText(slot.cells, draw.CENTRE, "?")
+
+
+def _paint_empty(painter: QPainter, slot: Slot, reach: Reach, theme: Theme) -> None:
+    """Leave empty what is computed later: some columns of a row, and all rows after it."""
+    cells, heatmap = slot.cells, slot.heatmap
+    rows = reach.rows / heatmap.rows.block
+    if rows >= heatmap.values.shape[0]:
+        return
+    top = cells.top() + rows * slot.cell_height
+    below = top
+    if reach.columns:
+        left = cells.left() + reach.columns / heatmap.columns.block * slot.cell_width
+        below = min(top + slot.cell_height, cells.bottom())
+        painter.fillRect(QRectF(left, top, cells.right() - left, below - top), QColor(theme.paper))
+    right = cells.right() + sums_width(heatmap)
+    painter.fillRect(
+        QRectF(cells.left(), below, right - cells.left(), cells.bottom() - below),
+        QColor(theme.paper),
+    )
+    sums = QRectF(cells.right() + 1, top, right - cells.right(), cells.bottom() - top)
+    painter.fillRect(sums, QColor(theme.paper))
+    _paint_grid(painter, slot, int(rows), theme)
+
+
+def _paint_grid(painter: QPainter, slot: Slot, first: int, theme: Theme) -> None:
+    """Draw the places of cells from a row on, where they are large enough to be seen."""
+    cells = slot.cells
+    painter.setPen(QPen(QColor(theme.hairline), 1))
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    painter.drawRect(cells.adjusted(-1, -1, 0, 0))
+    if min(slot.cell_width, slot.cell_height) < SMALLEST_GRID:
+        return
+    rows, columns = slot.heatmap.values.shape
+    top = cells.top() + first * slot.cell_height
+    across = [cells.top() + row * slot.cell_height for row in range(first, rows + 1)]
+    down = [cells.left() + column * slot.cell_width for column in range(columns + 1)]
+    painter.drawLines([QLineF(cells.left(), y, cells.right(), y) for y in across])
+    painter.drawLines([QLineF(x, top, x, cells.bottom()) for x in down])
+
+
+def _paint_lit(painter: QPainter, slot: Slot, lit: Lit, theme: Theme) -> None:
+    first = slot.cell(lit.rows[0], lit.columns[0])
+    area = first.united(slot.cell(lit.rows[-1], lit.columns[-1])).adjusted(-0.5, -0.5, 0.5, 0.5)
+    frame(painter, area, MADE if lit.is_made else READ, theme)
+    heatmap = slot.heatmap
+    if len(lit.rows) == 1 and slot.has_row_labels:
+        light_row_label(painter, slot, lit.rows[0], theme)
+    if len(lit.columns) == 1 and len(heatmap.columns.labels) > 1:
+        light_column_label(painter, slot, lit.columns[0], theme)
+
+
+# --------------------------------------------------------------------------- predictions
+
+
+def _place(slot: Slot, cell: Cell) -> QRectF | None:
+    if cell.stage != slot.heatmap.stage or head_of(cell) != slot.heatmap.head:
+        return None
+    return slot.cell(*cell.place[-2:])
+
+
+def _paint_mark(painter: QPainter, slot: Slot, cell: Cell, theme: Theme) -> None:
+    """Draw a disc in a marked cell."""
+    place = _place(slot, cell)
+    if place is None:
+        return
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    radius = max(3.0, min(place.width(), place.height(), 28) / 5)
+    painter.setPen(QPen(QColor(theme.paper), 1.5))
+    painter.setBrush(QColor(theme.accent))
+    painter.drawEllipse(place.center(), radius, radius)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+
+
+def _paint_ring(painter: QPainter, slot: Slot, cell: Cell, theme: Theme) -> None:
+    place = _place(slot, cell)
+    if place is not None:
+        frame(painter, place.adjusted(0.5, 0.5, -0.5, -0.5), 2.5, theme)
+
+
+def _paint_sign(
+    painter: QPainter, slot: Slot, cell: Cell, sign: Sign, colour: str, theme: Theme
+) -> None:
+    """Draw a tick or a cross into a corner of a cell, beside its number."""
+    place = _place(slot, cell)
+    if place is None:
+        return
+    frame(painter, place.adjusted(0.5, 0.5, -0.5, -0.5), 2.5, theme, colour)
+    size = max(3.0, min(place.width(), place.height(), 28) / 4)
+    x, y = place.right() - size, place.top() + size
+    lines = [QLineF(x + size * a, y + size * b, x + size * c, y + size * d) for a, b, c, d in sign]
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    _outline(painter, lines, colour, theme)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+
+
+def _outline(painter: QPainter, lines: list[QLineF], colour: str, theme: Theme) -> None:
+    """Draw lines that can be seen on every colour of a map."""
+    for ink, width in ((theme.paper, 5.0), (colour, 2.5)):
+        painter.setPen(QPen(QColor(ink), width, c=Qt.PenCapStyle.RoundCap))
+        painter.drawLines(lines)

@@ -1,0 +1,63 @@
+"""What the worker is asked for: the numbers of a document, or what a view needs to be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from visualizer.attention.spec import InputError
+from visualizer.state.heatmaps import shown_stages, warm
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.state.document import Document
+    from visualizer.state.view import View
+
+
+class Compute(Protocol):
+    """Computes a document, keeping of the last run what did not change; off the GUI thread."""
+
+    def __call__(self, document: Document, view: View, previous: Run | None) -> Run: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What a request came to: a run, or a sentence about what was refused.
+
+    Without a document it was about a view of the run that is there.
+    """
+
+    document: Document | None
+    view: View
+    run: Run | None
+    refused: InputError | None
+
+
+def looked(run: Run, view: View) -> Answer:
+    """Read what a view of a run needs."""
+    warm(run, view)
+    return Answer(None, view, None, None)
+
+
+def computed(compute: Compute, document: Document, view: View, previous: Run | None) -> Answer:
+    """Compute a document, and read what a view of it needs."""
+    try:
+        return Answer(document, view, compute(document, view, previous), None)
+    except InputError as refused:
+        if previous:
+            warm(previous, view)
+        return Answer(document, view, None, refused)
+
+
+def is_read_with(run: Run | None, view: View, other: View) -> bool:
+    """Whether all that a view needs has been read for another one."""
+    if run is None:
+        return True
+    return view.room == other.room and shown_stages(run, view) == shown_stages(run, other)
+
+
+def as_far_as_read(view: View, read: View) -> View:
+    """Give what can be shown of a view while only another one's panels have been read."""
+    return replace(
+        view, stages=read.stages, room=read.room, playhead=read.playhead, guess=read.guess
+    )

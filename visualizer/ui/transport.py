@@ -1,0 +1,169 @@
+"""The bar of playback: what happens in this step, and where in time it is."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
+
+from visualizer.state.playback import SPEEDS, Grain
+from visualizer.state.view import Question
+from visualizer.ui.theme import Theme, text_scale
+from visualizer.ui.track import Track
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from PySide6.QtGui import QAction
+
+    from visualizer.state.equation import Equation
+    from visualizer.state.transport import Transport
+
+BEFORE = ("player.to_start", "player.step -1", "player.toggle", "player.step 1", "player.to_end")
+AFTER = ("player.toggle_loop", "player.predict")
+GRAINS = {Grain.STAGE: "by stage", Grain.ROW: "by row", Grain.CELL: "by cell"}
+QUESTIONS = {Question.LARGEST: "Which is largest?", Question.ZERO: "Which are zero?"}
+
+
+class TransportBar(QWidget):
+    """Says what is computed, and lets a viewer play, pause, step and seek."""
+
+    sought = Signal(object)
+    stepped = Signal(int)
+    skipped = Signal(int)
+    grainChosen = Signal(object)
+    speedChosen = Signal(float)
+    questionChosen = Signal(object)
+
+    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("transport")
+        self._shown: tuple[Transport, Theme] | None = None
+        self.caption, self.equation, self.where = QLabel(), QLabel(), QLabel()
+        self.track = Track()
+        self.track.sought.connect(self.sought)
+        self.track.stepped.connect(self.stepped)
+        self.track.skipped.connect(self.skipped)
+        self.grain = _choice("Steps", GRAINS.items())
+        self.speed = _choice("Speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
+        self.question = _choice("What to predict", QUESTIONS.items())
+        self.grain.activated.connect(self._choose_grain)
+        self.speed.activated.connect(self._choose_speed)
+        self.question.activated.connect(self._choose_question)
+        self.reveal = QToolButton()
+        self.reveal.setDefaultAction(actions["player.reveal"])
+        self.reveal.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 2, 12, 2)
+        column.setSpacing(4)
+        column.addLayout(self._telling())
+        column.addLayout(self._controls(actions))
+
+    def _telling(self) -> QHBoxLayout:
+        """Make the place for the sentence and the calculation of a step."""
+        words = QVBoxLayout()
+        words.setSpacing(0)
+        words.setContentsMargins(0, 4, 0, 2)
+        for label in (self.caption, self.equation):
+            label.setTextFormat(Qt.TextFormat.RichText)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            words.addWidget(label)
+        self.caption.setWordWrap(True)
+        self.caption.setAccessibleName("What happens in this step")
+        self.equation.setAccessibleName("The calculation of this step")
+        row = QHBoxLayout()
+        row.addLayout(words, 1)
+        row.addWidget(self.question, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(self.reveal, 0, Qt.AlignmentFlag.AlignTop)
+        return row
+
+    def _controls(self, actions: Mapping[str, QAction]) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        for key in BEFORE:
+            row.addWidget(_button(actions[key]))
+        row.addSpacing(8)
+        row.addWidget(self.track, 1)
+        row.addSpacing(8)
+        self.where.setProperty("role", "quiet")
+        for widget in (self.where, self.grain, self.speed):
+            row.addWidget(widget)
+        for key in AFTER:
+            row.addWidget(_button(actions[key]))
+        return row
+
+    # ------------------------------------------------------------------ showing
+
+    def show_transport(self, transport: Transport, theme: Theme) -> None:
+        """Show where playback stands and what its step says."""
+        if self._shown == (transport, theme):
+            return
+        self._shown = (transport, theme)
+        self.track.show_transport(transport, theme)
+        playhead = transport.playhead
+        self.grain.setCurrentIndex(self.grain.findData(playhead.grain))
+        self.speed.setCurrentIndex(self.speed.findData(playhead.speed))
+        self.where.setText(_where(transport))
+        large = f"font-size:{round(20 * text_scale())}px"
+        self.caption.setText(f"<span style='{large}'>{transport.caption}</span>")
+        self.caption.setVisible(bool(transport.caption))
+        written = _written(transport.equation, theme)
+        self.equation.setText(f"<span style='{large}'>{written}</span>")
+        self.equation.setVisible(bool(transport.caption))  # so that nothing jumps where it is empty
+        self.question.setVisible(transport.question is not None)
+        self.reveal.setVisible(transport.question is not None and not transport.is_revealed)
+        if transport.question:
+            self.question.setCurrentIndex(self.question.findData(transport.question))
+
+    # ------------------------------------------------------------------ the hand
+
+    def _choose_grain(self, index: int) -> None:
+        self.grainChosen.emit(Grain(self.grain.itemData(index)))
+
+    def _choose_speed(self, index: int) -> None:
+        self.speedChosen.emit(self.speed.itemData(index))
+
+    def _choose_question(self, index: int) -> None:
+        self.questionChosen.emit(Question(self.question.itemData(index)))
+
+
+def _button(action: QAction) -> QToolButton:
+    button = QToolButton()
+    button.setDefaultAction(action)
+    button.setAutoRaise(True)
+    side = round(20 * text_scale())
+    button.setIconSize(QSize(side, side))
+    button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every one has its key
+    return button
+
+
+def _choice(name: str, choices: Iterable[tuple[object, str]]) -> QComboBox:
+    box = QComboBox()
+    for value, words in choices:
+        box.addItem(words, value)
+    box.setAccessibleName(name)
+    box.setToolTip(name)
+    box.setObjectName(name)
+    return box
+
+
+def _where(transport: Transport) -> str:
+    if transport.position >= transport.count:
+        return f"{transport.count:,} steps"
+    return f"{transport.position + 1:,} of {transport.count:,}"
+
+
+def _written(equation: Equation | None, theme: Theme) -> str:
+    """Write a calculation, the numbers that were read in the accent."""
+    if equation is None:
+        return ""
+    parts = "".join(
+        f"<span style='color:{theme.accent}'>{escape(part.text)}</span>"
+        if part.is_lit
+        else escape(part.text)
+        for part in equation.parts
+    )
+    left = f"<span style='color:{theme.quiet}'>{escape(equation.left)} = </span>{parts}"
+    return f"{left} = <b>{escape(equation.result)}</b>" if equation.result else left
