@@ -135,7 +135,7 @@ def open_window(document: Document) -> Window:
     workspace.setParent(window)
     # Not before there is a window to be seen: loading torch would hold it up.
     window.board.painted.connect(
-        workspace.start,
+        window.begin,
         Qt.ConnectionType(
             Qt.ConnectionType.QueuedConnection.value | Qt.ConnectionType.SingleShotConnection.value
         ),

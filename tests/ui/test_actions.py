@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QDockWidget, QFileDialog, QPlainTextEdit, QSpinBox
 import visualizer
 from tests.ui.hand import CONTROL, SHIFT
 from visualizer.state.view import Cell, ColourScale
-from visualizer.ui.actions import ENTRIES, shortcuts
+from visualizer.ui.actions import ENTRIES, PANES, shortcuts
 from visualizer.ui.icons import icon
 from visualizer.ui.theme import DARK, LIGHT
 
@@ -88,7 +88,7 @@ def test_the_list_of_keys_is_whole(hand: Hand) -> None:
     (box,) = hand.boxes()
     for entry in ENTRIES:
         assert all(keys in box.text() for keys in entry.keys)
-    assert len(shortcuts()) == sum(bool(entry.keys) for entry in ENTRIES) + 6
+    assert len(shortcuts()) == sum(bool(entry.keys) for entry in ENTRIES) + len(PANES) + 3
     assert {"F2", "F3", "arrow keys", "Esc in the heatmaps"} <= {keys for _, keys in shortcuts()}
     assert all(keys in box.text() for _, keys in shortcuts())
     box.close()
@@ -183,19 +183,22 @@ def test_panes_by_keys(hand: Hand) -> None:
         assert pane.isVisible()
 
 
+READING = ("reader.step 1", "reader.step -1", "reader.back", "reader.close")
+
+
 def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     by_key = hand.window.actions_.by_key
     idle = {key for key, action in by_key.items() if not action.isEnabled()}
     assert idle == {
         *("workspace.undo", "workspace.redo", "inspector.copy", "let_go", "player.reveal"),
-        *("step_text 1", "step_text -1"),
+        *("step_text 1", "step_text -1", *READING),
     }
     hand.hover(Cell("weights", (0, 1, 0)))
     assert not by_key["let_go"].isEnabled()
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.press(Qt.Key.Key_M)
     idle = {key for key, action in by_key.items() if not action.isEnabled()}
-    assert idle == {"workspace.redo", "player.reveal", "step_text 1", "step_text -1"}
+    assert idle == {"workspace.redo", "player.reveal", "step_text 1", "step_text -1", *READING}
     hand.settle()
 
 

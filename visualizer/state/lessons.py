@@ -107,6 +107,16 @@ class Lesson:
     pages: tuple[Page, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A page that is read, and what there was before the lesson, to go back to."""
+
+    lesson: Lesson
+    page: int
+    document: Document
+    view: View
+
+
 class TickState(StrEnum):
     """What is known of a claim."""
 
@@ -148,10 +158,10 @@ class LessonPanel:
     ticks: tuple[Tick, ...] = ()
     is_changed: bool = False
 
-
-def page_document(lesson: Lesson, page: int) -> Document:
-    """Give the document that a page is about."""
-    return lesson.pages[page].document
+    @property
+    def has_next(self) -> bool:
+        """Whether a page comes after it."""
+        return self.number < self.count
 
 
 def page_view(lesson: Lesson, page: int, view: View) -> View:
@@ -208,8 +218,7 @@ def _tick(claim: Claim, run: Run | None, is_changed: bool) -> Tick:
     is_shape = claim.measure is Measure.SHAPE
     exactly = "" if is_shape else " to four decimals"
     if is_changed:
-        detail = "The settings are no longer this page's. “Back to this page” brings them back."
-        return Tick(f"{claim.called}: not compared", TickState.CHANGED, detail)
+        return Tick(f"{claim.called}: not compared, as you changed something", TickState.CHANGED)
     if run is None:
         return Tick(f"{claim.called}: waiting for the numbers", TickState.WAITING)
     detail = _shape_difference(claim, run) if is_shape else _difference(claim, run)

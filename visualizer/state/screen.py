@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
 from visualizer.state.heatmaps import Board, present_board, shown_stages
+from visualizer.state.lessons import LessonPanel, present_lesson
 from visualizer.state.lights import focus
 from visualizer.state.playback import Grain
 from visualizer.state.readout import Readout, covered, present_readout
@@ -81,6 +82,7 @@ class Screen:
     status: Status = field(default_factory=Status)
     stand: Stand = field(default_factory=Stand)
     twin: Twin | None = None
+    lesson: LessonPanel | None = None
     can_undo: bool = False
     can_redo: bool = False
 
@@ -92,15 +94,19 @@ def present(
     refused: InputError | None,
     is_working: bool,
     previous: Screen | None,
+    computed: Document | None = None,
 ) -> Screen:
-    """Show a document, a view and the last good run.
+    """Show a document, a view and the last good run, which is of the document `computed`.
 
     Parts of the previous screen that did not change are taken over as the very same objects.
     """
     setup = present_setup(document, refused)
+    reading = view.reading
+    told = (document, run, computed)
+    lesson = present_lesson(reading.lesson, reading.page, *told) if reading else None
     if run is None:
         message = WAITING if is_working else EMPTY
-        return Screen(setup, message, status=Status(is_working=is_working))
+        return Screen(setup, message, status=Status(is_working=is_working), lesson=lesson)
     board = present_board(run, view, previous.board if previous else Board())
     stand = present_stand(run, view, previous.stand if previous else Stand())
     cursor = present_cursor(run, _seen(view, stand.lights))
@@ -119,6 +125,7 @@ def present(
         Status(_facts(run), (*_unused(setup), *run.notices), is_working),
         stand,
         present_twin(run, view.dialect, _stage(run, view, looked_at)),
+        lesson,
     )
 
 

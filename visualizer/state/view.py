@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from visualizer.state.dialects import Dialect
 from visualizer.state.playback import Playhead
+
+if TYPE_CHECKING:
+    from visualizer.state.lessons import Reading
 
 
 class ColourScale(StrEnum):
@@ -69,6 +73,10 @@ class View:
         Cells that a panel's side has room for; more are pooled.
     guess : Guess or None
         What is being predicted.
+    dialect : Dialect
+        In whose words the code is.
+    reading : Reading or None
+        The page of a lesson.
     """
 
     stages: frozenset[str] = frozenset({"scores", "weights", "dropped", "context"})
@@ -82,3 +90,4 @@ class View:
     playhead: Playhead = field(default_factory=Playhead)
     guess: Guess | None = None
     dialect: Dialect = Dialect.BOOK
+    reading: Reading | None = None

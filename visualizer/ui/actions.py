@@ -12,9 +12,12 @@ from PySide6.QtGui import QAction, QActionGroup, QKeySequence
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow, QMenu, QWidget
 
+    from visualizer.state.document import Document
     from visualizer.state.screen import Screen
+    from visualizer.state.view import View
     from visualizer.ui.theme import Theme
 
+from visualizer.attention.spec import Mode
 from visualizer.ui.icons import icon
 
 
@@ -55,7 +58,7 @@ class Entry:
         return " ".join((self.name, *map(str, self.arguments)))
 
 
-PANES = {"Setup": "F2", "Cell": "F3", "Code": "F4"}
+PANES = {"Setup": "F2", "Cell": "F3", "Code": "F4", "Lesson": "F6"}
 
 # fmt: off
 ENTRIES: tuple[Entry, ...] = (
@@ -64,7 +67,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("&Edit", "&Undo", "workspace.undo", ("Ctrl+Z",), icon="undo"),
     Entry("&Edit", "&Redo", "workspace.redo", ("Ctrl+Shift+Z", "Ctrl+Y"), icon="redo"),
     Entry("&Edit", "&Copy cell", "inspector.copy", ("Ctrl+Shift+C",), icon="copy", divides=True),
-    Entry("&Edit", "Copy as scr&ipt", "copy_script", ("Ctrl+Alt+C",)),
+    Entry("&Edit", "Copy as scri&pt", "copy_script", ("Ctrl+Alt+C",)),
     Entry("&Edit", "&Let go of the pinned cell", "let_go", ("Ctrl+Shift+P",), icon="pin"),
     Entry("&Edit", "Edit the &sentence", "edit_sentence", ("Ctrl+L",), divides=True),
     Entry("&Module", "Causal &mask", "toggle_mask", ("Ctrl+M",), ticks=True),
@@ -72,6 +75,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("&Module", "&Resample dropout", "workspace.resample", ("Ctrl+R",), ("dropout_seed",),
           icon="resample"),
     Entry("&Module", "Resample &weights", "workspace.resample", ("Ctrl+Shift+R",), ("seed",)),
+    Entry("&Module", "&Keep these weights", "workspace.keep_weights", ("Ctrl+K",), ticks=True),
     Entry("&Module", "Every &setting", "open_settings", ("Ctrl+,",), icon="settings", divides=True),
     Entry("&Play", "&Play or pause", "player.toggle", ("Space",), icon="play", near=True),
     Entry("&Play", "Step &forward", "player.step", ("PgDown",), (1,), icon="step-on"),
@@ -98,11 +102,11 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("&View", "Heatmap scale: each &row to its largest", "set_scale", ("Ctrl+2",), ("row",),
           "scale"),
     Entry("&View", "Heatmap scale: lo&garithm", "set_scale", ("Ctrl+3",), ("log",), "scale"),
-    Entry("&View", "Code in the &book’s words", "set_dialect", ("Ctrl+4",), ("book",), "dialect",
+    Entry("&View", "Code in the b&ook’s words", "set_dialect", ("Ctrl+4",), ("book",), "dialect",
           divides=True),
-    Entry("&View", "Code in the le&cture’s words", "set_dialect", ("Ctrl+5",), ("lecture",),
+    Entry("&View", "Code in the lecture’s &words", "set_dialect", ("Ctrl+5",), ("lecture",),
           "dialect"),
-    Entry("&View", "Code in one call of &PyTorch", "set_dialect", ("Ctrl+6",), ("sdpa",),
+    Entry("&View", "Code in one call of P&yTorch", "set_dialect", ("Ctrl+6",), ("sdpa",),
           "dialect"),
     Entry("&View", "Colour map: &viridis", "set_map", ("Ctrl+Alt+1",), ("viridis",), "map",
           divides=True),
@@ -115,6 +119,12 @@ ENTRIES: tuple[Entry, ...] = (
           "theme", divides=True),
     Entry("&View", "Theme: lig&ht", "set_scheme", ("Ctrl+Alt+L",), ("light",), "scheme"),
     Entry("&View", "Theme: &dark", "set_scheme", ("Ctrl+Alt+D",), ("dark",), "scheme"),
+    Entry("&Lessons", "&Next page", "reader.step", ("Alt+Right",), (1,), divides=True),
+    Entry("&Lessons", "&Previous page", "reader.step", ("Alt+Left",), (-1,)),
+    Entry("&Lessons", "&Back to this page", "reader.back", ("Alt+Home",)),
+    Entry("&Lessons", "&Close the lesson", "reader.close", ("Alt+End",)),
+    Entry("&Lessons", "The &folder of my lessons", "reader.open_folder", ("Ctrl+Alt+F",),
+          divides=True),
     Entry("&Help", "&Keyboard shortcuts", "show_shortcuts", ("Ctrl+?", "F1")),
     Entry("&Help", "&About", "show_about"),
 )
@@ -176,22 +186,41 @@ class Actions:
         """Mark the chosen one of a group, or what is on."""
         self.by_key[key].setChecked(is_on)
 
-    def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Let what is possible now be done, and only that."""
+    def show_screen(self, screen: Screen, document: Document, view: View, theme: Theme) -> None:
+        """Let what is possible now be done, and only that; check what is on."""
+        self._enable_for(screen)
+        for key, is_on in (
+            ("toggle_mask", document.get("causal")),
+            ("toggle_mode", document.spec.mode is Mode.TRAIN),
+            ("workspace.keep_weights", bool(document.spec.own_weights)),
+            (f"set_scale {view.scale}", True),
+            (f"set_map {view.sequential}", True),
+            (f"set_dialect {view.dialect}", True),
+            (f"player.set_grain {view.playhead.grain}", True),
+            ("player.toggle_loop", view.playhead.loops),
+            ("player.predict", view.guess is not None),
+        ):
+            self.check(key, is_on)
+        name = "pause" if view.playhead.is_playing else "play"
+        if self._play != (name, theme):
+            self._play = (name, theme)
+            self.by_key["player.toggle"].setIcon(icon(name, theme.ink))
+            self.by_key["player.toggle"].setToolTip(f"{name.capitalize()} (Space)")
+
+    def _enable_for(self, screen: Screen) -> None:
         self.enable("workspace.undo", screen.can_undo)
         self.enable("workspace.redo", screen.can_redo)
         self.enable("inspector.copy", screen.readout is not None)
         self.enable("copy_script", screen.twin is not None)
+        self.enable("reader.step 1", bool(screen.lesson and screen.lesson.has_next))
+        self.enable("reader.step -1", bool(screen.lesson and screen.lesson.number > 1))
+        self.enable("reader.back", bool(screen.lesson and screen.lesson.is_changed))
+        self.enable("reader.close", screen.lesson is not None)
         self.enable("let_go", screen.cursor.pinned is not None)
         for step in (1, -1):
             self.enable(f"step_text {step}", screen.tokens.texts > 1)
         transport = screen.stand.transport
         self.enable("player.reveal", transport.question is not None and not transport.is_revealed)
-        name = "pause" if transport.playhead.is_playing else "play"
-        if self._play != (name, theme):
-            self._play = (name, theme)
-            self.by_key["player.toggle"].setIcon(icon(name, theme.ink))
-            self.by_key["player.toggle"].setToolTip(f"{name.capitalize()} (Space)")
 
     def show_theme(self, theme: Theme) -> None:
         """Draw the icons in a theme's ink."""

@@ -150,8 +150,8 @@ class LessonPane(QWidget):
         self._show_ticks(panel.ticks, theme)
         self.number.setText(f"{panel.number} of {panel.count}")
         self.back_button.setEnabled(panel.number > 1)
-        self.next_button.setEnabled(panel.number < panel.count)
-        self.return_button.setEnabled(panel.is_changed)
+        self.next_button.setEnabled(panel.has_next)
+        self.return_button.setVisible(panel.is_changed)
         page = (panel.lesson, panel.number)
         if page != self._page:  # a page is read from its beginning
             self._page = page

@@ -11,7 +11,7 @@ from visualizer.ui.theme import Scheme
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow
 
-VERSION = 1
+VERSION = 2
 
 
 def load_scheme() -> Scheme:

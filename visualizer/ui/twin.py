@@ -153,8 +153,8 @@ class TwinPane(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(12, 8, 12, 8)
         column.setSpacing(8)
-        self.heading, self.box, self.code = QLabel(), QComboBox(), Code()
-        self.heading.setProperty("role", "quiet")
+        self.box, self.code = QComboBox(), Code()
+        self.code.setMinimumHeight(self.code.fontMetrics().lineSpacing() * 4)
         self.copy = QPushButton("Copy as script")
         self.copy.clicked.connect(self._want_script)
         self._build_box()
@@ -166,9 +166,7 @@ class TwinPane(QWidget):
         self.running.setWordWrap(True)
         self.running.setTextFormat(Qt.TextFormat.RichText)
         self.running.setFont(_fixed())
-        self.running.setAccessibleName("The line that runs")
         column.addLayout(row)
-        column.addWidget(self.heading)
         column.addWidget(self.running)
         column.addWidget(self.code, 1)
         self._shown: tuple[Twin | None, Theme] | None = None
@@ -179,7 +177,7 @@ class TwinPane(QWidget):
         if self._shown == (twin, theme):
             return
         self._shown = (twin, theme)
-        self.heading.setText(twin.title if twin else "")
+        self.running.setAccessibleName(twin.title if twin else "")
         self.copy.setEnabled(twin is not None)
         if twin:
             self.box.setCurrentIndex([*TITLES].index(twin.dialect))

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QMainWindow,
     QMessageBox,
-    QToolBar,
     QVBoxLayout,
     QWidget,
 )
@@ -22,15 +21,18 @@ from visualizer.attention.spec import Mode
 from visualizer.state.dialects import Dialect
 from visualizer.state.view import ColourScale
 from visualizer.ui import messages, settings
-from visualizer.ui.actions import PANES, Actions
+from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
+from visualizer.ui.docks import add_bar, add_dock, add_to_menu
 from visualizer.ui.editor import Editor
 from visualizer.ui.exports import FILTERS, Exporter, named
 from visualizer.ui.icons import icon
 from visualizer.ui.inspector import Inspector
+from visualizer.ui.lesson import LessonPane
 from visualizer.ui.player import Player
 from visualizer.ui.progress import Progress
 from visualizer.ui.rail import Rail
+from visualizer.ui.reader import Reader
 from visualizer.ui.theme import Scheme, palette, style_sheet, theme_of
 from visualizer.ui.transport import TransportBar
 from visualizer.ui.twin import TwinPane
@@ -38,7 +40,12 @@ from visualizer.ui.twin import TwinPane
 if TYPE_CHECKING:
     from PySide6.QtGui import QCloseEvent
 
+    from visualizer.state.lessons import LessonPanel
     from visualizer.ui.workspace import Workspace
+
+
+LESSON_AND_SETUP = [430, 220]
+"""How they share the height of the window."""
 
 
 class Window(QMainWindow):
@@ -53,26 +60,27 @@ class Window(QMainWindow):
         self.setWindowIcon(icon("app", "#000000"))
         self.rail, self.board, self.progress = Rail(), BoardView(), Progress()
         self.editor, self.inspector, self.twin = Editor(), Inspector(), TwinPane()
+        self.lesson = LessonPane()
         self.player = Player(workspace, self)
+        self._lesson: LessonPanel | None = None
         self.facts, self.notice = QLabel(), QLabel()
         self.exporter = Exporter(self)
         self.setCentralWidget(self._centre())
-        self._add_dock("Setup", self.editor, Qt.DockWidgetArea.LeftDockWidgetArea, 248)
-        right = Qt.DockWidgetArea.RightDockWidgetArea
-        cell = self._add_dock("Cell", self.inspector, right, 264)
-        code = self._add_dock("Code", self.twin, right, 264)
-        self.resizeDocks([cell, code], [400, 240], Qt.Orientation.Vertical)
+        self._docks = self._add_docks()
         self.facts.setTextFormat(Qt.TextFormat.PlainText)  # tokens may look like tags
         self.statusBar().addWidget(self.facts, 1)
         self.actions_ = Actions(self)
+        self.reader = Reader(workspace, self.actions_.menus["&Lessons"], self)
         self.transport = TransportBar(self.actions_.by_key)
-        self._add_transport()
-        self._add_docks_to_menu()
+        add_bar(self, "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
+        self.actions_.give_keys(self.board, self.transport.track)
+        add_to_menu(self._docks, self.actions_.menus["&View"])
         self._connect()
         self.set_scheme(self.scheme)
         if not settings.restore_window(self):
             screen = self.screen().availableGeometry().size()
             self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
+        self._docks[0].hide()
 
     def _centre(self) -> QWidget:
         centre = QWidget()
@@ -86,37 +94,18 @@ class Window(QMainWindow):
             column.addWidget(widget)
         return centre
 
-    def _add_dock(
-        self, name: str, pane: QWidget, side: Qt.DockWidgetArea, width: int
-    ) -> QDockWidget:
-        dock = QDockWidget(name, self)
-        dock.setObjectName(name)
-        dock.setWidget(pane)
-        title = QLabel(name)
-        title.setProperty("role", "pane")
-        dock.setTitleBarWidget(title)  # in line with what is under it; can still be dragged
-        dock.setFeatures(
-            QDockWidget.DockWidgetFeature.DockWidgetMovable
-            | QDockWidget.DockWidgetFeature.DockWidgetClosable
+    def _add_docks(self) -> list[QDockWidget]:
+        left, right = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
+        places = (
+            ("Lesson", self.lesson, left),
+            ("Setup", self.editor, left),
+            ("Cell", self.inspector, right),
+            ("Code", self.twin, right),
         )
-        self.addDockWidget(side, dock)
-        self.resizeDocks([dock], [width], Qt.Orientation.Horizontal)
-        return dock
-
-    def _add_transport(self) -> None:
-        bar = QToolBar("Playback", self)
-        bar.setObjectName("Playback")
-        bar.setMovable(False)
-        bar.addWidget(self.transport)
-        self.addToolBar(Qt.ToolBarArea.BottomToolBarArea, bar)
-        self.actions_.give_keys(self.board, self.transport.track)
-
-    def _add_docks_to_menu(self) -> None:
-        menu = self.actions_.menus["&View"]
-        menu.addSeparator()
-        for dock in self.findChildren(QDockWidget):
-            dock.toggleViewAction().setShortcut(PANES[dock.objectName()])
-            menu.addAction(dock.toggleViewAction())
+        made = [add_dock(self, *place) for place in places]
+        self.resizeDocks(made, [264, 248, 264, 264], Qt.Orientation.Horizontal)
+        self.resizeDocks(made[2:], [360, 280], Qt.Orientation.Vertical)
+        return made
 
     def _connect(self) -> None:
         workspace, editor, board = self.workspace, self.editor, self.board
@@ -144,10 +133,18 @@ class Window(QMainWindow):
         transport.grainChosen.connect(player.set_grain)
         transport.speedChosen.connect(player.set_speed)
         transport.questionChosen.connect(player.ask)
+        self.lesson.stepped.connect(self.reader.step)
+        self.lesson.returned.connect(self.reader.back)
+        self.lesson.closed.connect(self.reader.close)
         self.twin.dialectChosen.connect(self.set_dialect)
         self.twin.scriptWanted.connect(self.copy_script)
         styles = QApplication.styleHints()
         styles.colorSchemeChanged.connect(self._follow_system)
+
+    def begin(self) -> None:
+        """Do what can wait until there is a window to be seen."""
+        self.workspace.start()
+        self.reader.load()
 
     # ------------------------------------------------------------------ showing
 
@@ -161,29 +158,23 @@ class Window(QMainWindow):
         self.transport.show_transport(screen.stand.transport, self.theme)
         self.inspector.show_readout(screen.readout, self.theme)
         self.twin.show_twin(screen.twin, self.theme)
+        self._show_lesson(screen.lesson)
         self.progress.show_working(screen.status.is_working, self.theme)
         said = screen.readout.plain if screen.readout else screen.status.facts
         self.facts.setText(said)
         self.notice.setText("\n".join(screen.status.notices))
         self.notice.setVisible(bool(screen.status.notices))
         self.board.setAccessibleDescription(said)
-        self.actions_.show_screen(screen, self.theme)
+        self.actions_.show_screen(screen, self.workspace.document, self.workspace.view, self.theme)
         self.actions_.enable("export", bool(screen.board.columns) and not self.exporter.is_working)
-        self._check_actions()
 
-    def _check_actions(self) -> None:
-        document, view = self.workspace.document, self.workspace.view
-        for key, is_on in (
-            ("toggle_mask", document.get("causal")),
-            ("toggle_mode", document.spec.mode is Mode.TRAIN),
-            (f"set_scale {view.scale}", True),
-            (f"set_map {view.sequential}", True),
-            (f"player.set_grain {view.playhead.grain}", True),
-            (f"set_dialect {view.dialect}", True),
-            ("player.toggle_loop", view.playhead.loops),
-            ("player.predict", view.guess is not None),
-        ):
-            self.actions_.check(key, is_on)
+    def _show_lesson(self, lesson: LessonPanel | None) -> None:
+        if (lesson is None) != (self._lesson is None):  # its pane comes and goes with it
+            dock = self._docks[0]
+            dock.setVisible(lesson is not None)
+            self.resizeDocks(self._docks[:2], LESSON_AND_SETUP, Qt.Orientation.Vertical)
+        self._lesson = lesson
+        self.lesson.show_lesson(lesson, self.theme)
 
     def show_bug(self, details: str) -> None:
         """Say that something broke."""

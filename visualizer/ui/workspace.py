@@ -18,6 +18,7 @@ from visualizer.state.heatmaps import shown_stages
 from visualizer.state.history import History
 from visualizer.state.screen import Screen, present
 from visualizer.state.view import Cell, View
+from visualizer.state.weights import kept_weights
 from visualizer.ui.requests import Answer, as_far_as_read, computed, is_read_with, looked
 from visualizer.ui.worker import Worker
 
@@ -97,6 +98,19 @@ class Workspace(QObject):
             if self._complaints.pop("own_mask", None):
                 self._show()
             self.set("own_mask", own)
+
+    def show_document(self, document: Document, view: View) -> None:
+        """Go to another document and look at it in another way; one change to undo."""
+        if document != self.document:
+            self._history = self._history.seal().keep(self.document)
+        self._wanted = view
+        self.view = as_far_as_read(view, self.view)
+        self._change_to(document)
+
+    def keep_weights(self) -> None:
+        """Compute with the present weights whatever the module becomes; or draw them again."""
+        own = () if self.document.spec.own_weights or not self.run else kept_weights(self.run.trace)
+        self.set("own_weights", own)
 
     def seal(self) -> None:
         """End a drag or a word."""
@@ -248,6 +262,8 @@ class Workspace(QObject):
         is_own = self.document.spec.mask is Mask.OWN  # else the user's matrix does not count
         complaints = (self._complaints[it] for it in self._complaints if it == "text" or is_own)
         refused = next(complaints, self._refused)
-        screen = present(self.document, self.view, self.run, refused, self.is_working, previous)
+        screen = present(
+            self.document, self.view, self.run, refused, self.is_working, previous, self.computed
+        )
         history = self._history
         return replace(screen, can_undo=bool(history.past), can_redo=bool(history.future))

@@ -1,0 +1,184 @@
+"""A lesson in the window: opened, read, changed, returned to, closed; broken ones are named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QStandardPaths, Qt
+from PySide6.QtGui import QKeySequence
+
+from tests.ui.hand import words
+from visualizer.state.playback import Place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from PySide6.QtGui import QAction
+    from PySide6.QtWidgets import QPushButton
+
+    from tests.ui.hand import Hand
+
+ALT = Qt.KeyboardModifier.AltModifier
+SHIFT = Qt.KeyboardModifier.ShiftModifier
+
+
+def open_lesson(hand: Hand, number: int) -> None:
+    hand.press(Qt.Key(Qt.Key.Key_0.value + number), ALT | SHIFT)
+    hand.settle()
+
+
+def page(hand: Hand) -> str:
+    return words(hand.window.lesson.title)
+
+
+def ticks(hand: Hand) -> list[str]:
+    pane = hand.window.lesson
+    return [words(row.words) for row in pane._ticks if row.isVisibleTo(pane)]
+
+
+def offered(hand: Hand) -> list[str]:
+    return [action.text() for action in hand.window.actions_.menus["&Lessons"].actions()]
+
+
+def press_button(hand: Hand, button: QPushButton) -> None:
+    hand.click(button)
+    hand.settle()
+
+
+def test_the_menu_offers_seven_lessons_each_with_its_keys(hand: Hand) -> None:
+    hand.until(lambda: bool(hand.window.reader.lessons))
+    menu = hand.window.actions_.menus["&Lessons"]
+    for number in range(1, 8):
+        action = menu.actions()[number - 1]
+        assert action.text().startswith(f"&{number}  ")
+        assert action.shortcut() == QKeySequence(f"Alt+Shift+{number}")
+
+
+def test_every_page_of_every_lesson_is_read_and_its_ticks_match(hand: Hand) -> None:
+    lessons = hand.window.reader.lessons
+    for number, lesson in enumerate(lessons, 1):
+        open_lesson(hand, number)
+        for at, shown in enumerate(lesson.pages, 1):
+            assert page(hand) == shown.title
+            assert words(hand.window.lesson.number) == f"{at} of {len(lesson.pages)}"
+            assert len(ticks(hand)) == len(shown.claims)
+            assert all("matches" in tick for tick in ticks(hand)), shown.title
+            hand.press(Qt.Key.Key_Right, ALT)
+            hand.settle()
+    hand.press(Qt.Key.Key_End, ALT)
+    hand.settle()
+
+
+def test_closing_a_lesson_brings_back_what_there_was(hand: Hand) -> None:
+    hand.type_sentence("one two three")
+    hand.settle()
+    before, view = hand.window.workspace.document, hand.window.workspace.view
+    open_lesson(hand, 2)
+    assert hand.window.lesson.isVisibleTo(hand.window)
+    open_lesson(hand, 4)
+    press_button(hand, hand.window.lesson.close_button)
+    assert hand.window.workspace.document == before
+    assert hand.window.workspace.view == view
+    assert not hand.window.lesson.isVisibleTo(hand.window)
+    hand.press(Qt.Key.Key_Z)
+    hand.settle()
+    assert hand.window.workspace.document != before  # closing is undone like any other change
+
+
+def test_a_reader_may_change_everything_and_return(hand: Hand) -> None:
+    open_lesson(hand, 4)
+    pane = hand.window.lesson
+    press_button(hand, pane.next_button)
+    assert not pane.return_button.isVisibleTo(pane)
+    set_by_page = hand.window.workspace.document
+    hand.type_number("seed", "5")
+    hand.settle()
+    assert all("not compared" in tick for tick in ticks(hand))
+    press_button(hand, pane.return_button)
+    assert hand.window.workspace.document == set_by_page
+    assert all("matches" in tick for tick in ticks(hand))
+
+
+def test_a_page_sets_the_step_and_play_goes_on_from_there(hand: Hand) -> None:
+    lesson = hand.window.reader.lessons[0]
+    number = next(at for at, shown in enumerate(lesson.pages) if shown.place)
+    open_lesson(hand, 1)
+    for _ in range(number):
+        press_button(hand, hand.window.lesson.next_button)
+    place = lesson.pages[number].place
+    assert place
+    assert hand.window.workspace.view.playhead.place == place
+    hand.press(Qt.Key.Key_PageDown, Qt.KeyboardModifier.NoModifier)
+    hand.settle()
+    assert hand.window.workspace.view.playhead.place == Place(
+        place.stage, place.row, place.column + 1
+    )
+    assert hand.window.lesson.isVisibleTo(hand.window)
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(QStandardPaths, "writableLocation", lambda kind: str(tmp_path))
+    folder = tmp_path / "lessons"
+    folder.mkdir()
+    return folder
+
+
+GOOD = """title = "Mine"
+[[page]]
+title = "First"
+says = "Look."
+stages = ["weights"]
+set = { heads = 1 }
+"""
+
+
+def test_lessons_of_ones_own_are_offered_and_broken_ones_named(
+    own_folder: Path, hand: Hand
+) -> None:
+    (own_folder / "good.toml").write_text(GOOD, encoding="utf-8")
+    (own_folder / "bad.toml").write_text(GOOD.replace("heads", "headz"), encoding="utf-8")
+    hand.window.reader.load()
+    texts = offered(hand)
+    assert "&8  Mine" in texts
+    broken = next(action for action in menu_actions(hand) if "left out" in action.text())
+    assert broken.text() == "1 lesson was left out…"
+    broken.trigger()
+    (box,) = hand.boxes()
+    assert "bad.toml, line 6" in box.text()
+    assert "headz" in box.text()
+    box.close()
+    open_lesson(hand, 8)
+    assert page(hand) == "First"
+    hand.window.reader.load()
+    assert offered(hand) == texts  # and not twice
+
+
+def menu_actions(hand: Hand) -> list[QAction]:
+    return list(hand.window.actions_.menus["&Lessons"].actions())
+
+
+def test_the_folder_is_made_and_shown(
+    own_folder: Path, hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_folder.rmdir()
+    shown: list[str] = []
+
+    def show(url: QUrl) -> bool:
+        shown.append(url.toLocalFile())
+        return True
+
+    monkeypatch.setattr(QDesktopServices, "openUrl", show)
+    hand.window.reader.open_folder()
+    assert own_folder.is_dir()
+    assert shown == [str(own_folder)]
+
+
+def test_a_folder_that_cannot_be_made_is_said(own_folder: Path, hand: Hand) -> None:
+    own_folder.rmdir()
+    own_folder.write_text("a file in its place", encoding="utf-8")
+    hand.window.reader.open_folder()
+    (box,) = hand.boxes()
+    assert "could not be made" in box.text()
+    box.close()

@@ -1,0 +1,133 @@
+"""Lessons in the window: the menu of them, turning pages, and going back to where one was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QStandardPaths, QUrl
+from PySide6.QtGui import QAction, QDesktopServices, QKeySequence
+
+from visualizer.assets import resource
+from visualizer.state.lesson_files import load_lessons
+from visualizer.state.lessons import Reading, page_view
+from visualizer.state.printed import Printed
+from visualizer.ui.messages import tell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtWidgets import QMenu, QWidget
+
+    from visualizer.state.lesson_files import LessonError
+    from visualizer.state.lessons import Lesson
+    from visualizer.ui.workspace import Workspace
+
+MOST_KEYS = 9
+
+
+class Reader(QObject):
+    """Opens lessons and turns their pages; every method is something a reader wants."""
+
+    def __init__(self, workspace: Workspace, menu: QMenu, window: QWidget) -> None:
+        super().__init__(window)
+        self._workspace, self._menu, self._window = workspace, menu, window
+        self._fixed = menu.actions()
+        self._offered: list[QAction] = []
+        self.lessons: tuple[Lesson, ...] = ()
+        self.errors: tuple[LessonError, ...] = ()
+
+    def load(self) -> None:
+        """Offer our lessons and the user's own, and name those that are broken."""
+        printed = Printed.read(resource("lessons", "chapter3.json"))
+        self.lessons, self.errors = load_lessons([resource("lessons"), _own_folder()], printed)
+        for action in self._offered:
+            self._menu.removeAction(action)
+            action.deleteLater()
+        self._offered = [self._offer(number) for number in range(len(self.lessons))]
+        if self.errors:
+            self._offered.append(self._action(self._broken_in_words(), self.tell_errors))
+        first = self._fixed[0]
+        self._offered.append(self._menu.insertSeparator(first))
+
+    def _offer(self, number: int) -> QAction:
+        title = self.lessons[number].title.replace("&", "&&")
+        key = f"&{number + 1}  " if number < MOST_KEYS else ""
+        action = self._action(f"{key}{title}", partial(self.open, number))
+        if number < MOST_KEYS:
+            action.setShortcut(QKeySequence(f"Alt+Shift+{number + 1}"))
+        return action
+
+    def _action(self, words: str, do: Callable[[], None]) -> QAction:
+        action = QAction(words, self._menu)
+        action.triggered.connect(do)
+        self._menu.insertAction(self._fixed[0], action)
+        return action
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def reading(self) -> Reading | None:
+        """What is read now."""
+        return self._workspace.wanted.reading
+
+    def open(self, number: int) -> None:
+        """Begin a lesson; what was there before comes back when it is closed."""
+        now = self.reading
+        document = now.document if now else self._workspace.document
+        view = now.view if now else self._workspace.wanted
+        self._turn(Reading(self.lessons[number], 0, document, view))
+
+    def step(self, pages: int) -> None:
+        """Turn pages on or back, as far as there are any."""
+        now = self.reading
+        if now and 0 <= now.page + pages < len(now.lesson.pages):
+            self._turn(replace(now, page=now.page + pages))
+
+    def back(self) -> None:
+        """Return to the page's own settings."""
+        if self.reading:
+            self._turn(self.reading)
+
+    def close(self) -> None:
+        """Return to what there was before the lesson."""
+        now = self.reading
+        if now:
+            self._workspace.show_document(now.document, now.view)
+
+    def _turn(self, reading: Reading) -> None:
+        view = page_view(reading.lesson, reading.page, self._workspace.wanted)
+        document = reading.lesson.pages[reading.page].document
+        device = self._workspace.document.spec.device  # the reader's to choose
+        document = document.set("device", device)
+        self._workspace.show_document(document, replace(view, reading=reading))
+
+    # ------------------------------------------------------------------ the user's own
+
+    def open_folder(self) -> None:
+        """Show the folder into which lessons of the user's own can be dropped."""
+        folder = _own_folder()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            tell(self._window, "Lessons", f"The folder could not be made: {escape(str(error))}")
+            return
+        if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
+            tell(self._window, "Lessons", f"Put lessons here:<br>{escape(str(folder))}")
+
+    def tell_errors(self) -> None:
+        """Say which lessons are broken, and where."""
+        said = "".join(f"<p>{escape(str(error))}</p>" for error in self.errors)
+        tell(self._window, "Lessons that were left out", said)
+
+    def _broken_in_words(self) -> str:
+        count = len(self.errors)
+        return "1 lesson was left out…" if count == 1 else f"{count} lessons were left out…"
+
+
+def _own_folder() -> Path:
+    kind = QStandardPaths.StandardLocation.AppDataLocation
+    return Path(QStandardPaths.writableLocation(kind)) / "lessons"
