@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QStandardPaths, Qt
-from PySide6.QtGui import QKeySequence
+from PySide6.QtGui import QDesktopServices, QKeySequence
 
 from tests.ui.hand import words
 from visualizer.state.playback import Place
@@ -14,6 +14,7 @@ from visualizer.state.playback import Place
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from PySide6.QtCore import QUrl
     from PySide6.QtGui import QAction
     from PySide6.QtWidgets import QPushButton
 
