@@ -19,7 +19,9 @@ from tests.house_rules import (
 )
 from visualizer.attention import attend, explain
 from visualizer.attention.stages import Operation
-from visualizer.state import expressions, readout, row_sentences, sentences, stage_sentences
+from visualizer.state import readout, sentences
+from visualizer.state.code import expressions
+from visualizer.state.playback import row_sentences, stage_sentences
 
 OFFENCES = [
     ("torch never leaves its homes", "visualizer/state/panels.py", "import torch"),

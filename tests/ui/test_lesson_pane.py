@@ -11,7 +11,7 @@ from PySide6.QtGui import QTextDocumentFragment
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel
 
-from visualizer.state.lessons import LessonPanel, Tick, TickState, as_html
+from visualizer.state.lessons.pages import LessonPanel, Tick, TickState, as_html
 from visualizer.ui.lesson import EMPTY, LessonPane
 from visualizer.ui.theme import DARK, LIGHT
 

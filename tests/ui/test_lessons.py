@@ -9,7 +9,7 @@ from PySide6.QtCore import QStandardPaths, Qt
 from PySide6.QtGui import QDesktopServices, QKeySequence
 
 from tests.ui.hand import words
-from visualizer.state.playback import Place
+from visualizer.state.playback.timeline import Place
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,14 +11,14 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QToolButton
 
 from tests.ui.hand import CONTROL, words
-from visualizer.state.playback import Grain, Place
+from visualizer.state.playback.timeline import Grain, Place
 from visualizer.state.view import Cell
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QImage
 
     from tests.ui.hand import Hand
-    from visualizer.state.transport import Transport
+    from visualizer.state.playback.transport import Transport
     from visualizer.ui.window import Window
 
 NONE = Qt.KeyboardModifier.NoModifier

@@ -12,7 +12,7 @@ from PySide6.QtGui import QColor, QFont, QFontInfo, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from visualizer.state.twin import Dialect, Twin, TwinLine
+from visualizer.state.code.twin import Dialect, Twin, TwinLine
 from visualizer.ui.theme import DARK, LIGHT, style_sheet
 from visualizer.ui.twin import BAR, EMPTY, WIDTH, TwinPane
 

@@ -12,7 +12,7 @@ import numpy as np
 from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import all_visible
-from visualizer.state.lights import focus
+from visualizer.state.playback.lights import focus
 from visualizer.state.view import ColourScale
 
 if TYPE_CHECKING:

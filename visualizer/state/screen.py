@@ -6,22 +6,22 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from visualizer.language.tokenizers import all_visible
+from visualizer.state.code.twin import Twin, present_twin
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
 from visualizer.state.heatmaps import Board, present_board, shown_stages
-from visualizer.state.lessons import LessonPanel, present_lesson
-from visualizer.state.lights import focus
-from visualizer.state.playback import Grain
+from visualizer.state.lessons.pages import LessonPanel, present_lesson
+from visualizer.state.playback.lights import focus
+from visualizer.state.playback.timeline import Grain
+from visualizer.state.playback.transport import Stand, present_stand
 from visualizer.state.readout import Readout, covered, present_readout
 from visualizer.state.setup import Setup, present_setup
-from visualizer.state.transport import Stand, present_stand
-from visualizer.state.twin import Twin, present_twin
 from visualizer.state.words import counted, size
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import InputError
     from visualizer.state.document import Document
-    from visualizer.state.lights import Lights
+    from visualizer.state.playback.lights import Lights
     from visualizer.state.view import Cell, View
 
 WAITING = "The heatmaps will be here in a moment: loading PyTorch."

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from visualizer.state.dialects import Dialect
-from visualizer.state.playback import Playhead
+from visualizer.state.code.dialects import Dialect
+from visualizer.state.playback.timeline import Playhead
 
 if TYPE_CHECKING:
-    from visualizer.state.lessons import Reading
+    from visualizer.state.lessons.pages import Reading
 
 
 class ColourScale(StrEnum):

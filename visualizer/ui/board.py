@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QWidget
 
 from visualizer.state.cursor import Cursor
 from visualizer.state.heatmaps import Board, Heatmap
-from visualizer.state.lights import Lights
+from visualizer.state.playback.lights import Lights
 from visualizer.state.view import Cell
 from visualizer.ui import heatmap as draw
 from visualizer.ui.cover import paint_lights

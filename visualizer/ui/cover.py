@@ -18,7 +18,7 @@ from visualizer.ui.measures import sums_width
 from visualizer.ui.theme import font
 
 if TYPE_CHECKING:
-    from visualizer.state.lights import Lights, Lit, Reach
+    from visualizer.state.playback.lights import Lights, Lit, Reach
     from visualizer.state.view import Cell
     from visualizer.ui.layout import Slot
     from visualizer.ui.theme import Theme

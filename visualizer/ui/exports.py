@@ -13,7 +13,7 @@ from PySide6.QtGui import QGuiApplication
 from visualizer.attention.spec import InputError
 from visualizer.state import files
 from visualizer.state.caption import caption
-from visualizer.state.script import script
+from visualizer.state.code.script import script
 from visualizer.state.words import counted
 from visualizer.ui.pictures import picture, write_png
 from visualizer.ui.worker import Worker
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from visualizer.attention.run import Run
-    from visualizer.state.dialects import Dialect
+    from visualizer.state.code.dialects import Dialect
     from visualizer.state.heatmaps import Board
 
 SAID_MS = 5000

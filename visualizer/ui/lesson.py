@@ -15,12 +15,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.state.lessons import TickState
+from visualizer.state.lessons.pages import TickState
 from visualizer.ui.icons import icon
 from visualizer.ui.theme import LIGHT, Theme, text_scale
 
 if TYPE_CHECKING:
-    from visualizer.state.lessons import LessonPanel, Tick
+    from visualizer.state.lessons.pages import LessonPanel, Tick
 
 EMPTY = "Choose a lesson from the Lessons menu to read it here, beside its numbers."
 WIDTH = 240

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Qt, QTimer
 
-from visualizer.state.lights import standing
-from visualizer.state.playback import (
+from visualizer.state.playback.lights import standing
+from visualizer.state.playback.timeline import (
     SPEEDS,
     STEPS_PER_SECOND,
     Grain,

@@ -12,9 +12,9 @@ from PySide6.QtCore import QObject, QStandardPaths, QUrl
 from PySide6.QtGui import QAction, QDesktopServices, QKeySequence
 
 from visualizer.assets import resource
-from visualizer.state.lesson_files import load_lessons
-from visualizer.state.lessons import Reading, page_view
-from visualizer.state.printed import Printed
+from visualizer.state.lessons.files import load_lessons
+from visualizer.state.lessons.pages import Reading, page_view
+from visualizer.state.lessons.printed import Printed
 from visualizer.ui.messages import tell
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QMenu, QWidget
 
-    from visualizer.state.lesson_files import LessonError
-    from visualizer.state.lessons import Lesson
+    from visualizer.state.lessons.files import LessonError
+    from visualizer.state.lessons.pages import Lesson
     from visualizer.ui.workspace import Workspace
 
 MOST_KEYS = 9

@@ -9,7 +9,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QPainter
 from PySide6.QtWidgets import QSizePolicy, QSlider, QWidget
 
-from visualizer.state.transport import Stop, Transport
+from visualizer.state.playback.transport import Stop, Transport
 from visualizer.ui.theme import LIGHT, Theme, font, metrics, text_scale
 
 if TYPE_CHECKING:

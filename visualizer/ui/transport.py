@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
 
-from visualizer.state.playback import SPEEDS, Grain
+from visualizer.state.playback.timeline import SPEEDS, Grain
 from visualizer.state.view import Question
 from visualizer.ui.theme import Theme, text_scale
 from visualizer.ui.track import Track
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QAction
 
-    from visualizer.state.equation import Equation
-    from visualizer.state.transport import Transport
+    from visualizer.state.playback.equation import Equation
+    from visualizer.state.playback.transport import Transport
 
 BEFORE = ("player.to_start", "player.step -1", "player.toggle", "player.step 1", "player.to_end")
 AFTER = ("player.toggle_loop", "player.predict")

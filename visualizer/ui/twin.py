@@ -24,14 +24,14 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.state.twin import TITLES
+from visualizer.state.code.twin import TITLES
 from visualizer.ui.manners import teach
 from visualizer.ui.theme import LIGHT, Theme, text_scale
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent, QResizeEvent
 
-    from visualizer.state.twin import Twin, TwinLine
+    from visualizer.state.code.twin import Twin, TwinLine
 
 EMPTY = "The code that makes these numbers stands here, as soon as there are some."
 WIDTH = 252

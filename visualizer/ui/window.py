@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.attention.spec import Mode
-from visualizer.state.dialects import Dialect
+from visualizer.state.code.dialects import Dialect
 from visualizer.state.view import ColourScale
 from visualizer.ui import messages, settings
 from visualizer.ui.actions import Actions
@@ -40,7 +40,7 @@ from visualizer.ui.twin import TwinPane
 if TYPE_CHECKING:
     from PySide6.QtGui import QCloseEvent
 
-    from visualizer.state.lessons import LessonPanel
+    from visualizer.state.lessons.pages import LessonPanel
     from visualizer.ui.workspace import Workspace
 
 

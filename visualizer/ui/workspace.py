@@ -13,9 +13,9 @@ from visualizer.attention.masks import parse_mask
 from visualizer.attention.spec import InputError, Mask, problems
 from visualizer.state.cursor import drawn, walked
 from visualizer.state.document import changed_span
-from visualizer.state.guess import marked
 from visualizer.state.heatmaps import shown_stages
 from visualizer.state.history import History
+from visualizer.state.playback.guess import marked
 from visualizer.state.screen import Screen, present
 from visualizer.state.view import Cell, View
 from visualizer.state.weights import kept_weights

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from visualizer.state.dialects import Dialect, Line, lines
+from visualizer.state.code.dialects import Dialect, Line, lines
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from visualizer.state.equation import Equation, equation
-from visualizer.state.guess import instruction, judge
-from visualizer.state.lights import Lights, asked_of, covered_by, lit, reaches, standing
-from visualizer.state.narration import narrate
-from visualizer.state.playback import Grain, Place, Playhead, Timeline, leading
+from visualizer.state.playback.equation import Equation, equation
+from visualizer.state.playback.guess import instruction, judge
+from visualizer.state.playback.lights import Lights, asked_of, covered_by, lit, reaches, standing
+from visualizer.state.playback.narration import narrate
+from visualizer.state.playback.timeline import Grain, Place, Playhead, Timeline, leading
 from visualizer.state.view import Cell, Question
 
 if TYPE_CHECKING:

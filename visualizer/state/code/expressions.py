@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.state.vocabulary import Vocabulary
+    from visualizer.state.code.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, slots=True)

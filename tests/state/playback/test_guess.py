@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.attention.strategies import Case, cases
 from tests.state.making import a_run, places
 from visualizer.attention.spec import Mask
-from visualizer.state.guess import instruction, judge, marked
+from visualizer.state.playback.guess import instruction, judge, marked
 from visualizer.state.view import Cell, Guess, Question
 
 

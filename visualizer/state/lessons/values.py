@@ -11,7 +11,7 @@ import numpy as np
 from visualizer.attention.choices import LAYERS
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, NumberMatrix
 from visualizer.state.document import Document
-from visualizer.state.printed import Printed, UnfitError
+from visualizer.state.lessons.printed import Printed, UnfitError
 from visualizer.state.words import shortened
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from tests.attention.strategies import Case, cases
 from tests.state.making import a_run
 from visualizer.attention.explain import explain
 from visualizer.attention.spec import Mask
-from visualizer.state.lights import (
+from visualizer.state.playback.lights import (
     Lights,
     Lit,
     covered_by,
@@ -21,7 +21,7 @@ from visualizer.state.lights import (
     reaches,
     standing,
 )
-from visualizer.state.playback import Grain, Place, Playhead, Timeline
+from visualizer.state.playback.timeline import Grain, Place, Playhead, Timeline
 from visualizer.state.view import Cell, Guess, View
 
 if TYPE_CHECKING:

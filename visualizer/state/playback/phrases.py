@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from visualizer.attention.spec import Arrangement, AttentionSpec, Scale
-from visualizer.state.block import ALIKE, Block, Largest, others, trimmed
+from visualizer.state.playback.block import ALIKE, Block, Largest, others, trimmed
 from visualizer.state.words import counted, number, share
 
 KINDS = {"queries": "query", "keys": "key", "values": "value"}

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from tests.attention.strategies import Case, cases
 from tests.state.making import a_run
-from tests.state.test_narration import cell, every, row, whole
+from tests.state.playback.test_narration import cell, every, row, whole
 from visualizer.attention.explain import explain
 from visualizer.attention.spec import (
     BooleanMatrix,
@@ -23,12 +23,12 @@ from visualizer.attention.spec import (
     Projection,
     Route,
 )
-from visualizer.state.equation import SHOWN_TERMS, Equation, Part, equation
-from visualizer.state.playback import leading
+from visualizer.state.playback.equation import SHOWN_TERMS, Equation, Part, equation
+from visualizer.state.playback.timeline import leading
 from visualizer.state.words import number
 
 if TYPE_CHECKING:
-    from tests.state.test_narration import Said
+    from tests.state.playback.test_narration import Said
     from visualizer.attention.explain import Explanation
 
 

@@ -37,9 +37,9 @@ from visualizer.attention.spec import (
     Scale,
     problems,
 )
-from visualizer.state.agreement import MOST_UNITS, MOST_WRITTEN, tolerance, unit
-from visualizer.state.dialects import Dialect, lines
-from visualizer.state.script import LARGEST_BYTES, script
+from visualizer.state.code.agreement import MOST_UNITS, MOST_WRITTEN, tolerance, unit
+from visualizer.state.code.dialects import Dialect, lines
+from visualizer.state.code.script import LARGEST_BYTES, script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,8 @@ import numpy as np
 
 from visualizer.attention.explain import Explanation, Factor, Rule, explain
 from visualizer.attention.stages import Operation
-from visualizer.state.block import trimmed
-from visualizer.state.playback import leading
+from visualizer.state.playback.block import trimmed
+from visualizer.state.playback.timeline import leading
 from visualizer.state.words import number
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.trace import Trace
-    from visualizer.state.playback import Step
+    from visualizer.state.playback.timeline import Step
 
 SHOWN_TERMS = 4
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tests.house_rules import ROOT
 from visualizer.attention.spec import Mask, Route
 from visualizer.state.document import Document, Lines
-from visualizer.state.lesson_files import LessonError, load_lessons, read_lesson
-from visualizer.state.lesson_lines import line_of
-from visualizer.state.lesson_values import NAMES, value_of
-from visualizer.state.playback import Grain, Place
-from visualizer.state.printed import Printed, UnfitError
+from visualizer.state.lessons.files import LessonError, load_lessons, read_lesson
+from visualizer.state.lessons.lines import line_of
+from visualizer.state.lessons.printed import Printed, UnfitError
+from visualizer.state.lessons.values import NAMES, value_of
+from visualizer.state.playback.timeline import Grain, Place
 from visualizer.state.setup import SETTINGS
 from visualizer.state.view import Cell
 

@@ -17,12 +17,12 @@ from visualizer.attention.spec import (
     Position,
     Projection,
 )
-from visualizer.state.agreement import checks, is_odd, note
 from visualizer.state.caption import caption
-from visualizer.state.dialects import Dialect, lines
-from visualizer.state.literals import cells, listed, literal, tensor
-from visualizer.state.twin import TITLES, shape_comment
-from visualizer.state.vocabulary import VOCABULARIES
+from visualizer.state.code.agreement import checks, is_odd, note
+from visualizer.state.code.dialects import Dialect, lines
+from visualizer.state.code.literals import cells, listed, literal, tensor
+from visualizer.state.code.twin import TITLES, shape_comment
+from visualizer.state.code.vocabulary import VOCABULARIES
 from visualizer.state.words import size
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec, NumberMatrix
-    from visualizer.state.vocabulary import Vocabulary
+    from visualizer.state.code.vocabulary import Vocabulary
 
 LARGEST_BYTES = 2_000_000
 SMALLEST_LITERAL = 5  # "0.0, "

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 from visualizer.attention.spec import problems
 from visualizer.attention.stages import shape, stages
 from visualizer.state.document import Document
-from visualizer.state.lesson_lines import line_of
-from visualizer.state.lesson_values import WORDS, is_a, value_of
-from visualizer.state.lessons import Claim, Lesson, Measure, Page
-from visualizer.state.playback import ORDER, Grain, Place
-from visualizer.state.printed import Printed, UnfitError
+from visualizer.state.lessons.lines import line_of
+from visualizer.state.lessons.pages import Claim, Lesson, Measure, Page
+from visualizer.state.lessons.printed import Printed, UnfitError
+from visualizer.state.lessons.values import WORDS, is_a, value_of
+from visualizer.state.playback.timeline import ORDER, Grain, Place
 from visualizer.state.view import Cell
 
 if TYPE_CHECKING:
     import pathlib
     from collections.abc import Mapping, Sequence
 
-    from visualizer.state.lesson_lines import Path
+    from visualizer.state.lessons.lines import Path
 
     Table = dict[str, Any]
 

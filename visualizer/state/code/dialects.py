@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Mask, Normalisation, Scale
 from visualizer.attention.stages import Operation, stages
-from visualizer.state.expressions import WRITE, Asked
-from visualizer.state.vocabulary import VOCABULARIES
+from visualizer.state.code.expressions import WRITE, Asked
+from visualizer.state.code.vocabulary import VOCABULARIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from visualizer.attention.spec import AttentionSpec
-    from visualizer.state.vocabulary import Vocabulary
+    from visualizer.state.code.vocabulary import Vocabulary
 
 
 class Dialect(StrEnum):

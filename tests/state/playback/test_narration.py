@@ -27,11 +27,11 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.stages import Operation
 from visualizer.language.tokenizers import visible
-from visualizer.state.block import Largest, trimmed, vector
-from visualizer.state.narration import narrate
-from visualizer.state.playback import Step
-from visualizer.state.row_sentences import ROWS
-from visualizer.state.stage_sentences import STAGES
+from visualizer.state.playback.block import Largest, trimmed, vector
+from visualizer.state.playback.narration import narrate
+from visualizer.state.playback.row_sentences import ROWS
+from visualizer.state.playback.stage_sentences import STAGES
+from visualizer.state.playback.timeline import Step
 from visualizer.state.words import number, share, shortened
 
 if TYPE_CHECKING:
@@ -471,7 +471,7 @@ def test_a_cell_is_told_as_in_its_pane_and_with_its_head() -> None:
 
 
 # Each line of the golden file: settings joined by commas | text | stage and row | sentence.
-GOLDEN = (Path(__file__).parents[1] / "golden" / "sentences.txt").read_text(encoding="utf-8")
+GOLDEN = (Path(__file__).parents[2] / "golden" / "sentences.txt").read_text(encoding="utf-8")
 EVERYTHING, NOTHING = BooleanMatrix.of(np.ones((6, 6))), BooleanMatrix.of(np.zeros((6, 6)))
 SECOND_ROW = BooleanMatrix.of(np.array([[0, 0], [1, 1]]))
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.state.playback import Step
+    from visualizer.state.playback.timeline import Step
 
 # What stands for a token without a letter.
 EMPTY = "∅"

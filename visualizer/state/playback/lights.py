@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from visualizer.attention.explain import explain
-from visualizer.state.playback import Grain, Place, Step, Timeline
+from visualizer.state.playback.timeline import Grain, Place, Step, Timeline
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.trace import Trace
-    from visualizer.state.guess import Verdict
+    from visualizer.state.playback.guess import Verdict
     from visualizer.state.view import Cell, Guess, View
 
 

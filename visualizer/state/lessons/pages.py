@@ -19,7 +19,7 @@ from visualizer.state.words import number
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.state.document import Document
-    from visualizer.state.playback import Grain, Place
+    from visualizer.state.playback.timeline import Grain, Place
     from visualizer.state.view import Cell, View
 
 # Half a unit of the fourth decimal, and what float32 may be off.

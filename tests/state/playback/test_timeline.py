@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.attention.strategies import Case, cases
 from tests.state.making import a_run
 from visualizer.attention.stages import TABLE
-from visualizer.state.playback import ORDER, Grain, Place, Step, Timeline, leading
+from visualizer.state.playback.timeline import ORDER, Grain, Place, Step, Timeline, leading
 
 GRAINS = st.sampled_from(Grain)
 HUGE = 2**16

@@ -8,8 +8,8 @@ import numpy as np
 
 from visualizer.attention.spec import Mask, Normalisation
 from visualizer.attention.stages import Operation
-from visualizer.state.block import Block, Largest, all_of, others, trimmed, vector
-from visualizer.state.phrases import (
+from visualizer.state.playback.block import Block, Largest, all_of, others, trimmed, vector
+from visualizer.state.playback.phrases import (
     KINDS,
     all_heads,
     changed,

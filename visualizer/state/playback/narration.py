@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.explain import explain
-from visualizer.state.block import EMPTY, Block
-from visualizer.state.row_sentences import ROWS
+from visualizer.state.playback.block import EMPTY, Block
+from visualizer.state.playback.row_sentences import ROWS
+from visualizer.state.playback.stage_sentences import STAGES
 from visualizer.state.sentences import SENTENCES, Told
-from visualizer.state.stage_sentences import STAGES
 from visualizer.state.view import Cell
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.state.playback import Step
+    from visualizer.state.playback.timeline import Step
 
 
 def narrate(run: Run, text: int, step: Step, head: int) -> str:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.spec import Dtype, Normalisation, Projection
-from visualizer.state.dialects import Dialect, lines
-from visualizer.state.literals import tensor
-from visualizer.state.vocabulary import VOCABULARIES
+from visualizer.state.code.dialects import Dialect, lines
+from visualizer.state.code.literals import tensor
+from visualizer.state.code.vocabulary import VOCABULARIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,10 +22,10 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.attention.stages import TABLE, Operation, stages
-from visualizer.state.dialects import Dialect, lines
-from visualizer.state.expressions import WRITE
-from visualizer.state.twin import TITLES, Twin, present_twin
-from visualizer.state.vocabulary import VOCABULARIES
+from visualizer.state.code.dialects import Dialect, lines
+from visualizer.state.code.expressions import WRITE
+from visualizer.state.code.twin import TITLES, Twin, present_twin
+from visualizer.state.code.vocabulary import VOCABULARIES
 
 NAMES = {row.name for row in TABLE}
 

@@ -19,16 +19,16 @@ from visualizer.attention.run import run
 from visualizer.attention.spec import Device, Mask, Mode, Normalisation, problems
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.state.document import Document
-from visualizer.state.lesson_files import load_lessons
-from visualizer.state.lessons import (
+from visualizer.state.lessons.files import load_lessons
+from visualizer.state.lessons.pages import (
     LessonPanel,
     TickState,
     as_html,
     page_view,
     present_lesson,
 )
-from visualizer.state.playback import Grain, Timeline
-from visualizer.state.printed import Printed
+from visualizer.state.lessons.printed import Printed
+from visualizer.state.playback.timeline import Grain, Timeline
 from visualizer.state.view import Cell, ColourScale, View
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.trace import Trace
-    from visualizer.state.lessons import Lesson, Page
+    from visualizer.state.lessons.pages import Lesson, Page
 
 FOLDER = ROOT / "resources" / "lessons"
 PRINTED = Printed.read(FOLDER / "chapter3.json")

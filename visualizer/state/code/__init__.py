@@ -1,0 +1,1 @@
+"""The lines of Python that make a run, in the words of three dialects."""

@@ -1,0 +1,1 @@
+"""Lessons as data: pages, and claims that are compared with print."""

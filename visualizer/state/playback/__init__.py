@@ -1,0 +1,1 @@
+"""Step by step: where playback stands, what lights up, what is said, what is predicted."""
