@@ -193,6 +193,15 @@ def test_space_pauses_and_goes_on_from_there(viewer: Viewer) -> None:
     assert not viewer.shown.playhead.is_playing
 
 
+def test_space_plays_after_a_click_on_the_sentence(viewer: Viewer) -> None:
+    viewer.key(Qt.Key.Key_Home)
+    viewer.hand.click(viewer.bar.caption)
+    assert viewer.bar.caption.hasFocus()
+    viewer.hand.press(Qt.Key.Key_Space, NONE)
+    viewer.hand.until(lambda: viewer.shown.playhead.is_playing)
+    viewer.click("player.toggle")
+
+
 def test_a_space_typed_into_the_sentence_is_a_space(viewer: Viewer) -> None:
     viewer.hand.type_sentence("one two")
     viewer.hand.settle()

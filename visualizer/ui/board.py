@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSignalBlocker, Qt, QTimer, Signal
@@ -282,5 +283,4 @@ class BoardView(QAbstractScrollArea):
 def _looks_alike(old: Slot | None, new: Slot) -> bool:
     if old is None:
         return False
-    sizes = (old.cell_width, old.cell_height, old.top, old.gutter, old.has_row_labels)
-    return sizes == (new.cell_width, new.cell_height, new.top, new.gutter, new.has_row_labels)
+    return replace(old, heatmap=new.heatmap, cells=new.cells) == new

@@ -94,6 +94,11 @@ class TransportBar(QWidget):
             row.addWidget(_button(actions[key]))
         return row
 
+    @property
+    def readers(self) -> tuple[QWidget, ...]:
+        """What may have the focus and does nothing with the keys of playback itself."""
+        return self.track, self.caption, self.equation
+
     # ------------------------------------------------------------------ showing
 
     def show_transport(self, transport: Transport, theme: Theme) -> None:

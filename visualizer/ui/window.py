@@ -73,7 +73,7 @@ class Window(QMainWindow):
         self.reader = Reader(workspace, self.actions_.menus["&Lessons"], self)
         self.transport = TransportBar(self.actions_.by_key)
         add_bar(self, "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
-        self.actions_.give_keys(self.board, self.transport.track)
+        self.actions_.give_keys(self.board, *self.transport.readers)
         add_to_menu(self._docks, self.actions_.menus["&View"])
         self._connect()
         self.set_scheme(self.scheme)
@@ -145,6 +145,7 @@ class Window(QMainWindow):
         """Do what can wait until there is a window to be seen."""
         self.workspace.start()
         self.reader.load()
+        self.board.setFocus()  # so that a first Space plays
 
     # ------------------------------------------------------------------ showing
 
