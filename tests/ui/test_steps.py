@@ -42,6 +42,8 @@ class Player:
         self.board = BoardView()
         self.board.resize(1600, 1500)  # room for all, as scrolling is no part of the picture
         qtbot.addWidget(self.board)
+        with qtbot.waitExposed(self.board):
+            self.board.show()
         self.screen: Screen | None = None
 
     def show(self, place: Place | None) -> QImage:

@@ -11,7 +11,9 @@ import numpy as np
 from visualizer.attention.masks import allowed
 from visualizer.attention.stages import Operation
 from visualizer.language.tokenizers import visible
-from visualizer.state.words import number, share, shortened
+from visualizer.state.playback.block import trimmed
+from visualizer.state.playback.phrases import all_heads
+from visualizer.state.words import counted, number, share, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +76,7 @@ def _weights_sentence(told: Told) -> str:
         why = "it is padding" if told.is_padding else "the mask forbids it"
         return f"{told.token('query')} may not read {told.token('key')}: {why}."
     if not np.isfinite(told.value):
-        return f"{told.token('query')} has no weights: its row is not a number."
+        return f"{told.token('query')} has no weights: its row cannot be worked out."
     if not 0 <= told.value <= 1:
         gives, weight = "would give" if is_before else "gives", number(told.value)
         return f"{before}{told.token('query')} {gives} {told.token('key')} the weight {weight}."
@@ -83,13 +85,15 @@ def _weights_sentence(told: Told) -> str:
 
 def _scores_sentence(told: Told) -> str:
     score = number(told.value)
-    return f"The query of {told.token('query')} meets the key of {told.token('key')}: {score}."
+    pair = f"The query of {told.token('query')} meets the key of {told.token('key')}"
+    return f"{pair}: their score is {score}."
 
 
 def _scaled_sentence(told: Told) -> str:
-    divisor = number(told.run.trace.spec.divisor)
+    divisor = trimmed(told.run.trace.spec.divisor)
     pair = f"{told.token('query')} and {told.token('key')}"
-    return f"The score of {pair}, divided by {divisor}: {number(told.value)}."
+    score = number(float(told.explanation.groups[0].factors[0].read[0]))
+    return f"The score of {pair}, {score}, divided by {divisor} is {number(told.value)}."
 
 
 def _masked_sentence(told: Told) -> str:
@@ -100,31 +104,33 @@ def _masked_sentence(told: Told) -> str:
 
 
 def _dropped_sentence(told: Told) -> str:
-    pair = f"{told.token('query')} from {told.token('key')}"
+    weight = f"the weight of {told.token('query')} for {told.token('key')}"
     before = told.explanation.groups[0].factors[0].read[0]
     if before == 0:
-        return f"There was nothing to drop: the weight of {pair} is 0."
+        return f"There was nothing to drop: {weight} is 0."
     if told.value == 0:
-        return f"Dropout takes away what {pair} would read: {number(before)} becomes 0."
+        return f"Dropout takes away {weight}: {number(before)} becomes 0."
     factor = 1 / (1 - told.run.trace.spec.dropout)
-    return f"The weight of {pair} is kept and made {factor:.4g} times as large."
+    times = f"{number(before)} times {factor:.4g} is {number(told.value)}"
+    return f"Dropout keeps {weight}: {times}."
 
 
 def _context_sentence(told: Told) -> str:
-    return (
-        f"Column {told.column} of the context vector of {told.token('query')}{told.in_head}: "
-        "the values of all it reads, each times its weight."
-    )
+    vector = f"Column {told.column} of the context vector of {told.token('query')}{told.in_head}"
+    adds = f"adds up column {told.column} of the values, each times its weight"
+    return f"{vector} {adds}: {number(told.value)}."
 
 
 def _vector_sentence(told: Told) -> str:
     stage = told.explanation.stage
     kind = {"queries": "query", "keys": "key", "values": "value"}[stage.name]
-    made = "a number of its input, as there is no projection"
-    if stage.operation is Operation.PROJECT:
-        made = f"its input times {_column_of_weights(told)}"
-        made += ", plus a bias" if len(told.explanation.groups) > 1 else ""
-    return f"Column {told.column} of the {kind} of {told.token('token')}{told.in_head}: {made}."
+    token, value = told.token("token"), number(told.value)
+    if stage.operation is Operation.SPLIT:
+        column = f"Column {told.column} of the {kind} of {token}{told.in_head}"
+        return f"{column} is taken from its input, as there is no projection: {value}."
+    bias = ", plus a bias," if len(told.explanation.groups) > 1 else ""
+    made = f"The input vector of {token} times {_column_of_weights(told)}{bias}"
+    return f"{made} gives column {told.column} of its {kind}{told.in_head}: {value}."
 
 
 def _column_of_weights(told: Told) -> str:
@@ -132,30 +138,35 @@ def _column_of_weights(told: Told) -> str:
     weights = told.explanation.groups[0].factors[1]
     column = next(at for at in weights.index if at is not None) + 1
     *_, layer = weights.name.removesuffix(".weight").split(".")
-    whose = f"this head's {layer}" if weights.name.startswith("heads.") else layer
+    whose = f"this head’s {layer}" if weights.name.startswith("heads.") else layer
     return f"column {column} of {whose}"
 
 
 def _input_sentence(told: Told) -> str:
-    names = {
-        Operation.GIVEN: "the vector of",
-        Operation.POSITION: "the position of",
-        Operation.ADD: "the input, embedding plus position, of",
-    }
-    name = names[told.explanation.stage.operation]
-    return f"Column {told.column} of {name} {told.token('token')}: {number(told.value)}."
+    token, value = told.token("token"), number(told.value)
+    if told.explanation.stage.operation is Operation.ADD:
+        column = f"Column {told.column} of the input of {token}"
+        return f"{column} is its embedding plus its position: {value}."
+    is_position = told.explanation.stage.operation is Operation.POSITION
+    name = "position" if is_position else "vector"
+    return f"Column {told.column} of the {name} of {token} is {value}."
 
 
 def _concat_sentence(told: Told) -> str:
     head = told.cell.place[-1] // told.run.trace.spec.d_head + 1
-    return f"Column {told.column} of {told.token('query')}, which comes from head {head}."
+    column, value = f"olumn {told.column} of {told.token('query')}", number(told.value)
+    if told.run.trace.spec.heads == 1:
+        return f"With one head, c{column} goes on as it is: {value}."
+    return f"C{column}, with all heads side by side, comes from head {head}: {value}."
 
 
 def _output_sentence(told: Told) -> str:
-    return (
-        f"Column {told.column} of the output for {told.token('query')}: all heads' context "
-        "vectors mixed by the output projection."
-    )
+    spec = told.run.trace.spec
+    heads = "the one head" if spec.heads == 1 else all_heads(spec)
+    made = "is made of" if spec.width == 1 else "mixes"
+    mixed = f"{made} the {counted(spec.width, 'number')} from {heads}"
+    column = f"Column {told.column} of the output for {told.token('query')}"
+    return f"{column} {mixed}: {number(told.value)}."
 
 
 SENTENCES: dict[Operation, Callable[[Told], str]] = {

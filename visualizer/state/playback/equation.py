@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 SHOWN_TERMS = 4
 
+# e to the power of more than this does not fit into float32.
+MOST_EXPONENT = 88.0
+
 NAMES = {
     "queries": "query",
     "keys": "key",
@@ -34,13 +37,13 @@ NAMES = {
     "zeroed": "weight after the mask",
     "weights": "weight",
     "dropped": "weight after dropout",
-    "concat": "context",
+    "concat": "concat",
 }
 _TAKEN = {
     Operation.GIVEN: "given",
     Operation.POSITION: "looked up",
     Operation.SPLIT: "taken from the input",
-    Operation.JOIN: "taken from the head",
+    Operation.JOIN: "taken from a head",
 }
 
 
@@ -121,7 +124,7 @@ class _Line:
     def factor(self, factor: Factor, at: int, is_first: bool) -> list[Part]:
         part = self.read(factor, at)
         if factor.form.startswith("exp("):
-            return [Part("exp("), part, Part(")")]
+            return [Part("exp("), part, Part(f"{_shift(factor)})")]
         if part.text.startswith("−") and not is_first:
             return [Part("("), part, Part(")")]
         return [part]
@@ -163,6 +166,13 @@ class _Line:
         return sorted(order), len(places) - len(order)
 
 
+def _shift(factor: Factor) -> str:
+    """Write what is subtracted first, where the result would not hold without it."""
+    largest = float(factor.read.max())
+    is_too_large = MOST_EXPONENT < largest < np.inf
+    return f" − {number(largest)}" if is_too_large and factor.form != "exp({})" else ""
+
+
 def _sum(line: _Line) -> _Written:
     factors, _ = line.factors[0]
     if line.operation in _TAKEN:
@@ -170,6 +180,9 @@ def _sum(line: _Line) -> _Written:
         if form != "{}":  # a wave, worked out from the place
             return _Written([Part(form.removesuffix(" = {}"))])
         taken = Part(f", {_TAKEN[line.operation]}")
+        if line.operation is Operation.JOIN:
+            head = factors[0].source(0)[-3]
+            taken = Part(f", taken from head {head + 1}")
         return _Written([line.read(factors[0], 0), taken], False)
     return _Written(line.sum(opens=True))
 
@@ -194,9 +207,9 @@ def _choice(line: _Line) -> _Written:
         return _Written(line.term(0, is_first=True))
     factors, _ = line.factors[0]
     if explanation.chosen == 0:
-        return _Written([line.read(factors[0], 0), Part(", as it may be read")], False)
+        return _Written([line.read(factors[0], 0), Part(", allowed, so it stays")], False)
     otherwise, _ = line.factors[1]
-    why = "dropped" if line.operation is Operation.DROP else "forbidden"
+    why = "as it is dropped" if line.operation is Operation.DROP else "as it is forbidden"
     instead = Part(f"{otherwise[0].form} in place of ")
     return _Written([instead, line.read(factors[0], 0), Part(f", {why}")], False)
 

@@ -15,6 +15,21 @@ from visualizer.state.words import counted, number, shortened
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
 
+# Numbers of stages whose title does not name them.
+PLURALS = {
+    "embedding": "numbers of the embedding",
+    "position": "numbers of the position",
+    "input": "numbers of the input",
+    "scaled": "scaled scores",
+    "masked": "masked scores",
+    "unmasked": "weights before the mask",
+    "zeroed": "weights after the mask",
+    "dropped": "weights after dropout",
+    "context": "numbers of the context vectors",
+    "concat": "numbers of all heads side by side",
+    "output": "numbers of the output",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -50,15 +65,11 @@ def marked(guess: Guess, cell: Cell) -> Guess:
 
 def instruction(run: Run, guess: Guess) -> str:
     """Say what to do (HTML)."""
-    title = run.trace.stage(guess.stage).title.lower()
+    title = PLURALS.get(guess.stage, run.trace.stage(guess.stage).title.lower())
     marks = f" {counted(len(guess.marks), 'mark')} so far." if guess.marks else ""
     if guess.question is Question.ZERO:
-        return f"{_which(title)} will be {_nothing(guess)}? Click them, then reveal.{marks}"
+        return f"Which {title} will be {_nothing(guess)}? Click them, then reveal.{marks}"
     return f"In a row of your choice, which of the {title} will be largest? Click it.{marks}"
-
-
-def _which(title: str) -> str:
-    return f"Which cells of the {title}" if title.endswith("ed") else f"Which {title}"
 
 
 def _nothing(guess: Guess) -> str:
@@ -119,7 +130,8 @@ class _Judging:
             return "No cell was marked. In each row, look for the strongest one."
         if len(marks) > 1:
             if not missed:
-                return f"Yes: the largest of all {len(marks)} rows are where you marked them."
+                rows = "both rows" if len(marks) == 2 else f"all {len(marks)} rows"
+                return f"Yes: in {rows} the largest is where you marked it."
             return f"{len(right)} of {len(marks)} rows as you said; the true largest are ringed."
         (mark,) = marks
         if right:
@@ -134,7 +146,9 @@ class _Judging:
             return f"No cell was marked. {self.zeros()}"
         right = len(marks) - len(wrong)
         if not wrong:
-            yes = "the cell you marked is" if right == 1 else f"all {right} cells you marked are"
+            yes = "the cell you marked is"
+            if right > 1:
+                yes = f"{'both' if right == 2 else f'all {right}'} cells you marked are"
             return f"Yes: {yes} {_nothing(self.guess)}. {self.zeros()}"
         first = f"{self.row(wrong[0])}, {self.told(wrong[0])}, is not one"
         return f"{right} of {len(marks)} as you said; {first}. {self.zeros()}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from visualizer.attention.spec import Arrangement, AttentionSpec, Scale
+from visualizer.attention.spec import Arrangement, AttentionSpec, Normalisation, Scale
 from visualizer.state.playback.block import ALIKE, Block, Largest, others, trimmed
 from visualizer.state.words import counted, number, share
 
 KINDS = {"queries": "query", "keys": "key", "values": "value"}
+SHARES = "shares that add up to 1"
 
 
 def divided_by(spec: AttentionSpec) -> str:
@@ -17,7 +18,7 @@ def divided_by(spec: AttentionSpec) -> str:
     if spec.scale is Scale.NONE:
         return f"the temperature, {temperature}"
     root = f"√{spec.d_head if spec.scale is Scale.D_HEAD else spec.d_in}"
-    made = root if spec.temperature == 1 else f"{root} × {temperature}"
+    made = root if spec.temperature == 1 else f"{root} × temperature {temperature}"
     return f"{made} = {divisor}"
 
 
@@ -30,13 +31,21 @@ def changed(before: float, after: float) -> str:
 def projected_by(block: Block) -> str:
     """Name the weights of a projection that belong to the head."""
     spec, layer = block.spec, block.stage.parameters[0]
-    bias = " plus a bias" if any(".bias" in name for name in _layers(block)) else ""
+    bias = ", plus a bias," if any(".bias" in name for name in _layers(block)) else ""
     if spec.heads == 1:
         return f"{layer}{bias}"
     if spec.arrangement is Arrangement.STACKED:
-        return f"the head’s own {layer}{bias}"
-    columns = "column" if spec.d_head == 1 else "columns"
-    return f"the head’s {columns} of {layer}{bias}"
+        return f"this head’s {layer}{bias}"
+    return f"{_columns(block)} of {layer}{bias}"
+
+
+def _columns(block: Block) -> str:
+    """Name the columns that belong to a head, where heads split what there is."""
+    size = block.spec.d_head
+    first = block.head * size + 1
+    if size == 1:
+        return f"column {first}"
+    return f"columns {first} {'and' if size == 2 else 'to'} {first + size - 1}"
 
 
 def _layers(block: Block) -> list[str]:
@@ -49,13 +58,7 @@ def taken_over(block: Block) -> str:
     spec = block.spec
     if spec.heads == 1 or spec.arrangement is Arrangement.STACKED:
         return "its input itself"
-    first = block.head * spec.d_head + 1
-    last = first + spec.d_head - 1
-    return (
-        f"column {first} of its input"
-        if first == last
-        else f"columns {first} to {last} of its input"
-    )
+    return f"{_columns(block)} of its input"
 
 
 def factor_of(spec: AttentionSpec) -> str:
@@ -64,12 +67,18 @@ def factor_of(spec: AttentionSpec) -> str:
     if factor == 1:
         return "stays as it is"
     written = f"{factor:.4g}"
-    return "counts a little more" if written == "1" else f"counts {written} times"
+    return "grows a little" if written == "1" else f"is multiplied by {written}"
 
 
 def all_heads(spec: AttentionSpec) -> str:
     """Name the heads together."""
     return "both heads" if spec.heads == 2 else f"all {spec.heads} heads"
+
+
+def softmax(spec: AttentionSpec) -> str:
+    """Name what makes shares of scores."""
+    naive = spec.normalisation is Normalisation.NAIVE_SOFTMAX
+    return "the naive softmax" if naive else "softmax"
 
 
 def shared_out(block: Block, weights: np.ndarray) -> str:
@@ -83,27 +92,30 @@ def shared_out(block: Block, weights: np.ndarray) -> str:
             return f"{written} goes to each of {counted(top.times, 'key')} alike"
         return f"the largest, {written} each, go to {key} and {others(top.times - 1)}"
     if top.value == 1:
-        return f"all of it, 100 %, goes to {key}"
+        return f"all 100 % goes to {key}"
     if written == "100 %":
-        return f"nearly all of it goes to {key}"
+        return f"nearly all goes to {key}"
     return f"{'most' if top.value > 0.5 else 'the largest'}, {written}, goes to {key}"
 
 
-def parts_of(block: Block, weights: np.ndarray, keys: np.ndarray) -> str:
-    """Name the largest parts of a mixture, and how many there are besides."""
+def mixed_by(block: Block, weights: np.ndarray, keys: np.ndarray) -> str:
+    """Name the largest parts of a mixture of several values, and how many there are besides."""
     sizes = np.abs(weights[keys])
     order = keys[np.argsort(-sizes, kind="stable")]
     values = weights[order]
-    are_shares = bool((values >= 0).all() and (values <= 1).all())
-    written = [share(float(v)) if are_shares else trimmed(float(v)) for v in values[:2]]
-    of = "of" if are_shares else "times"
+    written = [part_of(weights, float(value)) for value in values[:2]]
     if len(order) > 2 and np.ptp(values) <= ALIKE * sizes.max():
-        return f"{written[0]} {of} the value of each of {len(order):,} keys"
-    first = f"{written[0]} {of} the value of {block.key(int(order[0]))}"
-    if len(order) == 1:
-        return first
-    second = f"{written[1]} {of} that of {block.key(int(order[1]))}"
+        return f"the values of {len(order):,} keys, {written[0]} each"
+    first = f"values, {written[0]} {block.key(int(order[0]))}"
+    second = f"{written[1]} {block.key(int(order[1]))}"
     if len(order) == 2:
         return f"{first} and {second}"
-    kind = "smaller parts" if abs(values[2]) < abs(values[1]) else "no larger parts"
-    return f"{first}, {second} and {kind} of {others(len(order) - 2)}"
+    more = "less" if abs(values[2]) < abs(values[1]) else "no more"
+    return f"{first}, {second} and {more} of {others(len(order) - 2)}"
+
+
+def part_of(weights: np.ndarray, weight: float) -> str:
+    """Write a weight so that what it is of can follow: 52 % of, 1.5 times."""
+    if weights.min() >= 0 and weights.max() <= 1:
+        return f"{share(weight)} of"
+    return f"{trimmed(weight)} times"

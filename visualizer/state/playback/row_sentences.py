@@ -11,13 +11,16 @@ from visualizer.attention.stages import Operation
 from visualizer.state.playback.block import Block, Largest, all_of, others, trimmed, vector
 from visualizer.state.playback.phrases import (
     KINDS,
+    SHARES,
     all_heads,
     changed,
     divided_by,
     factor_of,
-    parts_of,
+    mixed_by,
+    part_of,
     projected_by,
     shared_out,
+    softmax,
     taken_over,
 )
 from visualizer.state.words import counted, number, share
@@ -48,7 +51,7 @@ def _made(block: Block) -> str:
 
 def _project(block: Block) -> str:
     kind = KINDS[block.stage.name]
-    made = f"the vector of {block.query} times {projected_by(block)}"
+    made = f"the input vector of {block.query} times {projected_by(block)}"
     return f"{made} gives its {kind}: {_made(block)}"
 
 
@@ -68,7 +71,7 @@ def _dot(block: Block) -> str:
     if top is None:
         return f"{meets}, but not every score is a finite number"
     if top.is_everywhere:
-        return f"{meets}: all scores are alike, {number(top.value)}"
+        return f"{meets}: {all_of(count, 'score')} are alike, {number(top.value)}"
     verb = "agrees most" if top.value >= 0 else "disagrees least"
     key = f"{block.word(top.at)} (key {top.at + 1})"
     alike = f" and {others(top.times - 1)} alike" if top.is_shared else ""
@@ -83,7 +86,11 @@ def _scale(block: Block) -> str:
     top = Largest.of(scaled)
     if top is None:
         return f"{divided}, but not every result is a finite number"
-    which = "it" if one else "the largest"
+    if block.spec.divisor == 1:
+        score = f"the {'' if one else 'largest '}score of {block.query}"
+        divided, which = f"dividing by {divided_by(block.spec)} changes nothing", score
+    else:
+        which = "it" if one else "the largest"
     return f"{divided}: {which} {changed(scores[top.at], top.value)}"
 
 
@@ -117,9 +124,7 @@ def _zero(block: Block) -> str:
     may, rest = _may_read(block)
     weights = block.row()
     total = trimmed(float(weights.sum()))
-    sums = (
-        f"the row now sums to {total}" if np.isfinite(weights).all() else "the row is not a number"
-    )
+    sums = f"the row now sums to {total}" if np.isfinite(weights).all() else "the row has no sum"
     if not rest:
         stays = "its weight stays" if block.tokens == 1 else "every weight stays"
         return f"{may}: {stays}" if np.isfinite(weights).all() else f"{may}, but {sums}"
@@ -133,14 +138,15 @@ def _normalise(block: Block) -> str:
     if block.reads == "masked" and not block.allowed()[block.at].any():
         return _nothing(block)
     if not np.isfinite(weights).all():
-        return f"{before}{block.query} has no weights: its row is not a number"
+        return f"{before}{block.query} has no weights: its row cannot be worked out"
     if block.spec.normalisation is Normalisation.SUM:
         total = trimmed(float(block.row(block.reads).sum()))
         shared = f"each score of {block.query} is divided by the row’s sum, {total}"
     elif len(weights) == 1:
-        shared = f"the score of {block.query} becomes a share of 1"
+        shared = f"{softmax(block.spec)} turns the score of {block.query} into a share of 1"
     else:
-        shared = f"the scores of {block.query} become shares of 1"
+        shares = f"the scores of {block.query} into {SHARES}"
+        shared = f"{softmax(block.spec)} turns {shares}"
     return f"{before}{shared}: {shared_out(block, weights)}"
 
 
@@ -160,8 +166,7 @@ def _average(block: Block) -> str:
         return f"{before}{block.query} {reads} {part} from {block.key(int(keys[0]))}, its only key"
     if len(keys) == len(weights):
         return f"{before}{block.query} {reads} {all_of(len(keys), 'key')} alike, {part} from each"
-    some = f"the {len(keys):,} keys it may read alike"
-    return f"{before}{block.query} {reads} {some}, {part} from each"
+    return f"{block.query} may read {len(keys):,} keys, and {before}{reads} {part} from each"
 
 
 def _renormalise(block: Block) -> str:
@@ -169,7 +174,7 @@ def _renormalise(block: Block) -> str:
     if not block.allowed()[block.at].any():
         return _nothing(block)
     if not np.isfinite(weights).all():
-        return f"{block.query} has no weights: its row is not a number"
+        return f"{block.query} has no weights: its row cannot be worked out"
     if not zeroed.any():
         return f"the weights of {block.query} are all 0, so there is nothing to share out"
     total = trimmed(float(zeroed.sum()))
@@ -185,9 +190,7 @@ def _drop(block: Block) -> str:
         return f"{block.query} has no weights that dropout could take: its row stays 0"
     kind = "weight" if count == block.allowed()[block.at].sum() else "nonzero weight"
     total = float(dropped.sum())
-    sums = (
-        f"the row now sums to {trimmed(total)}" if np.isfinite(total) else "the row is not a number"
-    )
+    sums = f"the row now sums to {trimmed(total)}" if np.isfinite(total) else "the row has no sum"
     if lost == count:
         return f"dropout takes {all_of(count, kind)} of {block.query}: nothing is left to read"
     kept = factor_of(block.spec)
@@ -195,7 +198,7 @@ def _drop(block: Block) -> str:
         each = "it" if count == 1 else "each"
         return f"dropout keeps {all_of(count, kind)} of {block.query}; {each} {kept}, and {sums}"
     takes = f"dropout takes {lost:,} of the {count:,} {kind}s of {block.query}"
-    return f"{takes}; what is kept {kept}, and {sums}"
+    return f"{takes}; the rest {kept}, and {sums}"
 
 
 def _mix(block: Block) -> str:
@@ -207,8 +210,11 @@ def _mix(block: Block) -> str:
         return f"{vector_of} cannot be worked out: not every number is finite"
     if len(keys) == 0:
         return f"{block.query} reads nothing: its context vector is all 0"
-    makes = "makes" if len(keys) == 1 else "make"
-    return f"{parts_of(block, weights, keys)} {makes} {vector_of}: {vector(mixed)}"
+    if len(keys) == 1:
+        part = part_of(weights, float(weights[keys[0]]))
+        return f"{vector_of} is {part} the value of {block.key(int(keys[0]))}: {vector(mixed)}"
+    parts = mixed_by(block, weights, keys)
+    return f"{block.query} mixes {parts}, into its context vector: {vector(mixed)}"
 
 
 def _join(block: Block) -> str:
@@ -222,9 +228,8 @@ def _join(block: Block) -> str:
 
 def _project_out(block: Block) -> str:
     size = counted(block.spec.width, "number")
-    return (
-        f"the output projection mixes the {size} of {block.query} into its output: {_made(block)}"
-    )
+    mixes = f"the output projection {'turns' if block.spec.width == 1 else 'mixes'} the {size}"
+    return f"{mixes} of {block.query} into its output: {_made(block)}"
 
 
 ROWS: dict[Operation, Callable[[Block], str]] = {

@@ -11,11 +11,13 @@ from visualizer.attention.stages import Operation
 from visualizer.state.playback.block import Block, Largest, all_of, others, trimmed
 from visualizer.state.playback.phrases import (
     KINDS,
+    SHARES,
     all_heads,
     changed,
     divided_by,
     factor_of,
     projected_by,
+    softmax,
     taken_over,
 )
 from visualizer.state.words import counted, number, share
@@ -36,7 +38,7 @@ def _largest_number(block: Block, name: str = "the largest number") -> str:
     if top.is_everywhere:
         return f"all numbers are {number(top.value)}"
     if top.is_shared:
-        return f"{name}, {number(top.value)}, is there {top.times:,} times"
+        return f"{name}, {number(top.value)}, appears {top.times:,} times"
     row, column = divmod(top.at, numbers.shape[1])
     is_place = block.stage.operation is Operation.POSITION
     whose = f"place {row + 1}" if is_place else block.key(row).replace("(key ", "(place ")
@@ -66,7 +68,7 @@ def _project(block: Block) -> str:
     size = counted(block.spec.d_head, "number")
     gives = f"gives a {KINDS[block.stage.name]} of {size}"
     largest = _largest_number(block, "the largest")
-    return f"each token’s vector times {projected_by(block)} {gives}; {largest}"
+    return f"each input vector times {projected_by(block)} {gives}; {largest}"
 
 
 def _split(block: Block) -> str:
@@ -74,22 +76,19 @@ def _split(block: Block) -> str:
     return f"with no projection, {taken}; {_largest_number(block)}"
 
 
-def _pair(block: Block, at: int) -> str:
-    query, key = divmod(at, block.tokens)
-    return f"query {block.named(query, 'place')} and key {block.named(key, 'place')}"
-
-
 def _dot(block: Block) -> str:
-    count, top = f"{block.tokens:,}", Largest.of(block.matrix())
-    meet = f"each of {count} queries meets each of {count} keys in a dot product"
+    top = Largest.of(block.matrix())
+    meet = "each query meets each key in a dot product"
     if top is None:
         return f"{meet}; not every score is finite"
     score = number(top.value)
     if top.is_everywhere:
-        return f"{meet}; all scores are alike, {score}"
+        return f"{meet}; all {top.count:,} scores are alike, {score}"
+    largest = f"{meet}; of {top.count:,} scores the largest, {score},"
     if top.is_shared:
-        return f"{meet}; the largest score, {score}, is there {top.times:,} times"
-    return f"{meet}; the largest score, {score}, is of {_pair(block, top.at)}"
+        return f"{largest} appears {top.times:,} times"
+    query, key = divmod(top.at, block.tokens)
+    return f"{largest} is where {block.named(query, 'query')} meets {block.key(key)}"
 
 
 def _scale(block: Block) -> str:
@@ -98,6 +97,8 @@ def _scale(block: Block) -> str:
     if top is None:
         return f"{divided}; {UNFINISHED}"
     score = float(block.matrix("scores").flat[top.at])
+    if block.spec.divisor == 1:
+        divided = f"dividing by {divided_by(block.spec)} changes no score"
     return f"{divided}; the largest {changed(score, top.value)}"
 
 
@@ -111,7 +112,7 @@ def _rule(block: Block) -> str:
         Mask.NONE: "padding may not be read" if block.is_padded else "this text has no padding",
         Mask.CAUSAL: "no token may read what comes after it",
         Mask.WINDOW: f"each token may read {window if before else 'only itself'}",
-        Mask.OWN: "your own mask says what may be read",
+        Mask.OWN: "the mask you gave says what may be read",
     }
     padding = masking.mask is not Mask.NONE and block.is_padded
     return rules[masking.mask] + ", and none may read padding" * padding
@@ -141,8 +142,7 @@ def _most_read(block: Block) -> str:
     low, high = float(weights.min()), float(weights.max())
     if not np.isfinite([low, high]).all():
         rows = int((~np.isfinite(weights).all(axis=1)).sum())
-        are = "is not a number" if rows == 1 else "are not numbers"
-        return f"{rows:,} of {len(weights):,} rows {are}"
+        return f"but {rows:,} of {len(weights):,} rows cannot be worked out"
     if low < 0 or high > 1:
         return f"the weights run from {number(low)} to {number(high)}"
     top = Largest.of(weights.mean(axis=0, dtype=np.float64))
@@ -170,7 +170,7 @@ def _normalise(block: Block) -> str:
     before = "before the mask, " if block.is_before else ""
     if block.reads == "masked" and not block.allowed().any():
         return NOTHING
-    made = "each row of scores becomes shares of 1"
+    made = f"{softmax(block.spec)} turns each row of scores into {SHARES}"
     if block.spec.normalisation is Normalisation.SUM:
         made = "each score is divided by its row’s sum"
     if block.reads == "masked":
@@ -180,13 +180,13 @@ def _normalise(block: Block) -> str:
 
 def _average(block: Block) -> str:
     allowed = block.allowed()
-    before, reads = ("before the mask, ", "would read") if block.is_before else ("", "reads")
-    each = f"{before}each of {block.tokens:,} tokens {reads}"
+    before, would = ("before the mask, ", True) if block.is_before else ("", False)
+    each = f"{before}each of {block.tokens:,} tokens {'would read' if would else 'reads'}"
     if not allowed.any():
         return NOTHING
     if allowed.all():
         return f"{each} all keys alike, {share(1 / block.tokens)} from each"
-    some = f"{each} the keys it may read alike{_empty_rows(allowed)}"
+    some = f"{each} equal parts of the keys it may read{_empty_rows(allowed)}"
     return f"{some}; {_most_read(block)}"
 
 
@@ -205,8 +205,9 @@ def _drop(block: Block) -> str:
         return "there are no weights that dropout could take: all stay 0"
     sums = dropped.sum(axis=1, dtype=np.float64)
     low, high = trimmed(float(sums.min())), trimmed(float(sums.max()))
-    run = f"rows now sum to {low}" if low == high else f"row sums go from {low} to {high}"
-    run = run if np.isfinite(sums).all() else "not every row is a number"
+    lie = f"row sums now lie between {low} and {high}"
+    run = f"every row now sums to {low}" if low == high else lie
+    run = run if np.isfinite(sums).all() else "not every row has a sum"
     kind = "weight" if count == block.allowed().sum() else "nonzero weight"
     if lost == count:
         return f"dropout takes {all_of(count, kind)}: nothing is left to read"
@@ -214,7 +215,7 @@ def _drop(block: Block) -> str:
     if lost == 0:
         each = "it" if count == 1 else "each"
         return f"dropout keeps {all_of(count, kind)}; {each} {kept}, and {run}"
-    return f"dropout takes {lost:,} of the {count:,} {kind}s; what is kept {kept}, and {run}"
+    return f"dropout takes {lost:,} of the {count:,} {kind}s; the rest {kept}, and {run}"
 
 
 def _mix(block: Block) -> str:
@@ -233,7 +234,8 @@ def _join(block: Block) -> str:
 
 def _project_out(block: Block) -> str:
     size = counted(block.spec.width, "number")
-    mixes = f"the output projection mixes the {size} of each token into its output"
+    verb = "turns" if block.spec.width == 1 else "mixes"
+    mixes = f"the output projection {verb} the {size} of each token into its output"
     return f"{mixes}; {_largest_number(block)}"
 
 
