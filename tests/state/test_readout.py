@@ -94,7 +94,7 @@ def test_the_words_of_a_weight_are_true(case: Case) -> None:
                     why = "it is padding" if padding else "the mask forbids it"
                     assert said == f"{query} may not read {key}: {why}."
                 elif not np.isfinite(weight):
-                    assert said == f"{query} has no weights: its row is not a number."
+                    assert said == f"{query} has no weights: its row cannot be worked out."
                 elif 0 <= weight <= 1:
                     assert said == f"{before}{query} {reads} {share(weight)} from {key}."
                 else:
@@ -132,7 +132,7 @@ def test_the_column_that_is_named_is_the_one_that_was_read(case: Case) -> None:
     for cell in cells(run):
         if trace.stage(cell.stage).operation is not Operation.PROJECT:
             continue
-        named = re.search(r"times column (\d+) of (this head's )?(W_\w+)", told(run, cell).plain)
+        named = re.search(r"times column (\d+) of (this head’s )?(W_\w+)", told(run, cell).plain)
         assert named
         head, token, _ = cell.place
         name = f"heads.{head}.{named[3]}" if named[2] else named[3]
@@ -191,17 +191,19 @@ def test_what_dropout_does_is_said() -> None:
         if before == 0:
             assert said.startswith("There was nothing to drop")
         elif dropped[place] == 0:
-            assert said.startswith("Dropout takes away what ")
+            assert said.startswith("Dropout takes away the weight of ")
             assert said.endswith(f": {number(before)} becomes 0.")
         else:
-            assert said.endswith("is kept and made 1.25 times as large.")
+            assert said.startswith("Dropout keeps the weight of ")
+            assert said.endswith(f": {number(before)} times 1.25 is {number(dropped[place])}.")
     assert (dropped[weights > 0] == 0).any()
 
 
 def test_a_score_is_the_products_of_a_query_and_a_key() -> None:
     run = a_run(d_out=4)
     readout = told(run, Cell("scores", (1, 2, 0)))
-    assert readout.plain.startswith("The query of starts (query 3) meets the key of Your (key 1): ")
+    meets = "The query of starts (query 3) meets the key of Your (key 1)"
+    assert readout.plain == f"{meets}: their score is {readout.value}."
     queries, keys = (run.trace.read(name, (1,)) for name in ("queries", "keys"))
     assert [term.written for term in readout.terms] == [
         f"{number(a)} × {number(b)}" for a, b in zip(queries[2], keys[0], strict=True)
@@ -212,8 +214,8 @@ def test_a_score_is_the_products_of_a_query_and_a_key() -> None:
 def test_a_context_vector_mixes_the_values_of_what_it_reads() -> None:
     readout = told(a_run(), Cell("context", (1, 1, 0)))
     assert readout.plain == (
-        "Column 1 of the context vector of journey (query 2) in head 2: "
-        "the values of all it reads, each times its weight."
+        "Column 1 of the context vector of journey (query 2) in head 2 "
+        f"adds up column 1 of the values, each times its weight: {readout.value}."
     )
     assert [term.name for term in readout.terms][:2] == ["Your", "journey"]
     assert readout.closing == f"sum = {readout.value}"
@@ -278,12 +280,13 @@ def test_a_row_that_may_read_nothing_has_nothing_to_share(fields: dict[str, Any]
 def test_split_heads_read_columns_of_one_matrix_and_stacked_heads_of_their_own() -> None:
     split, stacked = Cell("keys", (1, 2, 0)), Cell("keys", (1, 2, 1))
     assert told(a_run(), split).plain == (
-        "Column 1 of the key of starts (place 3) in head 2: its input times column 2 of W_key."
+        "The input vector of starts (place 3) times column 2 of W_key "
+        f"gives column 1 of its key in head 2: {told(a_run(), split).value}."
     )
     run = a_run(arrangement=Arrangement.STACKED, bias=True)
     assert told(run, stacked).plain == (
-        "Column 2 of the key of starts (place 3) in head 2: "
-        "its input times column 2 of this head's W_key, plus a bias."
+        "The input vector of starts (place 3) times column 2 of this head’s W_key, plus a bias, "
+        f"gives column 2 of its key in head 2: {told(run, stacked).value}."
     )
 
 
@@ -291,7 +294,7 @@ def test_a_row_that_overflowed_is_said_to_be_no_number() -> None:
     run = a_run(normalisation=Normalisation.NAIVE_SOFTMAX, temperature=1e-4, mask=Mask.NONE)
     place = next(p for p in places(run, "weights") if np.isnan(run.trace.read("weights", p)))
     readout = told(run, Cell("weights", place))
-    assert "has no weights: its row is not a number." in readout.plain
+    assert "has no weights: its row cannot be worked out." in readout.plain
     assert readout.value == "NaN"
 
 

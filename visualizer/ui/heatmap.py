@@ -61,6 +61,7 @@ def _paint_marks(painter: QPainter, slot: Slot, theme: Theme) -> None:
     heatmap = slot.heatmap
     if heatmap.forbidden is not None:
         painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrushOrigin(slot.cells.topLeft())  # the same wherever the panel stands
         painter.setBrush(QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern))
         painter.drawRects(
             [

@@ -120,6 +120,8 @@ def test_what_a_page_points_at_is_there(number: Number, runs: Runs) -> None:
         assert page.grain
         assert page.place.stage in page.stages
         assert Timeline.of(trace, page.grain).nearest(page.place) == page.place
+        shown = {page.place.stage, *trace.stage(page.place.stage).reads}
+        assert shown <= page.stages, "a step shows its stage and what that reads"
     assert page.stages
 
 
@@ -481,7 +483,7 @@ def test_a_page_is_looked_at_with_the_readers_colours() -> None:
     )
     before = replace(before, playhead=replace(before.playhead, speed=4.0, is_playing=True))
     view = page_view(LESSONS[number[0]], number[1], before)
-    assert view.stages == {"input", "scores"}
+    assert view.stages == {"queries", "keys", "scores"}
     assert (view.text, view.hovered, view.pinned) == (0, None, None)
     assert (view.scale, view.sequential) == (ColourScale.LOG, "cividis")
     playhead = view.playhead
