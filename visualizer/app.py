@@ -6,8 +6,9 @@ import ctypes
 import gc
 import os
 import sys
+import traceback
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from visualizer.command import complaint, document_of, parser
@@ -15,6 +16,7 @@ from visualizer.command import complaint, document_of, parser
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+    from types import TracebackType
 
     from PySide6.QtCore import QMessageLogContext, QtMsgType
     from PySide6.QtWidgets import QApplication
@@ -104,9 +106,19 @@ def show(document: Document) -> int:
     """Open the window and stay until it is closed."""
     application = make_application()
     window = open_window(document)
+    sys.excepthook = partial(show_bug, window)
     status = application.exec()
+    sys.excepthook = sys.__excepthook__
     del window  # before the application that it belongs to
     return status
+
+
+def show_bug(
+    window: Window, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Show what went wrong in the window's thread, where Qt would only have it printed."""
+    sys.__excepthook__(kind, error, trace)
+    window.show_bug("".join(traceback.format_exception(error)))
 
 
 def make_application() -> QApplication:

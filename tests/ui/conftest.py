@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.ui.hand import PATIENCE_MS, Hand
+from tests.ui.viewer import Viewer
 from visualizer import app
 from visualizer.state.document import Document
 
@@ -67,6 +68,12 @@ def window(open_window: Open, qtbot: QtBot) -> Window:
 def hand(window: Window, qtbot: QtBot) -> Hand:
     """A hand at the window."""
     return Hand(qtbot, window)
+
+
+@pytest.fixture
+def viewer(hand: Hand) -> Viewer:
+    hand.settle()
+    return Viewer(hand)
 
 
 class Gate:

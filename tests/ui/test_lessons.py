@@ -101,6 +101,38 @@ def test_a_reader_may_change_everything_and_return(hand: Hand) -> None:
     assert all("matches" in tick for tick in ticks(hand))
 
 
+def test_a_lesson_opened_while_playing_ends_without_playing(hand: Hand) -> None:
+    hand.window.player.toggle()
+    open_lesson(hand, 1)
+    assert not hand.window.workspace.view.playhead.is_playing
+    press_button(hand, hand.window.lesson.close_button)
+    assert not hand.window.workspace.view.playhead.is_playing
+    assert hand.window.workspace.view.playhead.place == Place("input")
+
+
+def test_colours_words_and_speed_chosen_in_a_lesson_stay(hand: Hand) -> None:
+    open_lesson(hand, 1)
+    hand.press(Qt.Key.Key_5)  # the lecture's words
+    hand.press(Qt.Key.Key_2)  # each row to its largest
+    hand.press(Qt.Key.Key_Period)  # faster
+    chosen = hand.window.workspace.view
+    press_button(hand, hand.window.lesson.close_button)
+    view = hand.window.workspace.view
+    assert (view.dialect, view.scale) == (chosen.dialect, chosen.scale) == ("lecture", "row")
+    assert view.playhead.speed == chosen.playhead.speed == 2
+
+
+def test_a_page_that_is_refused_is_not_waited_for(own_folder: Path, hand: Hand) -> None:
+    tick = '[{ section = "3.3.2", name = "scores", stage = "scores", at = [0] }]'
+    text = GOOD.replace("heads = 1", "d_in = 3") + f"tick = {tick}\n"
+    (own_folder / "one.toml").write_text(text, encoding="utf-8")
+    hand.window.reader.load()
+    open_lesson(hand, 8)
+    hand.type_number("d_in", "0")
+    hand.until(lambda: not hand.window.workspace.is_working)
+    assert ticks(hand) == ["scores (3.3.2): not compared, as you changed something"]
+
+
 def test_a_page_sets_the_step_and_play_goes_on_from_there(hand: Hand) -> None:
     lesson = hand.window.reader.lessons[0]
     number = next(at for at, shown in enumerate(lesson.pages) if shown.place)

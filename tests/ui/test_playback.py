@@ -5,81 +5,17 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-import pytest
-from PySide6.QtCore import QPoint, Qt
-from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QComboBox, QToolButton
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QApplication
 
-from tests.ui.hand import CONTROL, words
+from tests.ui.hand import words
+from tests.ui.viewer import NONE
 from visualizer.state.playback.timeline import Grain, Place
 from visualizer.state.view import Cell
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QImage
-
-    from tests.ui.hand import Hand
-    from visualizer.state.playback.transport import Transport
-    from visualizer.ui.window import Window
-
-NONE = Qt.KeyboardModifier.NoModifier
-
-
-class Viewer:
-    """A hand at the bar of playback, and an eye on the heatmaps."""
-
-    def __init__(self, hand: Hand) -> None:
-        self.hand = hand
-        self.window: Window = hand.window
-        self.bar = hand.window.transport
-        hand.board.setFocus()
-
-    @property
-    def shown(self) -> Transport:
-        assert self.bar._shown is not None
-        return self.bar._shown[0]
-
-    @property
-    def place(self) -> Place | None:
-        return self.shown.playhead.place
-
-    @property
-    def said(self) -> str:
-        return words(self.bar.caption) if self.bar.caption.isVisibleTo(self.window) else ""
-
-    def key(self, key: Qt.Key, modifiers: Qt.KeyboardModifier = NONE) -> None:
-        self.hand.press(key, modifiers)
-        self.hand.settle()
-
-    def click(self, action: str) -> None:
-        """Click the button of an action on the bar."""
-        wanted = self.window.actions_.by_key[action]
-        buttons = self.bar.findChildren(QToolButton)
-        (button,) = (one for one in buttons if one.defaultAction() is wanted)
-        self.hand.click(button)
-        self.hand.settle()
-
-    def click_track(self, position: int) -> None:
-        track = self.bar.track
-        x = round(track.x_of(position))
-        QTest.mouseClick(track, Qt.MouseButton.LeftButton, pos=QPoint(x, 8))
-        self.hand.settle()
-
-    def choose(self, name: str, words_: str) -> None:
-        self.hand.choose(name, words_)
-        self.hand.settle()
-
-    def picture(self) -> QImage:
-        """The heatmaps as they are painted, once the window has taken its shape."""
-        for _ in range(3):
-            QApplication.processEvents()
-            self.hand.settle()
-        return self.hand.board.viewport().grab().toImage()
-
-
-@pytest.fixture
-def viewer(hand: Hand) -> Viewer:
-    hand.settle()
-    return Viewer(hand)
+    from tests.ui.viewer import Viewer
 
 
 def test_at_first_everything_is_computed_and_nothing_is_said(viewer: Viewer) -> None:
@@ -287,53 +223,38 @@ def test_the_cell_pane_tells_of_the_leading_cell(viewer: Viewer) -> None:
     assert words(viewer.bar.equation).startswith("score = ")
 
 
-# ------------------------------------------------------------------------------- predictions
-
-
-def test_predict_mark_and_reveal(viewer: Viewer) -> None:
-    viewer.click("player.predict")
-    assert viewer.hand.stages == ["masked", "weights"]
-    viewer.hand.hover(Cell("weights", (0, 3, 1)))
-    assert "Covered" in viewer.hand.said
-    viewer.hand.click_cell(Cell("weights", (0, 3, 1)))
-    viewer.hand.click_cell(Cell("weights", (0, 4, 0)))
+def test_pointing_at_a_head_far_down_does_not_scroll_it_away(viewer: Viewer) -> None:
+    viewer.hand.type_number("d_out", "24")
+    viewer.hand.type_number("heads", "12")
     viewer.hand.settle()
-    assert "2 marks" in viewer.said
-    viewer.hand.press(Qt.Key.Key_Return, CONTROL)
+    viewer.window.player.seek_stage("weights")
     viewer.hand.settle()
-    assert viewer.said == "1 of 2 rows as you said; the true largest are ringed."
-    viewer.click("player.predict")
-    assert viewer.hand.stages == ["scores", "weights", "context"]
+    bar = viewer.hand.board.verticalScrollBar()
+    bar.setValue(bar.maximum())
+    down = bar.value()
+    assert down > 500
+    viewer.hand.hover(Cell("weights", (11, 0, 0)))
+    assert viewer.window.workspace.screen.cursor.hovered
+    assert bar.value() == down
 
 
-def test_the_question_can_be_which_are_zero(viewer: Viewer) -> None:
-    viewer.click("player.predict")
-    viewer.choose("What to predict", "Which are zero?")
-    viewer.hand.click_cell(Cell("weights", (0, 0, 5)))
-    viewer.hand.press(Qt.Key.Key_Return, CONTROL)
+def test_the_wheel_leaves_the_choices_alone(viewer: Viewer) -> None:
+    for box in (viewer.bar.grain, viewer.bar.speed):
+        before = box.currentIndex()
+        where = QPointF(box.rect().center())
+        wheel = QWheelEvent(
+            where, QPointF(box.mapToGlobal(where)), QPoint(), QPoint(0, -120),
+            Qt.MouseButton.NoButton, NONE, Qt.ScrollPhase.NoScrollPhase, False,
+        )  # fmt: skip
+        QApplication.sendEvent(box, wheel)
+        assert box.currentIndex() == before
+
+
+def test_from_a_last_stage_that_went_play_begins_anew(viewer: Viewer) -> None:
+    viewer.window.player.seek_stage("output")
+    viewer.window.workspace.set("output_projection", False)
     viewer.hand.settle()
-    assert viewer.said == "Yes: the cell you marked is 0. Of 36 cells in head 1, 15 are 0."
-
-
-def test_a_mark_is_taken_away_by_a_second_click(viewer: Viewer) -> None:
-    viewer.click("player.predict")
-    for _ in range(2):
-        viewer.hand.click_cell(Cell("weights", (0, 3, 1)))
-    viewer.hand.press(Qt.Key.Key_Return, CONTROL)
+    viewer.window.player.toggle()
     viewer.hand.settle()
-    assert viewer.said.startswith("No cell was marked.")
-
-
-def test_nothing_of_a_covered_stage_is_seen(viewer: Viewer) -> None:
-    viewer.click("player.predict")
-    covered = [viewer.hand.point(Cell("weights", (0, row, 0))) for row in (1, 3, 5)]
-    colours = {viewer.picture().pixelColor(at).name() for at in covered}
-    assert len(colours) == 1
-
-
-def test_step_leaves_a_prediction(viewer: Viewer) -> None:
-    viewer.click("player.predict")
-    viewer.key(Qt.Key.Key_Home)
     assert viewer.place == Place("input")
-    assert viewer.bar.findChildren(QComboBox)
-    assert not viewer.bar.question.isVisibleTo(viewer.window)
+    viewer.window.player.toggle()

@@ -11,10 +11,13 @@ from PySide6.QtWidgets import QApplication, QPushButton
 
 from tests.ui.hand import CONTROL, SHIFT, Hand
 from visualizer import app
-from visualizer.attention.spec import InputError
+from visualizer.attention.choices import LAYERS
+from visualizer.attention.spec import InputError, NumberMatrix
+from visualizer.state import weights
 from visualizer.state.document import Document
 from visualizer.state.screen import EMPTY, WAITING
 from visualizer.state.view import Cell
+from visualizer.ui import requests
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
@@ -259,3 +262,66 @@ def test_clicks_that_come_quickly_are_all_meant(gate: Gate, gated: Window, qtbot
 def test_the_real_computation_is_what_the_program_uses(window: Window) -> None:
     assert window.workspace._compute is app.compute
     assert window.workspace.computed == Document()
+
+
+def test_what_cannot_be_read_is_not_asked_for_again_and_again(
+    gated: Window, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = Hand(qtbot, gated)
+    tried: list[int] = []
+
+    def fail(run: object, view: object) -> None:
+        tried.append(1)
+        raise RuntimeError("unreadable")
+
+    monkeypatch.setattr(requests, "warm", fail)
+    gated.workspace.toggle_stage("masked")
+    hand.until(lambda: bool(hand.boxes()))
+    hand.boxes()[0].close()
+    hand.until(lambda: not gated.workspace.is_working)
+    assert tried == [1]
+    assert hand.stages == ["scores", "weights", "context"]
+
+
+def test_weights_are_kept_only_when_they_are_those_of_the_module(
+    gated: Window, gate: Gate, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, gated)
+    keep = gated.actions_.by_key["workspace.keep_weights"]
+    assert keep.isEnabled()
+    gated.workspace.set("d_in", 5)
+    assert not keep.isEnabled()
+    gated.workspace.keep_weights()
+    assert not gated.workspace.document.spec.own_weights
+    gate.open()
+    hand.settle()
+    hand.press(Qt.Key.Key_K)
+    hand.settle()
+    assert [name for name, _ in gated.workspace.document.spec.own_weights] == [*LAYERS]
+    before = gated.workspace.run
+    assert before
+    context = before.trace.read("context")
+    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)  # another seed changes nothing of them
+    hand.settle()
+    own: dict[str, NumberMatrix] = dict(gated.workspace.document.spec.own_weights)
+    run = gated.workspace.run
+    assert run
+    assert pytest.approx(own["W_query"].array()) == run.trace.read("W_query.weight").T
+    assert context.shape == run.trace.read("context").shape
+    assert keep.isChecked()
+    hand.press(Qt.Key.Key_K)
+    hand.settle()
+    assert not keep.isChecked()
+
+
+def test_too_many_weights_are_not_kept_and_that_is_said(
+    gated: Window, gate: Gate, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = Hand(qtbot, gated)
+    monkeypatch.setattr(weights, "MOST", 10)
+    hand.press(Qt.Key.Key_K)
+    assert hand.problem("own_weights") == "Of 18 weights only 10 could be kept. Use smaller sizes."
+    gate.open()
+    gated.workspace.set("seed", 7)
+    hand.settle()
+    assert hand.problem("own_weights") == ""

@@ -63,6 +63,10 @@ class Run:
         """Give the number of a text that there is: the last one for those beyond it."""
         return min(text, len(self.texts) - 1)
 
+    def index(self, text: int) -> tuple[int, ...]:
+        """Give where a text stands in every stage: nothing, where it is the only one."""
+        return (self.nearest(text),) if self.trace.batch else ()
+
 
 def share_cores(texts: Texts, spec: AttentionSpec) -> None:
     """Set how many threads torch takes on this thread: one core is left to the window.

@@ -37,7 +37,7 @@ class Cursor:
 
 def present_cursor(run: Run, view: View) -> Cursor:
     """Say what lights up with the cell under the pointer, or else with the pinned one."""
-    hovered, pinned = (_existing(run, cell) for cell in (view.hovered, view.pinned))
+    hovered, pinned = (existing(run, cell) for cell in (view.hovered, view.pinned))
     cell = hovered or pinned
     if cell is None:
         return Cursor()
@@ -48,7 +48,8 @@ def present_cursor(run: Run, view: View) -> Cursor:
     return Cursor(hovered, pinned, tokens.get("query"), tokens.get("key"), column)
 
 
-def _existing(run: Run, cell: Cell | None) -> Cell | None:
+def existing(run: Run, cell: Cell | None) -> Cell | None:
+    """Give a cell if the run has it."""
     if cell is None or cell.stage not in run.trace:
         return None
     sizes = run.trace.tensor(cell.stage).shape[len(run.trace.batch) :]
@@ -76,13 +77,14 @@ def drawn(run: Run, view: View, board: Board, cell: Cell) -> Cell:
     heatmap = panel_of(board, cell)
     if heatmap is None or not heatmap.is_pooled:
         return cell
-    top, left = (
-        at // axis.block * axis.block
-        for at, axis in zip(cell.place[-2:], (heatmap.rows, heatmap.columns), strict=True)
-    )
-    block = (slice(top, top + heatmap.rows.block), slice(left, left + heatmap.columns.block))
-    text = (run.nearest(view.text),) if run.trace.batch else ()
-    numbers = run.trace.read(cell.stage, (*text, *cell.place[:-2], *block))
+    return largest_near(run, view.text, cell, (heatmap.rows.block, heatmap.columns.block))
+
+
+def largest_near(run: Run, text: int, cell: Cell, blocks: tuple[int, int]) -> Cell:
+    """Give the largest cell of the block of rows and columns that a cell is in."""
+    top, left = (at // block * block for at, block in zip(cell.place[-2:], blocks, strict=True))
+    block = (slice(top, top + blocks[0]), slice(left, left + blocks[1]))
+    numbers = run.trace.read(cell.stage, (*run.index(text), *cell.place[:-2], *block))
     largest = int(numbers.argmax())  # what is no number counts as the largest, as in pooling
     down, right = divmod(largest, numbers.shape[1])
     return Cell(cell.stage, (*cell.place[:-2], top + down, left + right))

@@ -144,7 +144,7 @@ def _heatmap(
     run: Run, view: View, stage: Stage, head: int | None, known: dict[Hashable, Heatmap]
 ) -> Heatmap:
     trace, text = run.trace, run.nearest(view.text)
-    blocks = _blocks(trace, stage, view.room)
+    blocks = blocks_of(trace, stage, view.room)
     colour = _colour(trace, stage, view)
     hatch = Masking.of(trace.spec, stage.name) if is_hatched(trace.spec, stage.name) else None
     held, labels = trace.holding(stage.name), run.texts[text]
@@ -170,7 +170,8 @@ def _index(trace: Trace, text: int, head: int | None) -> tuple[int, ...]:
     return batch if head is None else (*batch, head)
 
 
-def _blocks(trace: Trace, stage: Stage, room: int) -> tuple[int, int]:
+def blocks_of(trace: Trace, stage: Stage, room: int) -> tuple[int, int]:
+    """Give how many rows and columns of a stage a drawn cell holds, with room for so many."""
     rows, columns = trace.tensor(stage.name).shape[-2:]
     return math.ceil(rows / room), math.ceil(columns / room)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from visualizer.attention.spec import Projection
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.code.twin import Twin, present_twin
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import InputError
     from visualizer.state.document import Document
+    from visualizer.state.lessons.pages import Reading
     from visualizer.state.playback.lights import Lights
     from visualizer.state.view import Cell, View
 
@@ -83,6 +85,7 @@ class Screen:
     stand: Stand = field(default_factory=Stand)
     twin: Twin | None = None
     lesson: LessonPanel | None = None
+    can_keep_weights: bool = False
     can_undo: bool = False
     can_redo: bool = False
 
@@ -101,9 +104,7 @@ def present(
     Parts of the previous screen that did not change are taken over as the very same objects.
     """
     setup = present_setup(document, refused)
-    reading = view.reading
-    told = (document, run, computed)
-    lesson = present_lesson(reading.lesson, reading.page, *told) if reading else None
+    lesson = _lesson(view.reading, document, run, computed, is_working)
     if run is None:
         message = WAITING if is_working else EMPTY
         return Screen(setup, message, status=Status(is_working=is_working), lesson=lesson)
@@ -126,7 +127,12 @@ def present(
         stand,
         present_twin(run, view.dialect, _stage(run, view, looked_at)),
         lesson,
+        computed == document and document.spec.projection is not Projection.NONE,
     )
+
+
+def _lesson(reading: Reading | None, *held: Any) -> LessonPanel | None:
+    return present_lesson(reading.lesson, reading.page, *held) if reading else None
 
 
 def _stage(run: Run, view: View, looked_at: Cell | None) -> str | None:
@@ -135,11 +141,11 @@ def _stage(run: Run, view: View, looked_at: Cell | None) -> str | None:
 
 
 def _seen(view: View, lights: Lights) -> View:
-    """Leave cells alone that are not there yet, and let go of one that is covered."""
+    """Leave cells alone that are not there yet."""
     hovered, pinned = view.hovered, view.pinned
     if hovered and lights.is_later(hovered):
         hovered = None
-    if pinned and (lights.is_later(pinned) or pinned.stage in lights.covered):
+    if pinned and lights.is_later(pinned):
         pinned = None
     return replace(view, hovered=hovered, pinned=pinned)
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.choices import LAYERS
-from visualizer.attention.spec import NumberMatrix, Projection
+from visualizer.attention.spec import InputError, NumberMatrix, Projection
 from visualizer.attention.stages import parameter_names
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
+
+MOST = 4_000_000
 
 
 def kept_weights(trace: Trace) -> tuple[tuple[str, NumberMatrix], ...]:
@@ -22,9 +24,19 @@ def kept_weights(trace: Trace) -> tuple[tuple[str, NumberMatrix], ...]:
     tuple of (name, NumberMatrix)
         Each [d_in, width], all heads side by side, whatever layout the run has them in; biases are
         left out. Empty without projection.
+
+    Raises
+    ------
+    InputError
+        When there are more than a document should hold.
     """
-    if trace.spec.projection is Projection.NONE:
+    spec = trace.spec
+    if spec.projection is Projection.NONE:
         return ()
+    count = len(LAYERS) * spec.d_in * spec.width
+    if count > MOST:
+        sentence = f"Of {count:,} weights only {MOST:,} could be kept. Use smaller sizes."
+        raise InputError("own_weights", sentence)
     return tuple((layer, NumberMatrix.of(_matrix(trace, layer))) for layer in LAYERS)
 
 

@@ -93,6 +93,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("&Play", "&Loop", "player.toggle_loop", ("Ctrl+Shift+L",), icon="loop", ticks=True),
     Entry("&Play", "Predict this sta&ge", "player.predict", ("Ctrl+P",), icon="predict",
           divides=True, ticks=True),
+    Entry("&Play", "&Mark the pinned cell", "workspace.mark", ("Return", "Enter"), near=True),
     Entry("&Play", "Reveal what is &hidden", "player.reveal", ("Ctrl+Return",)),
     Entry("&View", "Next te&xt of the batch", "step_text", ("Ctrl+PgDown",), (1,)),
     Entry("&View", "&Previous text of the batch", "step_text", ("Ctrl+PgUp",), (-1,)),
@@ -198,7 +199,7 @@ class Actions:
             (f"set_dialect {view.dialect}", True),
             (f"player.set_grain {view.playhead.grain}", True),
             ("player.toggle_loop", view.playhead.loops),
-            ("player.predict", view.guess is not None),
+            ("player.predict", screen.stand.transport.question is not None),
         ):
             self.check(key, is_on)
         name = "pause" if view.playhead.is_playing else "play"
@@ -211,7 +212,9 @@ class Actions:
         self.enable("workspace.undo", screen.can_undo)
         self.enable("workspace.redo", screen.can_redo)
         self.enable("inspector.copy", screen.readout is not None)
-        self.enable("copy_script", screen.twin is not None)
+        self.enable("player.predict", bool(screen.rail))
+        self.enable("workspace.keep_weights", screen.can_keep_weights)
+        self.enable("workspace.mark", self._can_mark(screen))
         self.enable("reader.step 1", bool(screen.lesson and screen.lesson.has_next))
         self.enable("reader.step -1", bool(screen.lesson and screen.lesson.number > 1))
         self.enable("reader.back", bool(screen.lesson and screen.lesson.is_changed))
@@ -221,6 +224,11 @@ class Actions:
             self.enable(f"step_text {step}", screen.tokens.texts > 1)
         transport = screen.stand.transport
         self.enable("player.reveal", transport.question is not None and not transport.is_revealed)
+
+    @staticmethod
+    def _can_mark(screen: Screen) -> bool:
+        pinned = screen.cursor.pinned
+        return pinned is not None and pinned.stage in screen.stand.lights.covered
 
     def show_theme(self, theme: Theme) -> None:
         """Draw the icons in a theme's ink."""

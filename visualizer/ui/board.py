@@ -76,8 +76,11 @@ class BoardView(QAbstractScrollArea):
             is_new_theme = theme is not self._theme
             self._board, self._theme, self._message = board, theme, message
             self._arrange(is_new_theme)
-        if cursor != self._cursor or lights is not self._lights:
-            self._cursor, self._lights = cursor, lights
+        if cursor != self._cursor:
+            self._cursor = cursor
+            self.viewport().update()
+        if lights is not self._lights:
+            self._lights = lights
             self.viewport().update()
             self._follow()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Qt, QTimer
 
-from visualizer.state.playback.lights import standing
+from visualizer.state.playback.lights import asked_of, standing
 from visualizer.state.playback.timeline import (
     SPEEDS,
     STEPS_PER_SECOND,
@@ -45,6 +45,13 @@ class Player(QObject):
         return self._workspace.wanted.playhead
 
     @property
+    def place(self) -> Place | None:
+        """What the track shows: where playback stands, or the stage that is predicted."""
+        run, wanted = self._workspace.run, self._workspace.wanted
+        guess = asked_of(run, wanted) if run else None
+        return Place(guess.stage) if guess else wanted.playhead.place
+
+    @property
     def timeline(self) -> Timeline | None:
         """The steps of the run that is shown; None while there is none."""
         run = self._workspace.run
@@ -64,8 +71,7 @@ class Player(QObject):
         if self.playhead.is_playing:
             self._move(is_playing=False)
             return
-        place = self.playhead.place or timeline.place(0)
-        self._go(timeline.nearest(place), is_playing=True)
+        self._go(timeline.nearest(self.place) or timeline.place(0), is_playing=True)
         self._last, self._due = perf_counter(), 0.0
         self._timer.start()
 
@@ -98,7 +104,7 @@ class Player(QObject):
         timeline = self.timeline
         if timeline is None:
             return
-        position = timeline.position(self.playhead.place)
+        position = timeline.position(self.place)
         if position == len(timeline) and steps > 0:
             position = -1
         self.seek(position + steps)
@@ -116,7 +122,7 @@ class Player(QObject):
     def skip(self, stages: int) -> None:
         """Go to the start of the next stage or of the one before; playing goes on."""
         if self.timeline:
-            self._go(self.timeline.beside(self.playhead.place, stages))
+            self._go(self.timeline.beside(self.place, stages))
 
     def to_start(self) -> None:
         """Go to the first step; playing goes on."""
@@ -161,11 +167,13 @@ class Player(QObject):
         run, wanted = self._workspace.run, self._workspace.wanted
         if run is None:
             return
-        place = standing(run, wanted)
-        asked = place.stage if place else wanted.pinned.stage if wanted.pinned else "weights"
-        stage = asked if asked in run.trace else "weights"
+        guess = None
+        if not asked_of(run, wanted):
+            place, pinned = standing(run, wanted), wanted.pinned
+            stage = place.stage if place else pinned.stage if pinned else "weights"
+            guess = Guess(stage if stage in run.trace else "weights")
         playhead = replace(self.playhead, is_playing=False)
-        self._workspace.look(guess=None if wanted.guess else Guess(stage), playhead=playhead)
+        self._workspace.look(guess=guess, playhead=playhead)
 
     def ask(self, question: Question) -> None:
         """Ask for the largest cells, or for those that are zero; the marks go."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from PySide6.QtGui import QAction, QDesktopServices, QKeySequence
 
 from visualizer.assets import resource
 from visualizer.state.lessons.files import load_lessons
-from visualizer.state.lessons.pages import Reading, page_view
+from visualizer.state.lessons.pages import Reading, page_view, stopped, with_manners_of
 from visualizer.state.lessons.printed import Printed
 from visualizer.ui.messages import tell
 
@@ -36,6 +35,7 @@ class Reader(QObject):
         super().__init__(window)
         self._workspace, self._menu, self._window = workspace, menu, window
         self._fixed = menu.actions()
+        menu.aboutToShow.connect(self.load)  # one may just have been dropped into the folder
         self._offered: list[QAction] = []
         self.lessons: tuple[Lesson, ...] = ()
         self.errors: tuple[LessonError, ...] = ()
@@ -56,7 +56,8 @@ class Reader(QObject):
     def _offer(self, number: int) -> QAction:
         title = self.lessons[number].title.replace("&", "&&")
         key = f"&{number + 1}  " if number < MOST_KEYS else ""
-        action = self._action(f"{key}{title}", partial(self.open, number))
+        action = self._action(f"{key}{title}", self._open_offered)
+        action.setData(number)
         if number < MOST_KEYS:
             action.setShortcut(QKeySequence(f"Alt+Shift+{number + 1}"))
         return action
@@ -78,8 +79,13 @@ class Reader(QObject):
         """Begin a lesson; what was there before comes back when it is closed."""
         now = self.reading
         document = now.document if now else self._workspace.document
-        view = now.view if now else self._workspace.wanted
+        view = now.view if now else stopped(self._workspace.wanted)
         self._turn(Reading(self.lessons[number], 0, document, view))
+
+    def _open_offered(self) -> None:
+        action = self.sender()
+        if isinstance(action, QAction):
+            self.open(action.data())
 
     def step(self, pages: int) -> None:
         """Turn pages on or back, as far as there are any."""
@@ -96,7 +102,10 @@ class Reader(QObject):
         """Return to what there was before the lesson."""
         now = self.reading
         if now:
-            self._workspace.show_document(now.document, now.view)
+            workspace = self._workspace
+            device = workspace.document.spec.device
+            view = with_manners_of(now.view, workspace.wanted)
+            workspace.show_document(now.document.set("device", device), view)
 
     def _turn(self, reading: Reading) -> None:
         view = page_view(reading.lesson, reading.page, self._workspace.wanted)

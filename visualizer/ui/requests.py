@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from visualizer.attention.spec import InputError
 from visualizer.state.heatmaps import shown_stages, warm
+from visualizer.state.playback.transport import Stand, present_stand
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -24,25 +25,28 @@ class Compute(Protocol):
 class Answer:
     """What a request came to: a run, or a sentence about what was refused.
 
-    Without a document it was about a view of the run that is there.
+    Without a document it was about a view of the run that is there. With it comes what a step says,
+    where there is one: of a large stage that takes a while.
     """
 
     document: Document | None
     view: View
     run: Run | None
     refused: InputError | None
+    stand: Stand | None = None
 
 
 def looked(run: Run, view: View) -> Answer:
     """Read what a view of a run needs."""
     warm(run, view)
-    return Answer(None, view, None, None)
+    return Answer(None, view, None, None, present_stand(run, view, Stand()))
 
 
 def computed(compute: Compute, document: Document, view: View, previous: Run | None) -> Answer:
     """Compute a document, and read what a view of it needs."""
     try:
-        return Answer(document, view, compute(document, view, previous), None)
+        run = compute(document, view, previous)
+        return Answer(document, view, run, None, present_stand(run, view, Stand()))
     except InputError as refused:
         if previous:
             warm(previous, view)

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QToolButton, QVBox
 
 from visualizer.state.playback.timeline import SPEEDS, Grain
 from visualizer.state.view import Question
+from visualizer.ui.manners import teach
 from visualizer.ui.theme import Theme, text_scale
 from visualizer.ui.track import Track
 
@@ -151,6 +152,7 @@ def _choice(name: str, choices: Iterable[tuple[object, str]]) -> QComboBox:
     box.setAccessibleName(name)
     box.setToolTip(name)
     box.setObjectName(name)
+    teach(box)
     return box
 
 

@@ -172,13 +172,13 @@ class TwinPane(QWidget):
         self._shown: tuple[Twin | None, Theme] | None = None
         self.show_twin(None, LIGHT)
 
-    def show_twin(self, twin: Twin | None, theme: Theme) -> None:
+    def show_twin(self, twin: Twin | None, theme: Theme, *, can_copy: bool = True) -> None:
         """Show a run's code, or what would be said here."""
+        self.copy.setEnabled(twin is not None and can_copy)
         if self._shown == (twin, theme):
             return
         self._shown = (twin, theme)
         self.running.setAccessibleName(twin.title if twin else "")
-        self.copy.setEnabled(twin is not None)
         if twin:
             self.box.setCurrentIndex([*TITLES].index(twin.dialect))
         lit = [line for line in twin.lines if line.is_lit] if twin else []

@@ -158,7 +158,7 @@ class Window(QMainWindow):
         self.board.show_board(screen.board, screen.cursor, lights, self.theme, screen.message)
         self.transport.show_transport(screen.stand.transport, self.theme)
         self.inspector.show_readout(screen.readout, self.theme)
-        self.twin.show_twin(screen.twin, self.theme)
+        self.twin.show_twin(screen.twin, self.theme, can_copy=not self.exporter.is_working)
         self._show_lesson(screen.lesson)
         self.progress.show_working(screen.status.is_working, self.theme)
         said = screen.readout.plain if screen.readout else screen.status.facts
@@ -167,7 +167,9 @@ class Window(QMainWindow):
         self.notice.setVisible(bool(screen.status.notices))
         self.board.setAccessibleDescription(said)
         self.actions_.show_screen(screen, self.workspace.document, self.workspace.view, self.theme)
-        self.actions_.enable("export", bool(screen.board.columns) and not self.exporter.is_working)
+        can_write = bool(screen.board.columns) and not self.exporter.is_working
+        self.actions_.enable("export", can_write)
+        self.actions_.enable("copy_script", can_write)
 
     def _show_lesson(self, lesson: LessonPanel | None) -> None:
         if (lesson is None) != (self._lesson is None):  # its pane comes and goes with it
@@ -191,8 +193,8 @@ class Window(QMainWindow):
         self.workspace.look(room=room)
 
     def _go_to_stage(self, stage: str) -> None:
-        if self.workspace.screen.stand.cell:  # while playing, its panels come and go by themselves
-            self.player.seek_stage(stage)
+        if any(item.is_current for item in self.workspace.screen.rail):
+            self.player.seek_stage(stage)  # while playing, panels come and go by themselves
         else:
             self.workspace.toggle_stage(stage)
 
@@ -266,7 +268,7 @@ class Window(QMainWindow):
             self.exporter.ask(path, self.workspace.run, self.workspace.screen.board)
 
     def _refuse_export(self, sentence: str) -> None:
-        QMessageBox.warning(self, "Not exported", sentence)
+        QMessageBox.warning(self, "Not written", sentence)
 
     def show_shortcuts(self) -> None:
         messages.show_shortcuts(self)

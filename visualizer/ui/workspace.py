@@ -109,8 +109,14 @@ class Workspace(QObject):
 
     def keep_weights(self) -> None:
         """Compute with the present weights whatever the module becomes; or draw them again."""
-        own = () if self.document.spec.own_weights or not self.run else kept_weights(self.run.trace)
-        self.set("own_weights", own)
+        if self.document.spec.own_weights:
+            self.set("own_weights", ())
+        elif self.run and self.computed == self.document:  # else they are those of another module
+            try:
+                self.set("own_weights", kept_weights(self.run.trace))
+            except InputError as refused:
+                self._complaints["own_weights"] = refused
+                self._show()
 
     def seal(self) -> None:
         """End a drag or a word."""
@@ -168,8 +174,10 @@ class Workspace(QObject):
             self.look(stages=absent | shown)
 
     def show_text(self, text: int) -> None:
-        """Look at another text of a batch."""
-        self.look(text=text % (len(self.run.texts) if self.run else 1))
+        """Look at another text of a batch; a prediction of it begins anew."""
+        guess = self._wanted.guess
+        guess = replace(guess, marks=(), is_revealed=False) if guess else None
+        self.look(text=text % (len(self.run.texts) if self.run else 1), guess=guess)
 
     def hover(self, cell: Cell | None) -> None:
         """Look at the cell under the pointer."""
@@ -177,15 +185,23 @@ class Workspace(QObject):
 
     def pin(self, cell: Cell | None) -> None:
         """Hold on to a cell; a second time lets go of it. Of a covered stage, mark it."""
-        cell = self._drawn(cell)
-        guess = self.view.guess
-        if cell and guess and cell.stage in self.screen.stand.lights.covered:
-            self.look(guess=marked(guess, cell))
+        if cell and self._is_covered(cell):
+            self.mark(cell)
         else:
+            cell = self._drawn(cell)
             self.look(pinned=None if cell == self.view.pinned else cell)
 
+    def mark(self, cell: Cell | None = None) -> None:
+        """Predict a cell, or the pinned one; a second time takes the mark away."""
+        guess, cell = self._wanted.guess, cell or self._wanted.pinned
+        if guess and cell:
+            self.look(guess=marked(guess, cell))
+
+    def _is_covered(self, cell: Cell) -> bool:
+        return cell.stage in self.screen.stand.lights.covered
+
     def _drawn(self, cell: Cell | None) -> Cell | None:
-        if cell is None or self.run is None:
+        if cell is None or self.run is None or self._is_covered(cell):
             return cell
         return drawn(self.run, self.view, self.screen.board, cell)
 
@@ -224,6 +240,7 @@ class Workspace(QObject):
         for name in ("text", "own_mask"):
             if old.get(name) != document.get(name):
                 self._complaints.pop(name, None)
+        self._complaints.pop("own_weights", None)
 
     def _read(self) -> None:
         """Have the worker read what is wanted; else it is read with what is being computed."""
@@ -238,6 +255,8 @@ class Workspace(QObject):
             self.run, self.computed = answer.run, answer.document
         if answer.document == self.document:
             self._refused = answer.refused
+        if answer.stand:
+            self.screen = replace(self.screen, stand=answer.stand)
         is_read = is_read_with(self.run, self._wanted, answer.view)
         self.view = self._wanted if is_read else as_far_as_read(self._wanted, answer.view)
         self._show()
@@ -246,8 +265,11 @@ class Workspace(QObject):
             self._read()
 
     def _fail(self, error: Exception) -> None:
+        was_read = self._asked is None
         if not self._worker.is_working:  # else something newer is on its way
             self._asked = None
+        if was_read:  # it would only fail again
+            self._wanted = as_far_as_read(self._wanted, self.view)
         self._show()
         if not is_read_with(self.run, self._wanted, self.view):
             self._read()
@@ -260,7 +282,8 @@ class Workspace(QObject):
     def _present(self) -> Screen:
         previous = getattr(self, "screen", None)
         is_own = self.document.spec.mask is Mask.OWN  # else the user's matrix does not count
-        complaints = (self._complaints[it] for it in self._complaints if it == "text" or is_own)
+        said = (name for name in self._complaints if name != "own_mask" or is_own)
+        complaints = (self._complaints[name] for name in said)
         refused = next(complaints, self._refused)
         screen = present(
             self.document, self.view, self.run, refused, self.is_working, previous, self.computed

@@ -22,8 +22,10 @@ from visualizer.attention.spec import (
     Position,
     Projection,
     Route,
+    Scale,
 )
-from visualizer.state.playback.equation import SHOWN_TERMS, Equation, Part, equation
+from visualizer.state.playback.block import trimmed
+from visualizer.state.playback.equation import SHOWN_SHIFTED, SHOWN_TERMS, Equation, Part, equation
 from visualizer.state.playback.timeline import leading
 from visualizer.state.words import number
 
@@ -103,7 +105,8 @@ def test_of_many_terms_the_largest_are_kept_in_their_order(case: Case) -> None:
         if sums:
             assert int(more[1] if more else 0) == max(0, len(made.terms) - SHOWN_TERMS)
         if more:
-            assert told.count(" + ") == SHOWN_TERMS
+            is_shifted = "exp(" in told and " − " in told
+            assert told.count(" + ") == (SHOWN_SHIFTED if is_shifted else SHOWN_TERMS)
 
 
 # -------------------------------------------------------------------------- the very lines
@@ -130,11 +133,11 @@ BARE = {"projection": Projection.NONE, "heads": 1}
             "score = −0.3021 × (−0.4519) + (−0.0289) × 0.2216 = 0.1301",
         ),
         ("scaled", 0, {}, "scaled score = 0.1734 ÷ 1 = 0.1734"),
-        ("masked", 0, {}, "masked score = 0.1734, as it may be read"),
-        ("masked", 3, {}, "masked score = −∞ in place of 0.1447, forbidden"),
+        ("masked", 0, {}, "masked score = 0.1734, allowed, so it stays"),
+        ("masked", 3, {}, "masked score = −∞ in place of 0.1447, as it is forbidden"),
         ("weights", 0, {}, "weight = exp(0.1734) ÷ (exp(0.1734) + exp(0.2631)) = 0.4776"),
         ("context", 0, {}, "context = 0.4776 × (−0.4519) + 0.5224 × (−0.7142) = −0.5889"),
-        ("concat", 1, {}, "context = 0.0122, taken from the head"),
+        ("concat", 1, {}, "concat = 0.0122, taken from head 2"),
         ("output", 0, {}, "output = −0.5889 × (−0.1668) + 0.0122 × 0.2270 + 0.1934 = 0.2943"),
         ("position", 0, WAVES, "position = sin(1 / 10000^(0/3)) = 0.8415"),
         ("input", 0, WAVES, "input = 0.5500 + 0.8415 = 1.3915"),
@@ -152,7 +155,7 @@ def test_what_is_dropped_and_what_is_kept() -> None:
     lines = [equation(run, 0, cell("dropped", 5, key), 0).plain for key in (0, 1)]
     assert lines == [
         "weight after dropout = 0.1649 × 2 = 0.3298",
-        "weight after dropout = 0 in place of 0.1726, dropped",
+        "weight after dropout = 0 in place of 0.1726, as it is dropped",
     ]
     assert (
         equation(run, 0, cell("dropped", 0, 5), 0).plain
@@ -192,6 +195,18 @@ def test_a_row_that_may_read_nothing_shares_nothing_out(route: Route) -> None:
     told = equation(run, 0, row(run, "weights", 0), 0).plain
     assert told == "weight = 0, as there is nothing to share out"
     assert equation(run, 0, row(run, "context", 0), 0).result == "0.0000"
+
+
+def test_what_softmax_subtracts_is_written_where_it_must() -> None:
+    fields: dict[str, Any] = {"heads": 1, "mask": Mask.NONE, "scale": Scale.NONE}
+    hot = equation(a_run("a b", temperature=0.001, **fields), 0, cell("weights", 0, 0), 0)
+    largest = hot.parts[1].text
+    assert float(largest) > 88
+    assert hot.plain.startswith(f"weight = exp({largest} − {trimmed(float(largest))}) ÷ exp(")
+    warm = equation(a_run("a b", **fields), 0, cell("weights", 0, 0), 0)
+    assert re.match(r"weight = exp\([−\d.]+\) ÷ \(exp\([−\d.]+\) \+ exp", warm.plain)
+    naive = a_run("a b", normalisation=Normalisation.NAIVE_SOFTMAX, temperature=0.001, **fields)
+    assert " − " not in equation(naive, 0, cell("weights", 0, 0), 0).plain
 
 
 def test_numbers_that_overflow_are_written_as_what_they_are() -> None:

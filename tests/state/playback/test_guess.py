@@ -81,7 +81,7 @@ def test_right_and_wrong_are_said_kindly() -> None:
         "Not this time: in the row of <b>journey</b> the largest is <b>journey</b> (key 2), "
         "0.5224; you marked <b>Your</b> (key 1), 0.4776.",
         "No cell was marked. In each row, look for the strongest one.",
-        "Yes: the largest of all 2 rows are where you marked them.",
+        "Yes: in both rows the largest is where you marked it.",
         "1 of 2 rows as you said; the true largest are ringed.",
     ]
 
@@ -96,4 +96,6 @@ def test_zeros_are_counted_in_the_head_that_was_marked() -> None:
     )
     masked = Guess("masked", Question.ZERO, (Cell("masked", (0, 0, 1)),))
     assert "15 are −∞" in judge(run, 0, masked).sentence
-    assert instruction(run, Guess("masked", Question.ZERO)).startswith("Which cells of the masked")
+    assert instruction(run, Guess("masked", Question.ZERO)).startswith(
+        "Which masked scores will be −∞?"
+    )

@@ -367,6 +367,31 @@ def test_a_vector_that_is_made_is_shown(case: Case) -> None:
             assert said.bold == [said.words[said.step.rows[0]]]
 
 
+@settings(max_examples=60)
+@given(cases(most_tokens=3))
+def test_the_columns_that_are_named_are_those_of_the_head(case: Case) -> None:
+    run = case.run()
+    spec, trace = run.trace.spec, run.trace
+    for said in every(run, "row"):
+        if said.operation is not Operation.PROJECT:
+            continue
+        _, whose, layer = re.findall(r"times (.*?)(this head’s )?(W_\w+)", said.marked)[0]
+        name = f"heads.{said.head}.{layer}" if whose else layer
+        is_linear = spec.projection is Projection.LINEAR
+        weights = trace.read(f"{name}.weight").T if is_linear else trace.read(name)
+        has_bias = is_linear and spec.bias
+        bias = trace.read(f"{name}.bias") if has_bias else 0
+        assert ("plus a bias" in said.marked) == has_bias
+        made = (said.rows("input")[0] @ weights + bias)[columns_named(said.marked)]
+        assert said.rows()[0] == pytest.approx(made, rel=1e-3, abs=1e-4)
+
+
+def columns_named(marked: str) -> slice:
+    """Read which columns a sentence names: none means all."""
+    found = re.search(r"times columns? (\d+)(?: (?:and|to) (\d+))? of W_", marked)
+    return slice(int(found[1]) - 1, int(found[2] or found[1])) if found else slice(None)
+
+
 @settings(max_examples=100)
 @given(cases(most_tokens=5))
 def test_what_is_said_of_a_stage_is_true(case: Case) -> None:
@@ -403,6 +428,7 @@ def assert_largest_is_where(said: Said, told: str, times: int) -> None:
         assert int(there[1]) == times > 1
     elif said.operation is Operation.DOT:
         assert said.bold == [said.words[row_], said.words[column]]
+        assert f"of {said.rows().size} scores the largest" in told
     elif said.operation is Operation.POSITION:
         assert told.endswith(f"place {row_ + 1}.")
     else:
@@ -420,17 +446,17 @@ def told(run: Run, step: Step, head: int = 0, text: int = 0) -> str:
 STAGES_OF_THE_BOOK = {
     "input": "Each of 6 tokens becomes a vector of 3 numbers; "
     "the largest number, 0.8900, is in column 3 of Your.",
-    "queries": "In head 1, each token’s vector times the head’s column of W_query "
-    "gives a query of 1 number; the largest, −0.1353, is that of with.",
-    "keys": "In head 1, each token’s vector times the head’s column of W_key "
-    "gives a key of 1 number; the largest, −0.4744, is that of one.",
-    "values": "In head 1, each token’s vector times the head’s column of W_value "
-    "gives a value of 1 number; the largest, −0.3809, is that of with.",
-    "scores": "In head 1, each of 6 queries meets each of 6 keys in a dot product; "
-    "the largest score, 0.3079, is of query Your and key journey.",
-    "scaled": "In head 1, every score is divided by √1 = 1; the largest stays 0.3079.",
+    "queries": "In head 1, each input vector times column 1 of W_query gives a query of 1 number; "
+    "the largest, −0.1353, is that of with.",
+    "keys": "In head 1, each input vector times column 1 of W_key gives a key of 1 number; "
+    "the largest, −0.4744, is that of one.",
+    "values": "In head 1, each input vector times column 1 of W_value gives a value of 1 number; "
+    "the largest, −0.3809, is that of with.",
+    "scores": "In head 1, each query meets each key in a dot product; "
+    "of 36 scores the largest, 0.3079, is where Your meets journey.",
+    "scaled": "In head 1, dividing by √1 = 1 changes no score; the largest stays 0.3079.",
     "masked": "In head 1, no token may read what comes after it: 15 of 36 scores become −∞.",
-    "weights": "In head 1, each row of scores becomes shares of 1; "
+    "weights": "In head 1, softmax turns each row of scores into shares that add up to 1; "
     "on average Your is read most, 40 %.",
     "context": "In head 1, each token’s weights mix the values into its context vector; "
     "the largest number, −0.4519, is that of Your.",
@@ -441,19 +467,21 @@ STAGES_OF_THE_BOOK = {
 }
 ROWS_OF_THE_BOOK = {
     "input": "journey becomes a vector of 3 numbers: [0.55, 0.87, 0.66].",
-    "queries": "In head 1, the vector of journey times the head’s column of W_query "
-    "gives its query: [−0.30].",
-    "keys": "In head 1, the vector of journey times the head’s column of W_key "
-    "gives its key: [−0.87].",
-    "values": "In head 1, the vector of journey times the head’s column of W_value "
-    "gives its value: [−0.71].",
-    "scores": "In head 1, the query of journey (query 2) meets all 6 keys: "
-    "it agrees most with journey (key 2), 0.2631.",
-    "scaled": "In head 1, the scores of journey are divided by √1 = 1: the largest stays 0.2631.",
+    "queries": "In head 1, the input vector of journey times column 1 of W_query gives its "
+    "query: [−0.30].",
+    "keys": "In head 1, the input vector of journey times column 1 of W_key gives its key: "
+    "[−0.87].",
+    "values": "In head 1, the input vector of journey times column 1 of W_value gives its "
+    "value: [−0.71].",
+    "scores": "In head 1, the query of journey (query 2) meets all 6 keys: it agrees most with "
+    "journey (key 2), 0.2631.",
+    "scaled": "In head 1, dividing by √1 = 1 changes nothing: the largest score of journey "
+    "stays 0.2631.",
     "masked": "In head 1, journey may read 2 of 6 keys: the other 4 scores become −∞.",
-    "weights": "In head 1, the scores of journey become shares of 1: most, 52 %, goes to journey.",
-    "context": "In head 1, 52 % of the value of journey and 48 % of that of Your "
-    "make the context vector of journey: [−0.59].",
+    "weights": "In head 1, softmax turns the scores of journey into shares that add up to 1: "
+    "most, 52 %, goes to journey.",
+    "context": "In head 1, journey mixes values, 52 % of journey and 48 % of Your, into its "
+    "context vector: [−0.59].",
     "concat": "The context vectors of journey from both heads are set side by side: [−0.59, 0.01].",
     "output": "The output projection mixes the 2 numbers of journey into its output: [0.29, 0.39].",
 }

@@ -107,8 +107,15 @@ def tolerance(run: Run, dialect: Dialect, stage: str) -> Tolerance:
     summed = math.sqrt(max(spec.d_in, spec.width, run.trace.tokens)) / 4
     summed = max(summed, sharpness) if is_one_call else summed
     summed *= 1 if _is_alike(run) else OTHER_DEVICE
-    low, high = run.trace.limits(stage)
-    return Tolerance(units * unit(spec), max(summed * unit(spec) * max(-low, high), NO_SIZE))
+    return Tolerance(units * unit(spec), max(summed * unit(spec) * _largest_term(run), NO_SIZE))
+
+
+def _largest_term(run: Run) -> float:
+    """Give the largest number that is summed up from the weights on: it may cancel."""
+    limits = (run.trace.limits(stage) for stage in ("values", "context", run.trace.last))
+    largest = max(max(-low, high) for low, high in limits)
+    dropped = max(1.0, run.trace.limits("dropped")[1]) if "dropped" in run.trace else 1.0
+    return largest * dropped
 
 
 def unit(spec: AttentionSpec) -> float:

@@ -11,7 +11,7 @@ names; Karpathy 2023, "Let's build GPT", for the lecture's; the reference of
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -50,13 +50,18 @@ class Line:
     text: str
 
 
-@lru_cache(maxsize=8)
 def lines(spec: AttentionSpec, dialect: Dialect) -> tuple[Line, ...]:
     """Write the lines that make every stage of a spec, each stage once.
 
     They need torch, ``nn``, ``F``, ``inputs`` and the layers; where the spec asks for them also
     ``position_table`` or ``sinusoids``, ``own_mask``, ``lengths`` and ``kept``.
     """
+    # Own numbers can be many, and are read by their names: what is kept here need not hold them.
+    return _lines(replace(spec, own_input=None, own_weights=()), dialect)
+
+
+@lru_cache(maxsize=8)
+def _lines(spec: AttentionSpec, dialect: Dialect) -> tuple[Line, ...]:
     words = VOCABULARIES[dialect]
     rows = stages(spec)
     together = _together(spec) if dialect is Dialect.SDPA else ()

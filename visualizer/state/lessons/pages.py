@@ -180,8 +180,28 @@ def page_view(lesson: Lesson, page: int, view: View) -> View:
     )
 
 
+def stopped(view: View) -> View:
+    """Look at the same, without going on by itself."""
+    return replace(view, playhead=replace(view.playhead, is_playing=False))
+
+
+def with_manners_of(view: View, other: View) -> View:
+    """Look at what a view looks at, in the colours, the words and the speed of another."""
+    playhead = replace(view.playhead, speed=other.playhead.speed, loops=other.playhead.loops)
+    manners = {
+        name: getattr(other, name)
+        for name in ("scale", "sequential", "diverging", "room", "dialect")
+    }
+    return replace(view, playhead=playhead, **manners)
+
+
 def present_lesson(
-    lesson: Lesson, page: int, document: Document, run: Run | None, computed: Document | None
+    lesson: Lesson,
+    page: int,
+    document: Document,
+    run: Run | None,
+    computed: Document | None,
+    is_working: bool = True,
 ) -> LessonPanel:
     """Show a page, with each of its claims compared with the numbers that are there.
 
@@ -191,11 +211,13 @@ def present_lesson(
         The reader's own, which may have moved on from the page's.
     computed : Document or None
         The one that the run is of.
+    is_working : bool
+        Whether numbers are on their way.
     """
     shown = lesson.pages[page]
     is_changed = _anywhere(document) != _anywhere(shown.document)
     answer = run if run and computed == document else None
-    ticks = tuple(_tick(claim, answer, is_changed) for claim in shown.claims)
+    ticks = tuple(_tick(claim, answer, is_changed, is_working) for claim in shown.claims)
     numbers = (page + 1, len(lesson.pages))
     text = as_html(shown.says)
     return LessonPanel(lesson.title, lesson.section, *numbers, shown.title, text, ticks, is_changed)
@@ -214,13 +236,14 @@ def as_html(says: str) -> str:
     return "".join(f"<p>{part}</p>" for part in re.split(r"\n\s*\n", marked))
 
 
-def _tick(claim: Claim, run: Run | None, is_changed: bool) -> Tick:
+def _tick(claim: Claim, run: Run | None, is_changed: bool, is_working: bool) -> Tick:
     is_shape = claim.measure is Measure.SHAPE
     exactly = "" if is_shape else " to four decimals"
     if is_changed:
         return Tick(f"{claim.called}: not compared, as you changed something", TickState.CHANGED)
     if run is None:
-        return Tick(f"{claim.called}: waiting for the numbers", TickState.WAITING)
+        why = "waiting for the numbers" if is_working else "not computed"
+        return Tick(f"{claim.called}: {why}", TickState.WAITING)
     detail = _shape_difference(claim, run) if is_shape else _difference(claim, run)
     if detail:
         return Tick(f"{claim.called}: differs from {claim.source}", TickState.DIFFERS, detail)

@@ -25,6 +25,7 @@ SHOWN_TERMS = 4
 
 # e to the power of more than this does not fit into float32.
 MOST_EXPONENT = 88.0
+SHOWN_SHIFTED = 2
 
 NAMES = {
     "queries": "query",
@@ -160,7 +161,8 @@ class _Line:
             adds[chosen] |= is_share or not adds.any()
             places = places[adds]
         sizes = np.nan_to_num(np.abs(terms[places]), posinf=np.inf)
-        order = places[np.argsort(-sizes, kind="stable")[:SHOWN_TERMS]].tolist()
+        most = SHOWN_SHIFTED if is_share and _shift(self.factors[0][0][0]) else SHOWN_TERMS
+        order = places[np.argsort(-sizes, kind="stable")[:most]].tolist()
         if is_share and chosen not in order:
             order[-1] = chosen
         return sorted(order), len(places) - len(order)
@@ -169,8 +171,8 @@ class _Line:
 def _shift(factor: Factor) -> str:
     """Write what is subtracted first, where the result would not hold without it."""
     largest = float(factor.read.max())
-    is_too_large = MOST_EXPONENT < largest < np.inf
-    return f" − {number(largest)}" if is_too_large and factor.form != "exp({})" else ""
+    is_shifted = factor.form.startswith("exp(") and factor.form != "exp({})"
+    return f" − {trimmed(largest)}" if is_shifted and MOST_EXPONENT < largest < np.inf else ""
 
 
 def _sum(line: _Line) -> _Written:

@@ -5,10 +5,11 @@ What a step reads is what the explanations of its cells name; nothing here knows
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from visualizer.attention.explain import explain
+from visualizer.state.cursor import existing
 from visualizer.state.playback.timeline import Grain, Place, Step, Timeline
 
 if TYPE_CHECKING:
@@ -70,8 +71,7 @@ def lit(run: Run, text: int, step: Step) -> tuple[Lit, ...]:
     What a block of cells reads is a block: from where its first cell reads to where its last
     cell does.
     """
-    trace = run.trace
-    batch = (run.nearest(text),) if trace.batch else ()
+    trace, batch = run.trace, run.index(text)
     has_heads = "head" in trace.stage(step.stage).dims
     heads = range(trace.spec.heads) if has_heads else (None,)
     made = [Lit(step.stage, head, step.rows, step.columns, True) for head in heads]
@@ -149,8 +149,11 @@ def standing(run: Run, view: View) -> Place | None:
 
 
 def asked_of(run: Run, view: View) -> Guess | None:
-    """Give what is being predicted, if this run has such a stage."""
-    return view.guess if view.guess and view.guess.stage in run.trace else None
+    """Give what is being predicted, if this run has such a stage, and the marks that it has."""
+    guess = view.guess
+    if guess is None or guess.stage not in run.trace:
+        return None
+    return replace(guess, marks=tuple(mark for mark in guess.marks if existing(run, mark)))
 
 
 def focus(run: Run, view: View) -> str | None:

@@ -166,7 +166,9 @@ def _average(block: Block) -> str:
         return f"{before}{block.query} {reads} {part} from {block.key(int(keys[0]))}, its only key"
     if len(keys) == len(weights):
         return f"{before}{block.query} {reads} {all_of(len(keys), 'key')} alike, {part} from each"
-    return f"{block.query} may read {len(keys):,} keys, and {before}{reads} {part} from each"
+    if block.is_before:
+        return f"{before}{block.query} {reads} {len(keys):,} keys alike, {part} from each"
+    return f"{block.query} may read {len(keys):,} keys, and reads {part} from each"
 
 
 def _renormalise(block: Block) -> str:

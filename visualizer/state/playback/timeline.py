@@ -166,9 +166,11 @@ def leading(run: Run, text: int, step: Step, head: int) -> tuple[int, ...]:
         Its place within the stage's named dims.
     """
     trace = run.trace
-    batch = (run.nearest(text),) if trace.batch else ()
     heads = (min(head, trace.spec.heads - 1),) if "head" in trace.stage(step.stage).dims else ()
     block = (slice(step.rows.start, step.rows.stop), slice(step.columns.start, step.columns.stop))
-    numbers = trace.read(step.stage, (*batch, *heads, *block))
-    row, column = divmod(int(np.nan_to_num(numbers, nan=-np.inf).argmax()), numbers.shape[1])
+    numbers = trace.read(step.stage, (*run.index(text), *heads, *block))
+    largest = int(numbers.argmax())
+    if np.isnan(numbers.flat[largest]):
+        largest = int(np.nan_to_num(numbers, nan=-np.inf).argmax())
+    row, column = divmod(largest, numbers.shape[1])
     return (*heads, step.rows[row], step.columns[column])

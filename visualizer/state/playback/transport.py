@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from visualizer.state.cursor import largest_near
+from visualizer.state.heatmaps import blocks_of
 from visualizer.state.playback.equation import Equation, equation
 from visualizer.state.playback.guess import instruction, judge
 from visualizer.state.playback.lights import Lights, asked_of, covered_by, lit, reaches, standing
@@ -57,7 +59,7 @@ class Transport:
     is_revealed: bool = False
 
 
-Asked = tuple["Run", int, int, Playhead, "Guess | None"]
+Asked = tuple["Run", int, int, int, Playhead, "Guess | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def present_stand(run: Run, view: View, previous: Stand) -> Stand:
     pinned = view.pinned
     head = pinned.place[0] if pinned and len(pinned.place) == 3 else 0
     head = min(head, run.trace.spec.heads - 1)
-    asked = (run, run.nearest(view.text), head, view.playhead, asked_of(run, view))
+    asked = (run, run.nearest(view.text), view.room, head, view.playhead, asked_of(run, view))
     return previous if previous.asked == asked else replace(_stand(run, view, head), asked=asked)
 
 
@@ -109,6 +111,8 @@ Common = tuple[int, int, tuple[Stop, ...], Playhead]
 
 
 def _predicting(run: Run, view: View, guess: Guess, common: Common) -> Stand:
+    if guess.is_revealed:
+        guess = _as_drawn(run, view, guess)
     verdict = judge(run, view.text, guess) if guess.is_revealed else None
     said = verdict.sentence if verdict else instruction(run, guess)
     covered = covered_by(run, guess)
@@ -117,6 +121,15 @@ def _predicting(run: Run, view: View, guess: Guess, common: Common) -> Stand:
         *common, caption=said, question=guess.question, is_revealed=guess.is_revealed
     )
     return Stand(lights, transport)
+
+
+def _as_drawn(run: Run, view: View, guess: Guess) -> Guess:
+    """Take the marks for what is drawn where they are: of a block, its largest cell."""
+    blocks = blocks_of(run.trace, run.trace.stage(guess.stage), view.room)
+    if blocks == (1, 1):
+        return guess
+    marks = (largest_near(run, view.text, mark, blocks) for mark in guess.marks)
+    return replace(guess, marks=tuple(dict.fromkeys(marks)))
 
 
 def _playing(
