@@ -122,6 +122,28 @@ def test_colours_words_and_speed_chosen_in_a_lesson_stay(hand: Hand) -> None:
     assert view.playhead.speed == chosen.playhead.speed == 2
 
 
+def test_play_ends_where_the_page_says_and_begins_there_again(hand: Hand) -> None:
+    open_lesson(hand, 4)
+    for _ in range(2):
+        press_button(hand, hand.window.lesson.next_button)
+    player, workspace = hand.window.player, hand.window.workspace
+    first = workspace.view.playhead.place
+    player.set_speed(8)
+    player.toggle()
+    hand.until(lambda: not workspace.view.playhead.is_playing)
+    assert first == Place("weights", 1)
+    assert workspace.view.playhead.place == Place("weights", 5)
+    player.toggle()
+    hand.until(lambda: workspace.view.playhead.place == first)
+    player.toggle()
+    player.seek_stage("context")
+    hand.settle()
+    player.toggle()
+    hand.until(lambda: workspace.view.playhead.is_playing)
+    hand.until(lambda: not workspace.view.playhead.is_playing)
+    assert workspace.view.playhead.place is None
+
+
 def test_a_page_that_is_refused_is_not_waited_for(own_folder: Path, hand: Hand) -> None:
     tick = '[{ section = "3.3.2", name = "scores", stage = "scores", at = [0] }]'
     text = GOOD.replace("heads = 1", "d_in = 3") + f"tick = {tick}\n"

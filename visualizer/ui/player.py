@@ -71,7 +71,10 @@ class Player(QObject):
         if self.playhead.is_playing:
             self._move(is_playing=False)
             return
-        self._go(timeline.nearest(self.place) or timeline.place(0), is_playing=True)
+        span, place = self.playhead.span, self.place
+        if span and timeline.position(place) == timeline.last(span[1]):
+            place = span[0]
+        self._go(timeline.nearest(place) or timeline.place(0), is_playing=True)
         self._last, self._due = perf_counter(), 0.0
         self._timer.start()
 
@@ -91,11 +94,24 @@ class Player(QObject):
         timeline = self.timeline
         if timeline is None:
             return
-        position = timeline.position(self.playhead.place) + steps
-        if position >= len(timeline) and self.playhead.loops:
-            position %= len(timeline)
-        place = timeline.place(position)
-        self._move(place=place, is_playing=place is not None)
+        now = timeline.position(self.playhead.place)
+        first, last = self._span(timeline, now)
+        position, is_playing = now + steps, True
+        if position > last and self.playhead.loops:
+            position = first + (position - first) % (last + 1 - first)
+        elif position > last:
+            is_playing = False
+            position = last if last < len(timeline) - 1 else len(timeline)
+        self._move(place=timeline.place(position), is_playing=is_playing)
+
+    def _span(self, timeline: Timeline, now: int) -> tuple[int, int]:
+        """Give the numbers of the first and last step that are played: of all, or of a lesson's."""
+        if self.playhead.span:
+            place, stage = self.playhead.span
+            first, last = timeline.position(place), timeline.last(stage)
+            if first <= now <= last:
+                return first, last
+        return 0, len(timeline) - 1
 
     # ------------------------------------------------------------------ places
 

@@ -83,7 +83,8 @@ def test_a_good_one_is_read_whole() -> None:
     assert first.document == Document("stages = 1").set("mechanism", "simplified")
     assert (first.claims, first.cell, first.place, first.grain) == ((), None, None, None)
     assert second.document.spec.mask is Mask.CAUSAL
-    assert (second.grain, second.place) == (Grain.CELL, Place("scores", 1, 2))
+    assert (second.grain, second.span) == (Grain.CELL, (Place("scores", 1, 2), "scores"))
+    assert second.place == Place("scores", 1, 2)
     assert second.cell == Cell("weights", (0, 1, 1))
     assert [claim.at for claim in second.claims] == [(0,), (0, 1)]
     assert second.stages == {"scores", "weights"}
@@ -105,6 +106,8 @@ BROKEN = [
     # Keys.
     ('section = "3.3"\n', 'sektion = "3.3"\n', 2, "“sektion” is not known here, only title"),
     ('title = "Second"', 'title = "Second"\ncolour = "red"', 16, "“colour” is not known here"),
+    ('at = [1, 2] }', 'at = [1, 2], until = "input" }', 22, "“input” comes before that."),
+    ('at = [1, 2] }', 'at = [1, 2], until = "rows" }', 22, "There is no stage “rows”"),
     ('grain = "cell", ', "", 22, "“grain” is missing."),
     ('says = "Three."\n', "", 29, "“says” is missing."),
     ('title = "One" ', "", 1, "“title” is missing."),

@@ -40,7 +40,7 @@ _PAGE = {
     "tick": list,
     "text_tokens": int,
 }
-_PLAY = {"grain": str, "from": str, "at": list}
+_PLAY = {"grain": str, "from": str, "at": list, "until": str}
 _CELL = {"stage": str, "at": list}
 _TICK = {
     "section": str,
@@ -194,14 +194,14 @@ class _PageReader:
         if not table["stages"]:
             raise self.source.error((*self.path, "stages"), "A page shows a stage at least.")
         self.source.check_list((*self.path, "tick"), table.get("tick", []), dict)
-        grain, place = self._play(table.get("play"), sizes)
+        grain, span = self._play(table.get("play"), sizes)
         return Page(
             table["title"],
             table["says"],
             document,
             frozenset(table["stages"]),
             self._cell(table.get("cell"), sizes),
-            place,
+            span,
             grain,
             tuple(
                 self._claim(("tick", number), tick, sizes)
@@ -262,7 +262,7 @@ class _PageReader:
 
     def _play(
         self, table: Table | None, sizes: Mapping[str, tuple[int, ...]]
-    ) -> tuple[Grain | None, Place | None]:
+    ) -> tuple[Grain | None, tuple[Place, str] | None]:
         if table is None:
             return None, None
         self.source.check((*self.path, "play"), table, _PLAY, ("grain", "from"))
@@ -271,7 +271,11 @@ class _PageReader:
             raise self.source.error((*self.path, "play", "grain"), sentence)
         self._stage(("play", "from"), table["from"], sizes)
         place = self._place(("play", "at"), table.get("at", []), sizes[table["from"]][-2:])
-        return Grain(table["grain"]), Place(table["from"], *place)
+        until = str(table.get("until", table["from"]))
+        self._stage(("play", "until"), until, sizes)
+        if ORDER.index(until) < ORDER.index(table["from"]):
+            raise self.source.error((*self.path, "play", "until"), f"“{until}” comes before that.")
+        return Grain(table["grain"]), (Place(table["from"], *place), until)
 
     def _claim(self, path: Path, table: Table, sizes: Mapping[str, tuple[int, ...]]) -> Claim:
         whole = (*self.path, *path)

@@ -75,8 +75,8 @@ class Page:
     ----------
     says : str
         In light markup: ``**bold**`` and code between backticks; a blank line ends a paragraph.
-    place : Place or None
-        Where playback stands; None where everything is computed.
+    span : tuple of (Place, str) or None
+        Where playback stands, and the stage with which it ends; None where everything is computed.
     """
 
     title: str
@@ -84,9 +84,14 @@ class Page:
     document: Document
     stages: frozenset[str]
     cell: Cell | None = None
-    place: Place | None = None
+    span: tuple[Place, str] | None = None
     grain: Grain | None = None
     claims: tuple[Claim, ...] = ()
+
+    @property
+    def place(self) -> Place | None:
+        """Where playback stands at first."""
+        return self.span[0] if self.span else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,7 +173,7 @@ def page_view(lesson: Lesson, page: int, view: View) -> View:
     """Look at what a page shows, with the reader's colours and speed."""
     shown = lesson.pages[page]
     grain = shown.grain or view.playhead.grain
-    playhead = replace(view.playhead, place=shown.place, grain=grain, is_playing=False)
+    playhead = replace(stopped(view).playhead, place=shown.place, grain=grain, span=shown.span)
     return replace(
         view,
         stages=shown.stages,

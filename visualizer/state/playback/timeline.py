@@ -54,6 +54,8 @@ class Playhead:
         None at the end, where everything is computed.
     speed : float
         Times the usual steps a second.
+    span : tuple of (Place, str) or None
+        Where playing begins, and the stage after which it stops; else it goes to the end.
     """
 
     place: Place | None = None
@@ -61,6 +63,7 @@ class Playhead:
     speed: float = 1.0
     loops: bool = False
     is_playing: bool = False
+    span: tuple[Place, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,10 @@ class Timeline:
         """Give the place itself, or the nearest there is."""
         return self.place(self.position(place))
 
+    def last(self, stage: str) -> int:
+        """Give the number of a stage's last step, or of the last before it where there is none."""
+        return max(0, self.position(self.beside(Place(stage), 1)) - 1)
+
     def beside(self, place: Place | None, stages: int) -> Place | None:
         """Go to the first step of the stage before or after; from within a stage to its first."""
         position, starts = self.position(place), self.starts
@@ -160,6 +167,8 @@ class Timeline:
 def leading(run: Run, text: int, step: Step, head: int) -> tuple[int, ...]:
     """Give the cell of a step that its sentence is about: the largest number, in one head.
 
+    Of a row that cannot be worked out, a cell that says so.
+
     Returns
     -------
     tuple of int
@@ -169,8 +178,8 @@ def leading(run: Run, text: int, step: Step, head: int) -> tuple[int, ...]:
     heads = (min(head, trace.spec.heads - 1),) if "head" in trace.stage(step.stage).dims else ()
     block = (slice(step.rows.start, step.rows.stop), slice(step.columns.start, step.columns.stop))
     numbers = trace.read(step.stage, (*run.index(text), *heads, *block))
-    largest = int(numbers.argmax())
-    if np.isnan(numbers.flat[largest]):
+    largest = int(numbers.argmax())  # of a row, first of all what is no number
+    if len(step.rows) > 1 and np.isnan(numbers.flat[largest]):
         largest = int(np.nan_to_num(numbers, nan=-np.inf).argmax())
     row, column = divmod(largest, numbers.shape[1])
     return (*heads, step.rows[row], step.columns[column])
