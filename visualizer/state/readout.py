@@ -113,7 +113,7 @@ _FORMULAS = {
     Operation.DROP: "weight ÷ (1 − rate) where kept, else 0",
     Operation.MIX: "Σ weight × value",
     Operation.JOIN: "taken over",
-    Operation.PROJECT_OUT: "Σ heads × weight",
+    Operation.PROJECT_OUT: "Σ number × weight",
 }
 
 
@@ -170,7 +170,8 @@ def _term(told: Told, position: int) -> TermLine:
         if at < len(group.terms):
             break
         at -= len(group.terms)
-    written = " × ".join(_written(factor, at) for factor in group.factors)
+    first, *others = (_written(factor, at) for factor in group.factors)
+    written = " × ".join([first, *(f"({one})" if one.startswith("−") else one for one in others)])
     chosen = explanation.rule is not Rule.SUM and position == explanation.chosen
     return TermLine(_named(told, group, at), written, number(float(group.terms[at])), chosen)
 

@@ -132,7 +132,11 @@ def present(
 
 
 def _lesson(reading: Reading | None, *held: Any) -> LessonPanel | None:
-    return present_lesson(reading.lesson, reading.page, *held) if reading else None
+    if reading is None:
+        return None
+    panel, following = present_lesson(reading.lesson, reading.page, *held), reading.turned(1)
+    is_last = following is not None and following.number > reading.number
+    return replace(panel, next_lesson=following.lesson.title) if following and is_last else panel
 
 
 def _stage(run: Run, view: View, looked_at: Cell | None) -> str | None:

@@ -42,6 +42,10 @@ def paint_lights(painter: QPainter, slot: Slot, lights: Lights, theme: Theme) ->
     for lit in lights.lit:
         if lit.stage == stage and lit.head == slot.heatmap.head:
             _paint_lit(painter, slot, lit, theme)
+    if lights.leading and len(lights.lit[0].rows) * len(lights.lit[0].columns) > 1:
+        place = _place(slot, lights.leading)
+        if place is not None and place.width() >= SMALLEST_GRID:
+            frame(painter, place.adjusted(3.5, 3.5, -3.5, -3.5), READ, theme)
     _paint_marks(painter, slot, lights, theme)
 
 

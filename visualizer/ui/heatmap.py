@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from visualizer.ui.layout import Slot
     from visualizer.ui.theme import Theme
 
+LARGEST_NUMBERS = 18
+
 CENTRE = Qt.AlignmentFlag.AlignCenter
 RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
@@ -125,13 +127,14 @@ def _paint_numbers(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Th
 def _fitting_font(texts: list[list[str]], is_signed: bool, width: float) -> QFont | None:
     """Choose the size at which every number fits its cell; None where none is readable.
 
-    Room is left for a sign where there is room, so that panels look alike.
+    Room is left for a sign where there is room, so that panels look alike. In a large window they
+    are larger than all else: they are read from afar.
     """
     usually = "−0.0000" if is_signed else "0.0000"
     longest = max((usually, *(text for row in texts for text in row)), key=len)
     usual = font(12)
     needed = QFontMetricsF(usual).horizontalAdvance(longest)
-    size = min(usual.pixelSize(), usual.pixelSize() * width / needed)
+    size = min(LARGEST_NUMBERS * text_scale(), usual.pixelSize() * width / needed)
     if size < SMALLEST_NUMBERS:
         return None
     usual.setPixelSize(int(size))

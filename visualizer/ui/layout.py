@@ -29,7 +29,7 @@ from visualizer.ui.theme import text_scale
 if TYPE_CHECKING:
     from visualizer.state.heatmaps import Board, Heatmap
 
-LARGEST_CELL = 56
+LARGEST_CELL = 88
 SMALLEST_SIDE = 130
 SMALLEST_GRID = 110
 COMFORTABLE = 200

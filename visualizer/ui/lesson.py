@@ -151,6 +151,8 @@ class LessonPane(QWidget):
         self.number.setText(f"{panel.number} of {panel.count}")
         self.back_button.setEnabled(panel.number > 1)
         self.next_button.setEnabled(panel.has_next)
+        self.next_button.setText("Next lesson" if panel.next_lesson else "Next")
+        self.next_button.setAccessibleName(panel.next_lesson or "Next page")
         self.return_button.setVisible(panel.is_changed)
         page = (panel.lesson, panel.number)
         if page != self._page:  # a page is read from its beginning

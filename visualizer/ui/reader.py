@@ -80,7 +80,7 @@ class Reader(QObject):
         now = self.reading
         document = now.document if now else self._workspace.document
         view = now.view if now else stopped(self._workspace.wanted)
-        self._turn(Reading(self.lessons[number], 0, document, view))
+        self._turn(Reading(self.lessons, number, 0, document, view))
 
     def _open_offered(self) -> None:
         action = self.sender()
@@ -89,9 +89,9 @@ class Reader(QObject):
 
     def step(self, pages: int) -> None:
         """Turn pages on or back, as far as there are any."""
-        now = self.reading
-        if now and 0 <= now.page + pages < len(now.lesson.pages):
-            self._turn(replace(now, page=now.page + pages))
+        turned = self.reading.turned(pages) if self.reading else None
+        if turned:
+            self._turn(turned)
 
     def back(self) -> None:
         """Return to the page's own settings."""

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QToolButton, QVBox
 from visualizer.state.playback.timeline import SPEEDS, Grain
 from visualizer.state.view import Question
 from visualizer.ui.manners import teach
+from visualizer.ui.telling import TellingLabel
 from visualizer.ui.theme import Theme, text_scale
 from visualizer.ui.track import Track
 
@@ -42,7 +43,9 @@ class TransportBar(QWidget):
         super().__init__(parent)
         self.setObjectName("transport")
         self._shown: tuple[Transport, Theme] | None = None
-        self.caption, self.equation, self.where = QLabel(), QLabel(), QLabel()
+        self.caption = TellingLabel("What happens in this step")
+        self.equation = TellingLabel("The calculation of this step")
+        self.where = QLabel()
         self.track = Track()
         self.track.sought.connect(self.sought)
         self.track.stepped.connect(self.stepped)
@@ -68,12 +71,7 @@ class TransportBar(QWidget):
         words.setSpacing(0)
         words.setContentsMargins(0, 4, 0, 2)
         for label in (self.caption, self.equation):
-            label.setTextFormat(Qt.TextFormat.RichText)
-            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             words.addWidget(label)
-        self.caption.setWordWrap(True)
-        self.caption.setAccessibleName("What happens in this step")
-        self.equation.setAccessibleName("The calculation of this step")
         row = QHBoxLayout()
         row.addLayout(words, 1)
         row.addWidget(self.question, 0, Qt.AlignmentFlag.AlignTop)
@@ -112,11 +110,9 @@ class TransportBar(QWidget):
         self.grain.setCurrentIndex(self.grain.findData(playhead.grain))
         self.speed.setCurrentIndex(self.speed.findData(playhead.speed))
         self.where.setText(_where(transport))
-        large = f"font-size:{round(20 * text_scale())}px"
-        self.caption.setText(f"<span style='{large}'>{transport.caption}</span>")
+        self.caption.tell(transport.caption)
         self.caption.setVisible(bool(transport.caption))
-        written = _written(transport.equation, theme)
-        self.equation.setText(f"<span style='{large}'>{written}</span>")
+        self.equation.tell(_written(transport.equation, theme))
         self.equation.setVisible(bool(transport.caption))  # so that nothing jumps where it is empty
         self.question.setVisible(transport.question is not None)
         self.reveal.setVisible(transport.question is not None and not transport.is_revealed)

@@ -106,8 +106,8 @@ BROKEN = [
     # Keys.
     ('section = "3.3"\n', 'sektion = "3.3"\n', 2, "“sektion” is not known here, only title"),
     ('title = "Second"', 'title = "Second"\ncolour = "red"', 16, "“colour” is not known here"),
-    ('at = [1, 2] }', 'at = [1, 2], until = "input" }', 22, "“input” comes before that."),
-    ('at = [1, 2] }', 'at = [1, 2], until = "rows" }', 22, "There is no stage “rows”"),
+    ("at = [1, 2] }", 'at = [1, 2], until = "input" }', 22, "“input” comes before that."),
+    ("at = [1, 2] }", 'at = [1, 2], until = "rows" }', 22, "There is no stage “rows”"),
     ('grain = "cell", ', "", 22, "“grain” is missing."),
     ('says = "Three."\n', "", 29, "“says” is missing."),
     ('title = "One" ', "", 1, "“title” is missing."),

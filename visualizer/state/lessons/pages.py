@@ -114,12 +114,27 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A page that is read, and what there was before the lesson, to go back to."""
+    """A page that is read, of one of some lessons, and what there was before, to go back to."""
 
-    lesson: Lesson
+    lessons: tuple[Lesson, ...]
+    number: int
     page: int
     document: Document
     view: View
+
+    @property
+    def lesson(self) -> Lesson:
+        """The lesson that is read."""
+        return self.lessons[self.number]
+
+    def turned(self, pages: int) -> Reading | None:
+        """Turn pages on or back; after a lesson's last page comes the next lesson."""
+        page, number = self.page + pages, self.number
+        if page == len(self.lesson.pages):
+            page, number = 0, number + 1
+        if page < 0 or number == len(self.lessons):
+            return None
+        return replace(self, page=page, number=number)
 
 
 class TickState(StrEnum):
@@ -152,6 +167,8 @@ class LessonPanel:
         HTML.
     is_changed : bool
         Whether the reader has changed what the page set.
+    next_lesson : str
+        What comes after this page, where it is the last; empty where nothing does.
     """
 
     lesson: str
@@ -162,11 +179,12 @@ class LessonPanel:
     text: str
     ticks: tuple[Tick, ...] = ()
     is_changed: bool = False
+    next_lesson: str = ""
 
     @property
     def has_next(self) -> bool:
-        """Whether a page comes after it."""
-        return self.number < self.count
+        """Whether a page comes after it, of this lesson or of the next."""
+        return self.number < self.count or bool(self.next_lesson)
 
 
 def page_view(lesson: Lesson, page: int, view: View) -> View:

@@ -1,0 +1,60 @@
+"""A line to be read from the back of a room: as large as fits the width."""
+
+from __future__ import annotations
+
+from html import unescape
+from re import sub
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QFont, QFontMetricsF
+from PySide6.QtWidgets import QLabel, QSizePolicy
+
+from visualizer.ui.theme import font, text_scale
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QResizeEvent
+
+SIZES = (20, 18, 16, 14)
+
+
+class TellingLabel(QLabel):
+    """One line of HTML; only what is too long at the smallest size is broken into two."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.setTextFormat(Qt.TextFormat.RichText)
+        self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.setAccessibleName(name)
+        self._told = ""
+
+    def tell(self, html: str) -> None:
+        """Show a line."""
+        if html != self._told:
+            self._told = html
+            self._fit()
+
+    def sizeHint(self) -> QSize:
+        line = round(QFontMetricsF(font(SIZES[0])).height())
+        return super().sizeHint() if self.wordWrap() else QSize(100, line)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(100, self.sizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self._fit()
+
+    def _fit(self) -> None:
+        plain = unescape(sub("<[^>]*>", "", self._told))
+        widths = {
+            size: QFontMetricsF(font(size, QFont.Weight.DemiBold)).horizontalAdvance(plain)
+            for size in SIZES
+        }
+        fitting = next((size for size in SIZES if widths[size] <= self.width()), SIZES[-1])
+        self.setWordWrap(widths[fitting] > self.width())
+        pixels = round(fitting * text_scale())
+        self.setText(f"<span style='font-size:{pixels}px'>{self._told}</span>")
+        self.updateGeometry()
