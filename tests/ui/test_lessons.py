@@ -239,3 +239,17 @@ def test_a_folder_that_cannot_be_made_is_said(own_folder: Path, hand: Hand) -> N
     (box,) = hand.boxes()
     assert "could not be made" in box.text()
     box.close()
+
+
+def test_leaving_a_lesson_for_a_document_that_cannot_be_used(hand: Hand) -> None:
+    hand.type_number("heads", "3")
+    hand.until(lambda: not hand.window.workspace.is_working)
+    assert hand.problem("heads")
+    before = hand.stages
+    open_lesson(hand, 1)
+    press_button(hand, hand.window.lesson.next_button)
+    hand.click(hand.window.lesson.close_button)
+    hand.until(lambda: hand.window.workspace.view == hand.window.workspace.wanted)
+    assert hand.problem("heads")
+    assert "concat" not in before
+    assert hand.window.workspace.screen.stand.cell is None

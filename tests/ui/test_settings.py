@@ -99,6 +99,18 @@ def test_half_of_nonsense_is_survived(open_window: Open) -> None:
     assert not any(docks(window).values())
 
 
+def test_a_state_that_was_changed_since_is_not_given_to_qt(open_window: Open) -> None:
+    first = open_window()
+    first.resize(780, 640)
+    first.close()
+    changed = bytearray(bytes(QSettings().value("state").data()))
+    for at, byte in ((235, 233), (168, 113), (208, 85)):  # Qt hung on such a one
+        changed[at % len(changed)] = byte
+    QSettings().setValue("state", QByteArray(bytes(changed)))
+    window = open_window()
+    assert (window.width(), window.height()) == usual()
+
+
 @pytest.mark.parametrize("content", [b"\x00\xff\xfe\x01", b"[General\nscheme=", b"{}", b""])
 def test_a_broken_file_is_survived(
     open_window: Open, application: QApplication, content: bytes

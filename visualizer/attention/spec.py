@@ -241,10 +241,10 @@ def _ranges(spec: AttentionSpec) -> list[Problem]:
 
 def _mask(spec: AttentionSpec) -> list[Problem]:
     found, widest = [], LARGEST["window"]
-    if spec.mask is Mask.WINDOW and spec.window < 1:
+    if spec.window < 1:
         sentence = f"A window of {spec.window} tokens reads nothing. Use 1 or more."
         found.append(Problem("window", sentence, ("window", 1)))
-    if spec.mask is Mask.WINDOW and spec.window > widest:
+    if spec.window > widest:
         sentence = f"A window cannot be more than {widest:,} tokens. Use {widest:,} or less."
         found.append(Problem("window", sentence, ("window", widest)))
     if spec.mask is Mask.OWN and spec.own_mask is None:

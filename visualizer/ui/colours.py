@@ -20,6 +20,7 @@ NOT_A_NUMBER, DROPPED, FORBIDDEN = 253, 254, 255
 LARGEST = 252
 # On a log scale the lowest colour is for this share of the largest number, and for all below.
 LOG_SPAN = 1e-4
+HUGE = 1e38
 
 
 @cache
@@ -73,6 +74,8 @@ def _position(values: np.ndarray, colour: Colour) -> np.ndarray:
     if colour.scale is ColourScale.LOG:
         floor = np.maximum(values / colour.high, LOG_SPAN)
         return np.asarray(1 - np.log(floor) / np.log(LOG_SPAN))
+    if colour.high - colour.low > HUGE:  # their difference is more than float32 holds
+        values = values.astype(np.float64)
     low: float | np.ndarray = colour.low
     high: float | np.ndarray = colour.high
     if colour.scale is ColourScale.ROW:

@@ -31,8 +31,10 @@ def readable_cell() -> float:
 def narrowest(heatmap: Heatmap) -> float:
     """Give the width that the bar's numbers and the notes under a panel need."""
     notes = [metrics(12).horizontalAdvance(note) + 8 for note in heatmap.notes]
-    by_row = 2 * (heatmap.colour.scale is ColourScale.ROW)
-    return max(NARROWEST * text_scale() * (1 + by_row * 0.3), *notes, 0)
+    if heatmap.colour.scale is ColourScale.ROW:
+        ends = (*(["−row’s largest"] if heatmap.colour.low < 0 else ["0"]), "row’s largest")
+        notes.append(sum(metrics(12).horizontalAdvance(end) for end in ends) + 16)
+    return max(NARROWEST * text_scale(), *notes, 0)
 
 
 def sums_width(heatmap: Heatmap) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -11,7 +12,7 @@ from PySide6.QtCore import QObject, QStandardPaths, QUrl
 from PySide6.QtGui import QAction, QDesktopServices, QKeySequence
 
 from visualizer.assets import resource
-from visualizer.state.lessons.files import load_lessons
+from visualizer.state.lessons.folders import load_lessons
 from visualizer.state.lessons.pages import Reading, page_view, stopped, with_manners_of
 from visualizer.state.lessons.printed import Printed
 from visualizer.ui.messages import tell
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from visualizer.ui.workspace import Workspace
 
 MOST_KEYS = 9
+LONGEST_TITLE = 60
+MOST_TOLD = 12
 
 
 class Reader(QObject):
@@ -54,7 +57,8 @@ class Reader(QObject):
         self._offered.append(self._menu.insertSeparator(first))
 
     def _offer(self, number: int) -> QAction:
-        title = self.lessons[number].title.replace("&", "&&")
+        title = textwrap.shorten(self.lessons[number].title, LONGEST_TITLE, placeholder="…")
+        title = title.replace("&", "&&")
         key = f"&{number + 1}  " if number < MOST_KEYS else ""
         action = self._action(f"{key}{title}", self._open_offered)
         action.setData(number)
@@ -129,7 +133,9 @@ class Reader(QObject):
 
     def tell_errors(self) -> None:
         """Say which lessons are broken, and where."""
-        said = "".join(f"<p>{escape(str(error))}</p>" for error in self.errors)
+        said = "".join(f"<p>{escape(str(error)[:300])}</p>" for error in self.errors[:MOST_TOLD])
+        if len(self.errors) > MOST_TOLD:
+            said += f"<p>… and {len(self.errors) - MOST_TOLD} more.</p>"
         tell(self._window, "Lessons that were left out", said)
 
     def _broken_in_words(self) -> str:

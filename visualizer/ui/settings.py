@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, QSettings
@@ -26,10 +27,15 @@ def save_scheme(scheme: Scheme) -> None:
 
 
 def restore_window(window: QMainWindow) -> bool:
-    """Put a window where it was; say whether it had been anywhere."""
+    """Put a window where it was; say whether it had been anywhere.
+
+    Some damaged states Qt does not survive, so that one is restored only as it was written.
+    """
     settings = QSettings()
     geometry, state = settings.value("geometry"), settings.value("state")
     if not (isinstance(geometry, QByteArray) and isinstance(state, QByteArray)):
+        return False
+    if settings.value("seal") != _seal(geometry, state):
         return False
     return window.restoreGeometry(geometry) and window.restoreState(state, VERSION)
 
@@ -37,5 +43,11 @@ def restore_window(window: QMainWindow) -> bool:
 def save_window(window: QMainWindow) -> None:
     """Remember where a window is and which of its panes are open."""
     settings = QSettings()
-    settings.setValue("geometry", window.saveGeometry())
-    settings.setValue("state", window.saveState(VERSION))
+    geometry, state = window.saveGeometry(), window.saveState(VERSION)
+    settings.setValue("geometry", geometry)
+    settings.setValue("state", state)
+    settings.setValue("seal", _seal(geometry, state))
+
+
+def _seal(geometry: QByteArray, state: QByteArray) -> str:
+    return blake2b(bytes(geometry.data()) + bytes(state.data()), digest_size=16).hexdigest()

@@ -232,6 +232,8 @@ class Workspace(QObject):
             self._asked = document
             request = partial(computed, self._compute, document, self._wanted, self.run)
             self._worker.ask(request)
+        elif not is_read_with(self.run, self._wanted, self.view):
+            self._read()
         self._show()
 
     def _forget_complaints(self, document: Document) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,16 +13,14 @@ from hypothesis import strategies as st
 from tests.house_rules import ROOT
 from visualizer.attention.spec import Mask, Route
 from visualizer.state.document import Document, Lines
-from visualizer.state.lessons.files import LessonError, load_lessons, read_lesson
+from visualizer.state.lessons.files import LessonError, read_lesson
+from visualizer.state.lessons.folders import load_lessons
 from visualizer.state.lessons.lines import line_of
 from visualizer.state.lessons.printed import Printed, UnfitError
 from visualizer.state.lessons.values import NAMES, value_of
 from visualizer.state.playback.timeline import Grain, Place
 from visualizer.state.setup import SETTINGS
 from visualizer.state.view import Cell
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOLDER = ROOT / "resources" / "lessons"
 PRINTED = Printed.read(FOLDER / "chapter3.json")
@@ -324,3 +322,40 @@ def test_a_lesson_may_tick_numbers_of_its_own(tmp_path: Path) -> None:
     sections = {"mine": {"scores": [[1, None]]}, "_about": "x"}
     path.write_text(json.dumps(sections), encoding="utf-8")
     assert Printed.read(path).find("mine", "scores")[2].tolist() == [[1.0, -np.inf]]
+
+
+def refuse(*asked: object) -> bool:
+    raise PermissionError(13, "Permission denied")
+
+
+def test_a_folder_that_may_not_be_looked_into_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "glob", refuse)
+    lessons, errors = load_lessons([tmp_path], PRINTED)
+    assert lessons == ()
+    assert [error.sentence for error in errors] == ["It cannot be read: Permission denied."]
+
+
+def test_a_file_that_may_not_be_looked_at_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.toml").write_text(GOOD, encoding="utf-8")
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    _, errors = load_lessons([tmp_path], PRINTED)
+    assert [str(error) for error in errors] == ["a.toml: It cannot be read: Permission denied."]
+
+
+def test_all_pages_together_have_a_limit() -> None:
+    page = '[[page]]\ntitle = "T"\nsays = "S."\nstages = ["weights"]\ntext_tokens = 100000\n'
+    with pytest.raises(LessonError, match=r"line \d+: The texts of all pages have more than"):
+        read_lesson('title = "Long"\n' + 20 * page, "long.toml", PRINTED)
+
+
+def test_a_window_that_no_control_could_show_is_refused() -> None:
+    page = '[[page]]\ntitle = "T"\nsays = "S."\nstages = ["weights"]\n'
+    for window in (3_000_000_000, -9_999_999_999):
+        text = f'title = "W"\n{page}set = {{ window = {window} }}\n'
+        with pytest.raises(LessonError, match=r"line 6: A window"):
+            read_lesson(text, "w.toml", PRINTED)

@@ -19,7 +19,7 @@ from visualizer.attention.run import run
 from visualizer.attention.spec import Device, Mask, Mode, Normalisation, problems
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.state.document import Document
-from visualizer.state.lessons.files import load_lessons
+from visualizer.state.lessons.folders import load_lessons
 from visualizer.state.lessons.pages import (
     LessonPanel,
     TickState,

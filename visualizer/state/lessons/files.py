@@ -19,15 +19,14 @@ from visualizer.state.playback.timeline import ORDER, Grain, Place
 from visualizer.state.view import Cell
 
 if TYPE_CHECKING:
-    import pathlib
     from collections.abc import Mapping, Sequence
 
     from visualizer.state.lessons.lines import Path
 
     Table = dict[str, Any]
 
-LARGEST_FILE = 1_000_000
 MOST_TOKENS = 100_000
+MOST_CHARACTERS = 1_000_000
 
 _LESSON = {"title": str, "section": str, "start": dict, "page": list}
 _PAGE = {
@@ -67,40 +66,6 @@ class LessonError(ValueError):
         self.name, self.line, self.sentence = name, line, sentence
 
 
-def load_lessons(
-    folders: Sequence[pathlib.Path], printed: Printed
-) -> tuple[tuple[Lesson, ...], tuple[LessonError, ...]]:
-    """Read all lessons of some folders, folder by folder and by the names of their files.
-
-    A folder that is not there has none.
-    """
-    lessons, errors = [], []
-    for folder in folders:
-        for path in sorted(folder.glob("*.toml")):
-            try:
-                lessons.append(read_lesson(_text(path), path.name, printed))
-            except LessonError as error:
-                errors.append(error)
-    return tuple(lessons), tuple(errors)
-
-
-def _text(path: pathlib.Path) -> str:
-    if not path.is_file():  # a pipe would keep us waiting for ever
-        raise LessonError(path.name, 0, "It cannot be read: it is no file.")
-    try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise LessonError(path.name, 0, f"It cannot be read: {error.strerror}.") from error
-    if len(content) > LARGEST_FILE:
-        raise LessonError(path.name, 0, "It has more than 1 MB, which no lesson needs.")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise LessonError(path.name, line, "It is not written in UTF-8.") from error
-
-
 def read_lesson(text: str, name: str, printed: Printed) -> Lesson:
     """Read a lesson.
 
@@ -128,10 +93,13 @@ def read_lesson(text: str, name: str, printed: Printed) -> Lesson:
     source.check_list(("page",), table["page"], dict)
     if not table["page"]:
         raise source.error(("page",), "A lesson needs a page.")
-    pages = [
-        _PageReader(source, ("page", number), start).read(page)
-        for number, page in enumerate(table["page"])
-    ]
+    pages, characters = [], 0
+    for number, page in enumerate(table["page"]):
+        pages.append(_PageReader(source, ("page", number), start).read(page))
+        characters += len(pages[-1].document.text)
+        if characters > MOST_CHARACTERS:
+            sentence = f"The texts of all pages have more than {MOST_CHARACTERS:,} characters."
+            raise source.error(("page", number), sentence)
     return Lesson(name, table["title"], table.get("section", ""), tuple(pages))
 
 

@@ -35,7 +35,7 @@ class Largest:
     Parameters
     ----------
     at : int
-        Where it stands first, as a flat index.
+        Where it stands, as a flat index.
     times : int
         How many are as large, but for rounding.
     count : int

@@ -173,9 +173,8 @@ def _normalise(block: Block) -> str:
     made = f"{softmax(block.spec)} turns each row of scores into {SHARES}"
     if block.spec.normalisation is Normalisation.SUM:
         made = "each score is divided by its row’s sum"
-    if block.reads == "masked":
-        made += _empty_rows(block.allowed())
-    return f"{before}{made}; {_most_read(block)}"
+    empty = _empty_rows(block.allowed()) if block.reads == "masked" else ""
+    return f"{before}{made}{empty or '; ' + _most_read(block)}"
 
 
 def _average(block: Block) -> str:
@@ -186,15 +185,15 @@ def _average(block: Block) -> str:
         return NOTHING
     if allowed.all():
         return f"{each} all keys alike, {share(1 / block.tokens)} from each"
-    some = f"{each} equal parts of the keys it may read{_empty_rows(allowed)}"
-    return f"{some}; {_most_read(block)}"
+    some = f"{each} equal parts of the keys it may read"
+    return some + (_empty_rows(allowed) or f"; {_most_read(block)}")
 
 
 def _renormalise(block: Block) -> str:
     zeroed = block.matrix("zeroed")
     if not zeroed.any():
         return "all weights are 0, so there is nothing to share out"
-    return f"each row is divided by its sum{_empty_rows(zeroed)}; {_most_read(block)}"
+    return "each row is divided by its sum" + (_empty_rows(zeroed) or f"; {_most_read(block)}")
 
 
 def _drop(block: Block) -> str:
