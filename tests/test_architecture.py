@@ -18,10 +18,11 @@ from tests.house_rules import (
     house,
 )
 from visualizer.attention import attend, explain
-from visualizer.attention.stages import Operation
+from visualizer.attention.stages import TABLE, Operation
 from visualizer.state import readout, sentences
 from visualizer.state.code import expressions
-from visualizer.state.playback import row_sentences, stage_sentences
+from visualizer.state.code.vocabulary import VOCABULARIES
+from visualizer.state.playback import phrases, row_sentences, stage_sentences
 
 OFFENCES = [
     ("torch never leaves its homes", "visualizer/state/panels.py", "import torch"),
@@ -120,6 +121,13 @@ def test_every_operation_is_computed_explained_and_told() -> None:
     assert set(expressions.WRITE) == set(Operation)
     by_spec = {Operation.SCALE, Operation.NORMALISE, Operation.AVERAGE}  # written by `_formula`
     assert set(readout._FORMULAS) | by_spec == set(Operation)
+
+
+def test_every_stage_has_its_name_in_code_and_in_sentences() -> None:
+    stages = {row.name for row in TABLE}
+    for words in VOCABULARIES.values():
+        assert set(words.names) == stages
+    assert set(phrases.KINDS) <= stages
 
 
 @pytest.mark.parametrize("module", TORCH_FREE)

@@ -12,7 +12,8 @@ from PySide6.QtGui import QColor, QFont, QFontInfo, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from visualizer.state.code.twin import Dialect, Twin, TwinLine
+from visualizer.state.code.dialects import Dialect
+from visualizer.state.code.twin import Twin, TwinLine
 from visualizer.ui.theme import DARK, LIGHT, style_sheet
 from visualizer.ui.twin import BAR, EMPTY, WIDTH, TwinPane
 

@@ -152,7 +152,7 @@ def _heatmap(
     key = (held, below, text, head, blocks, colour, hatch, labels, stage.symbol)
     if key in known:
         return known[key]
-    index = _index(trace, text, head)
+    index = (*run.index(text), *(() if head is None else (head,)))
     forbidden = _forbidden(hatch, trace.tokens, text, *blocks) if hatch else None
     dropped = _dropped(trace, index, blocks, forbidden) if stage.name == "dropped" else None
     rows, columns = _axes(stage, all_visible(labels), trace, blocks)
@@ -163,11 +163,6 @@ def _heatmap(
         key, stage.name, stage.title, stage.symbol, head, values, rows, columns, colour,
         forbidden, dropped, sums, notes,
     )  # fmt: skip
-
-
-def _index(trace: Trace, text: int, head: int | None) -> tuple[int, ...]:
-    batch = (text,) if trace.batch else ()
-    return batch if head is None else (*batch, head)
 
 
 def blocks_of(trace: Trace, stage: Stage, room: int) -> tuple[int, int]:

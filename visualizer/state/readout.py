@@ -68,7 +68,7 @@ def present_readout(run: Run, cell: Cell, text: int, is_pinned: bool) -> Readout
     if cell.stage not in trace:
         return None
     text = run.nearest(text)
-    whole = (text, *cell.place) if trace.batch else cell.place
+    whole = (*run.index(text), *cell.place)
     sizes = trace.tensor(cell.stage).shape
     if len(whole) != len(sizes) or any(at >= size for at, size in zip(whole, sizes, strict=True)):
         return None

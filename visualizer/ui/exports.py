@@ -1,4 +1,4 @@
-"""What can be exported, as a table: a suffix, what it is called, and who writes it."""
+"""What can be taken out of the program: files in some formats, as a table, and scripts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from visualizer.state.heatmaps import Board
 
 SAID_MS = 5000
-LINE = "\n"
 
 
 def _png(run: Run, board: Board, file: BinaryIO) -> None:
@@ -68,7 +67,7 @@ def export(path: Path, run: Run, board: Board) -> Path:
 
 
 class Exporter(QObject):
-    """Exports off the GUI thread, one file at a time, and says how it went."""
+    """Writes files and scripts off the GUI thread, one at a time, and says how it went."""
 
     said = Signal(str, int)
     """How far it is, for the status bar, and for how long to show it in ms; 0 is until the next."""
@@ -112,7 +111,7 @@ class Exporter(QObject):
             self._end(f"Exported to {written}")
         else:
             QGuiApplication.clipboard().setText(written)
-            self._end(f"Copied a script of {counted(written.count(LINE), 'line')}")
+            self._end(f"Copied a script of {counted(len(written.splitlines()), 'line')}")
 
     def _fail(self, error: Exception) -> None:
         self._end("")

@@ -152,10 +152,12 @@ class Window(QMainWindow):
     def show_screen(self) -> None:
         """Show the workspace's screen."""
         screen = self.workspace.screen
-        self.editor.show_setup(screen, self.theme)
-        self.rail.show_items(screen.rail, self.theme)
         lights = screen.stand.lights
         self.board.show_board(screen.board, screen.cursor, lights, self.theme, screen.message)
+        if self.workspace.screen is not screen:
+            return  # its panels asked for another room, and what is newer has been shown
+        self.editor.show_setup(screen, self.theme)
+        self.rail.show_items(screen.rail, self.theme)
         self.transport.show_transport(screen.stand.transport, self.theme)
         self.inspector.show_readout(screen.readout, self.theme)
         self.twin.show_twin(screen.twin, self.theme, can_copy=not self.exporter.is_working)

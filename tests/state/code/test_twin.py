@@ -62,7 +62,7 @@ def test_the_default_document_reads_as_in_the_book() -> None:
     twin = present_twin(a_run(), Dialect.BOOK, "weights")
     assert written(twin) == BOOK
     assert lit(twin) == ["attn_weights = torch.softmax(masked_scores, dim=-1)"]
-    assert twin.lit == (9,)
+    assert [number for number, line in enumerate(twin.lines) if line.is_lit] == [9]
     assert twin.title == "Weights in code"
 
 

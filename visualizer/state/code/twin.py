@@ -10,8 +10,6 @@ from visualizer.state.code.dialects import Dialect, Line, lines
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
 
-__all__ = ["TITLES", "Dialect", "Line", "Twin", "TwinLine", "lines", "present_twin"]
-
 TITLES = {
     Dialect.BOOK: "The book’s words",
     Dialect.LECTURE: "The lecture’s words",
@@ -47,11 +45,6 @@ class Twin:
     title: str
     dialect: Dialect
     lines: tuple[TwinLine, ...]
-
-    @property
-    def lit(self) -> tuple[int, ...]:
-        """The numbers of the lines that are lit, from 0."""
-        return tuple(number for number, line in enumerate(self.lines) if line.is_lit)
 
 
 def present_twin(run: Run, dialect: Dialect, stage: str | None) -> Twin:

@@ -110,7 +110,7 @@ class Block:
         return self.stage.name == "unmasked"
 
     def _index(self, name: str) -> tuple[int, ...]:
-        batch = (self.text,) if self.run.trace.batch else ()
+        batch = self.run.index(self.text)
         return (*batch, self.head) if "head" in self.run.trace.stage(name).dims else batch
 
     def matrix(self, name: str = "") -> np.ndarray:

@@ -82,7 +82,7 @@ class Equation:
 def equation(run: Run, text: int, step: Step, head: int) -> Equation:
     """Write how the leading cell of a step arose."""
     trace = run.trace
-    batch = (run.nearest(text),) if trace.batch else ()
+    batch = run.index(text)
     explanation = explain(trace, step.stage, (*batch, *leading(run, text, step, head)))
     written = _WRITE[explanation.rule](_Line(trace, explanation))
     parts = tuple(

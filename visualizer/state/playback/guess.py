@@ -78,7 +78,7 @@ def _nothing(guess: Guess) -> str:
 
 def judge(run: Run, text: int, guess: Guess) -> Verdict:
     """Compare the marks with the numbers."""
-    judging = _Judging(run, (run.nearest(text),) if run.trace.batch else (), guess)
+    judging = _Judging(run, run.index(text), guess)
     is_right = judging.is_zero if guess.question is Question.ZERO else judging.is_largest
     right = tuple(mark for mark in guess.marks if is_right(mark))
     wrong = tuple(mark for mark in guess.marks if mark not in right)

@@ -40,7 +40,7 @@ def narrate(run: Run, text: int, step: Step, head: int) -> str:
 def _of_cell(block: Block) -> str:
     head = (block.head,) if "head" in block.stage.dims else ()
     cell = Cell(block.stage.name, (*head, block.at, block.step.columns[0]))
-    batch = (block.text,) if block.run.trace.batch else ()
+    batch = block.run.index(block.text)
     explanation = explain(block.run.trace, cell.stage, (*batch, *cell.place))
     told = Told(block.run, block.text, cell, explanation)
     sentence = SENTENCES[block.stage.operation](told).replace("<b></b>", f"<b>{EMPTY}</b>")
