@@ -16,7 +16,7 @@ from visualizer.state.cursor import Cursor
 from visualizer.state.heatmaps import Board
 from visualizer.state.view import Cell
 from visualizer.ui import heatmap as draw
-from visualizer.ui.layout import Slot, lay_out
+from visualizer.ui.layout import lay_out
 from visualizer.ui.light import paint_cursor
 from visualizer.ui.theme import DARK, LIGHT, Theme
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.ui.hand import Hand
+    from visualizer.ui.slots import Slot
 
 
 @pytest.fixture

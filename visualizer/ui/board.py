@@ -16,8 +16,9 @@ from visualizer.state.playback.lights import Lights
 from visualizer.state.view import Cell
 from visualizer.ui import heatmap as draw
 from visualizer.ui.cover import paint_lights
-from visualizer.ui.layout import Layout, Slot, lay_out, room
+from visualizer.ui.layout import lay_out, room
 from visualizer.ui.light import head_of, paint_cursor
+from visualizer.ui.slots import Layout, Slot
 from visualizer.ui.theme import LIGHT, Theme, font
 
 if TYPE_CHECKING:

@@ -20,10 +20,11 @@ from visualizer.ui.theme import font
 if TYPE_CHECKING:
     from visualizer.state.playback.lights import Lights, Lit, Reach
     from visualizer.state.view import Cell
-    from visualizer.ui.layout import Slot
+    from visualizer.ui.slots import Slot
     from visualizer.ui.theme import Theme
 
 SMALLEST_GRID = 8
+SMALLEST_UNDERLINED = 20
 MADE, READ = 3.0, 1.5
 
 Sign = tuple[tuple[float, float, float, float], ...]
@@ -44,8 +45,8 @@ def paint_lights(painter: QPainter, slot: Slot, lights: Lights, theme: Theme) ->
             _paint_lit(painter, slot, lit, theme)
     if lights.leading and len(lights.lit[0].rows) * len(lights.lit[0].columns) > 1:
         place = _place(slot, lights.leading)
-        if place is not None and place.width() >= SMALLEST_GRID:
-            frame(painter, place.adjusted(3.5, 3.5, -3.5, -3.5), READ, theme)
+        if place is not None and min(place.width(), place.height()) >= SMALLEST_UNDERLINED:
+            _underline(painter, place, theme)
     _paint_marks(painter, slot, lights, theme)
 
 
@@ -119,6 +120,13 @@ def _paint_lit(painter: QPainter, slot: Slot, lit: Lit, theme: Theme) -> None:
         light_row_label(painter, slot, lit.rows[0], theme)
     if len(lit.columns) == 1 and len(heatmap.columns.labels) > 1:
         light_column_label(painter, slot, lit.columns[0], theme)
+
+
+def _underline(painter: QPainter, place: QRectF, theme: Theme) -> None:
+    """Underline the number that a sentence is about, on whatever colour it stands."""
+    line = QRectF(place.left() + 6, place.bottom() - 7, place.width() - 12, 2.5)
+    painter.fillRect(line.adjusted(-1, -1, 1, 1), QColor(theme.paper))
+    painter.fillRect(line, QColor(theme.accent))
 
 
 # --------------------------------------------------------------------------- predictions

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from visualizer.state.heatmaps import Axis, Colour, Heatmap
-    from visualizer.ui.layout import Slot
+    from visualizer.ui.slots import Slot
     from visualizer.ui.theme import Theme
 
 LARGEST_NUMBERS = 18
@@ -223,7 +223,7 @@ def shortened(text: str) -> str:
 
 
 def _paint_head(painter: QPainter, slot: Slot, theme: Theme) -> None:
-    head = slot.head
+    head = slot.heatmap.head
     if head is None:
         return
     scale = text_scale()

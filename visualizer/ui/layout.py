@@ -8,11 +8,9 @@ scrolled to.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtCore import QRectF
 
 from visualizer.ui.measures import (
     LONGEST_LABEL,
@@ -24,6 +22,7 @@ from visualizer.ui.measures import (
     sums_width,
     widest_label,
 )
+from visualizer.ui.slots import Layout, Slot
 from visualizer.ui.theme import text_scale
 
 if TYPE_CHECKING:
@@ -37,83 +36,6 @@ GAP = 24
 MARGIN = 16
 HEAD = 40
 BELOW = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """One panel's place.
-
-    Parameters
-    ----------
-    cells : QRectF
-        Where its cells are.
-    cell_width, cell_height : float
-        Size of one cell.
-    has_row_labels : bool
-        Whether it stands first in its row; the others share its labels.
-    head : int or None
-        Which head's row it stands in; a panel without heads may stand before a head's.
-    """
-
-    heatmap: Heatmap
-    cells: QRectF
-    cell_width: float
-    cell_height: float
-    top: float
-    gutter: float
-    has_row_labels: bool
-    head: int | None
-
-    @property
-    def whole(self) -> QRectF:
-        """The panel with its labels and its bar."""
-        left = self.cells.left() - (self.gutter if self.has_row_labels else 4)
-        width = max(self.cells.width() + 8, narrowest(self.heatmap)) + sums_width(self.heatmap)
-        top = self.cells.top() - self.top
-        height = self.top + self.cells.height() + foot_height(self.heatmap)
-        return QRectF(left, top, self.cells.left() - left + width, height)
-
-    def cell(self, row: int, column: int) -> QRectF:
-        """Where a cell of the stage is drawn, or the pooled cell that holds it."""
-        row, column = row // self.heatmap.rows.block, column // self.heatmap.columns.block
-        return QRectF(
-            self.cells.left() + column * self.cell_width,
-            self.cells.top() + row * self.cell_height,
-            self.cell_width,
-            self.cell_height,
-        )
-
-    def at(self, point: QPointF) -> tuple[int, int] | None:
-        """Give the cell of the stage under a point: of a block, the first."""
-        if not self.cells.contains(point):
-            return None
-        rows, columns = self.heatmap.values.shape
-        row = int((point.y() - self.cells.top()) / self.cell_height)
-        column = int((point.x() - self.cells.left()) / self.cell_width)
-        row, column = min(row, rows - 1), min(column, columns - 1)
-        return row * self.heatmap.rows.block, column * self.heatmap.columns.block
-
-
-@dataclass(frozen=True)
-class Layout:
-    """All places, and the size of the whole."""
-
-    slots: tuple[Slot, ...]
-    width: float
-    height: float
-    head: float
-
-    @cached_property
-    def titles(self) -> tuple[tuple[Heatmap, float], ...]:
-        """Each stage with the left edge of its column."""
-        lefts: dict[str, tuple[Heatmap, float]] = {}
-        for slot in self.slots:
-            lefts.setdefault(slot.heatmap.stage, (slot.heatmap, slot.cells.left()))
-        return tuple(lefts.values())
-
-    def slot_at(self, point: QPointF) -> Slot | None:
-        """Give the panel whose cells are under a point."""
-        return next((slot for slot in self.slots if slot.cells.contains(point)), None)
 
 
 def room(board: Board, width: float, height: float, pixel_ratio: float) -> int:
@@ -182,12 +104,18 @@ class _Placing:
         self.least = {one.stage: (narrowest(one), sums_width(one)) for one in firsts}
         self.gutter = self._gutter()
         self.wraps = _wraps(board)
+        self.first_of_heads = self._first_of_heads()
         self.across, self.side = 1, math.inf
         if self.wraps:
             label = min(widest_label(board.columns[0][0].columns.labels), LONGEST_LABEL)
             self.across, self.side = _grid(board, width, height, self.gutter, label)
         self.cell = self._cell()
         self.top = self._top()
+
+    def _first_of_heads(self) -> int:
+        """Find the first column with heads; what stands before it has labels of its own."""
+        heads = [column[0].head is not None for column in self.columns]
+        return heads.index(True) if True in heads else 0
 
     def layout(self) -> Layout:
         head = HEAD * self.scale
@@ -230,7 +158,8 @@ class _Placing:
             panel = self.gutter + self._outer(self.columns[0][0], cell) + GAP
             return 2 * MARGIN + self.across * panel - GAP
         widths = sum(self._outer(column[0], cell) + GAP for column in self.columns)
-        return MARGIN + self.gutter + widths - GAP + MARGIN
+        gutters = self.gutter * (2 if self.first_of_heads else 1)
+        return MARGIN + gutters + widths - GAP + MARGIN
 
     def _outer(self, heatmap: Heatmap, cell: float) -> float:
         columns: int = heatmap.values.shape[1]
@@ -267,11 +196,13 @@ class _Placing:
     def _row(self, row: list[Heatmap], top: float, number: int) -> list[Slot]:
         slots: list[Slot] = []
         left = MARGIN + self.gutter
-        head = next((heatmap.head for heatmap in row if heatmap.head is not None), None)
-        for column in self.columns:
+        for at, column in enumerate(self.columns):
+            is_first = at in {0, self.first_of_heads}
+            left += self.gutter * (is_first and at > 0)
             if number < len(column):
                 heatmap = column[number]
-                slots.append(self._slot(heatmap, left, top, heatmap is row[0], head))
+                is_first |= heatmap is row[0]
+                slots.append(self._slot(heatmap, left, top, is_first))
             left += self._outer(column[0], self.cell) + GAP
         return slots
 
@@ -283,17 +214,15 @@ class _Placing:
                 top = slots[-1].whole.bottom() + BELOW * self.scale
             step = self._outer(heatmap, self.cell) + GAP + self.gutter
             left = MARGIN + self.gutter + column * step
-            slots.append(self._slot(heatmap, left, top, True, heatmap.head))
+            slots.append(self._slot(heatmap, left, top, True))
         return slots
 
-    def _slot(
-        self, heatmap: Heatmap, left: float, top: float, is_first: bool, head: int | None
-    ) -> Slot:
+    def _slot(self, heatmap: Heatmap, left: float, top: float, is_first: bool) -> Slot:
         rows, columns = heatmap.values.shape
         width = self._cell_width(heatmap, self.cell)
         left, upper = self._whole(left), self._whole(top + self.top)
         cells = QRectF(left, upper, columns * width, rows * self.cell)
-        return Slot(heatmap, cells, width, self.cell, self.top, self.gutter, is_first, head)
+        return Slot(heatmap, cells, width, self.cell, self.top, self.gutter, is_first)
 
     def _whole(self, length: float) -> float:
         return round(length * self.pixel_ratio) / self.pixel_ratio

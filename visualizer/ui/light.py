@@ -15,7 +15,7 @@ from visualizer.ui.theme import font, metrics
 if TYPE_CHECKING:
     from visualizer.state.heatmaps import Heatmap
     from visualizer.state.view import Cell
-    from visualizer.ui.layout import Slot
+    from visualizer.ui.slots import Slot
     from visualizer.ui.theme import Theme
 
 

@@ -10,11 +10,12 @@ from PySide6.QtGui import QColor, QFontMetricsF, QImage, QImageWriter, QPainter
 
 from visualizer.attention.spec import InputError
 from visualizer.ui import heatmap as draw
-from visualizer.ui.layout import MARGIN, Layout, lay_out
+from visualizer.ui.layout import MARGIN, lay_out
 from visualizer.ui.theme import PRINT, Theme, font, text_scale
 
 if TYPE_CHECKING:
     from visualizer.state.heatmaps import Board
+    from visualizer.ui.slots import Layout
 
 WIDTH = 1280
 DOTS_PER_INCH = 96
