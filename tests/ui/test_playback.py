@@ -65,6 +65,14 @@ def test_arrows_step_and_skip_stages_unless_a_cell_is_pinned(viewer: Viewer) -> 
     assert viewer.window.workspace.view.pinned == Cell("input", (2, 2))
 
 
+def test_arrows_with_other_keys_do_not_step(viewer: Viewer) -> None:
+    viewer.key(Qt.Key.Key_Home)
+    for widget in (viewer.hand.board, viewer.bar.track):
+        widget.setFocus()
+        viewer.key(Qt.Key.Key_Right, Qt.KeyboardModifier.AltModifier)
+    assert viewer.place == Place("input")
+
+
 def test_going_back_is_exact(viewer: Viewer) -> None:
     viewer.window.player.set_grain(Grain.CELL)
     viewer.window.player.seek_stage("scores")

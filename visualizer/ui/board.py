@@ -18,6 +18,7 @@ from visualizer.ui import heatmap as draw
 from visualizer.ui.cover import paint_lights
 from visualizer.ui.layout import lay_out, room
 from visualizer.ui.light import head_of, paint_cursor
+from visualizer.ui.manners import is_command
 from visualizer.ui.slots import Layout, Slot
 from visualizer.ui.theme import LIGHT, Theme, font
 
@@ -242,7 +243,7 @@ class BoardView(QAbstractScrollArea):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         step = STEPS.get(Qt.Key(event.key()))
-        if step:
+        if step and not is_command(event):
             self.walked.emit(*step)
         elif event.key() == Qt.Key.Key_Escape:
             self.cellClicked.emit(None)

@@ -1,4 +1,4 @@
-"""What controls leave to the window: the wheel that scrolls the page, and undo and redo."""
+"""What controls leave to the window: the wheel that scrolls the page, undo, redo, actions."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ class _Manners(QObject):
 def is_undo(event: QEvent) -> bool:
     """Whether keys are pressed that undo or redo."""
     return isinstance(event, QKeyEvent) and any(event.matches(key) for key in UNDO)
+
+
+def is_command(event: QKeyEvent) -> bool:
+    """Whether keys are an action's, whether it can be done now or not."""
+    commanding = Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.ControlModifier
+    return bool(event.modifiers() & commanding)
 
 
 def teach(widget: QWidget) -> None:

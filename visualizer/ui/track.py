@@ -10,6 +10,7 @@ from PySide6.QtGui import QColor, QFont, QPainter
 from PySide6.QtWidgets import QSizePolicy, QSlider, QWidget
 
 from visualizer.state.playback.transport import Stop, Transport
+from visualizer.ui.manners import is_command
 from visualizer.ui.theme import LIGHT, Theme, font, metrics, text_scale
 
 if TYPE_CHECKING:
@@ -164,7 +165,9 @@ class Track(QSlider):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())
-        if key in STEPS:
+        if is_command(event):
+            event.ignore()
+        elif key in STEPS:
             self.stepped.emit(STEPS[key])
         elif key in STAGES:
             self.skipped.emit(STAGES[key])
