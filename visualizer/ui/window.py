@@ -143,8 +143,8 @@ class Window(QMainWindow):
 
     def begin(self) -> None:
         """Do what can wait until there is a window to be seen."""
+        self.reader.load()  # first, as beside the import of torch it would take its time
         self.workspace.start()
-        self.reader.load()
         self.board.setFocus()  # so that a first Space plays
 
     # ------------------------------------------------------------------ showing
