@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from visualizer.state.heatmaps import Board, Heatmap
     from visualizer.state.view import View
 
-from visualizer.state.view import Cell
+from visualizer.state.view import Cell, existing
 
 # The token that a row stands for: of these stages the key that is read, else the query.
 _ROLES = {"keys": "key", "values": "key"}
@@ -46,16 +46,6 @@ def present_cursor(run: Run, view: View) -> Cursor:
     tokens = {row_role(stage.name): place["token"]} if "token" in place else place
     column = None if stage.dims[-1] == "key" else (stage.name, cell.place[-1])
     return Cursor(hovered, pinned, tokens.get("query"), tokens.get("key"), column)
-
-
-def existing(run: Run, cell: Cell | None) -> Cell | None:
-    """Give a cell if the run has it."""
-    if cell is None or cell.stage not in run.trace:
-        return None
-    sizes = run.trace.tensor(cell.stage).shape[len(run.trace.batch) :]
-    fits = len(sizes) == len(cell.place)
-    inside = fits and all(at < size for at, size in zip(cell.place, sizes, strict=True))
-    return cell if inside else None
 
 
 def row_role(stage: str) -> str:

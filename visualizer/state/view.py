@@ -10,6 +10,7 @@ from visualizer.state.code.dialects import Dialect
 from visualizer.state.playback.timeline import Playhead
 
 if TYPE_CHECKING:
+    from visualizer.attention.run import Run
     from visualizer.state.lessons.pages import Reading
 
 
@@ -91,3 +92,13 @@ class View:
     guess: Guess | None = None
     dialect: Dialect = Dialect.BOOK
     reading: Reading | None = None
+
+
+def existing(run: Run, cell: Cell | None) -> Cell | None:
+    """Give a cell if the run has it."""
+    if cell is None or cell.stage not in run.trace:
+        return None
+    sizes = run.trace.tensor(cell.stage).shape[len(run.trace.batch) :]
+    fits = len(sizes) == len(cell.place)
+    inside = fits and all(at < size for at, size in zip(cell.place, sizes, strict=True))
+    return cell if inside else None

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from visualizer.attention.explain import explain
-from visualizer.state.cursor import existing
 from visualizer.state.playback.timeline import Grain, Place, Step, Timeline
+from visualizer.state.view import existing
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
