@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ui.making import ROW_SCALE, a_board
-from visualizer.state.heatmaps import Board, Heatmap
+from tests.ui.making import LOG, ROW_SCALE, a_board, a_heatmap
+from visualizer.state.heatmaps import Board, Colour, Heatmap
+from visualizer.state.view import ColourScale
 from visualizer.ui.layout import LARGEST_CELL, SMALLEST_SIDE, lay_out, room
+from visualizer.ui.measures import ends
+from visualizer.ui.theme import metrics
 
 if TYPE_CHECKING:
     from visualizer.ui.slots import Layout, Slot
@@ -191,3 +194,22 @@ def test_room_is_whole_steps_and_does_not_depend_on_what_was_pooled(
     assert cells > 0
     smaller = Board(tuple(tuple(pooled(one) for one in column) for column in board.columns))
     assert cells == room(smaller, width, height, ratio)
+
+
+@pytest.mark.parametrize(
+    "colour",
+    [
+        *ROW_SCALE,
+        LOG,
+        Colour("CET-CBD1", ColourScale.LINEAR, -2.69e-3, 2.69e-3),
+        Colour("CET-CBD1", ColourScale.LINEAR, -1.5e20, 1.5e20),
+    ],
+    ids=str,
+)
+def test_the_numbers_under_a_bar_do_not_touch(colour: Colour) -> None:
+    board = Board(((a_heatmap([[0.5]], colour=colour),),))
+    (slot,) = lay_out(board, 1280, 800).slots
+    low, middle, high = (metrics(12).horizontalAdvance(end) for end in ends(colour))
+    room = slot.whole.right() - slot.cells.left()
+    assert low + middle / 2 < room / 2
+    assert high + middle / 2 < room / 2

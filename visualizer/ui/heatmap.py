@@ -13,16 +13,22 @@ import numpy as np
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPen
 
-from visualizer.state.view import ColourScale
 from visualizer.state.words import number
 from visualizer.ui import colours
-from visualizer.ui.measures import LONGEST_LABEL, SMALLEST_NUMBERS, is_upright, sums_width
+from visualizer.ui.measures import (
+    LONGEST_LABEL,
+    SMALLEST_NUMBERS,
+    ends,
+    ends_width,
+    is_upright,
+    sums_width,
+)
 from visualizer.ui.theme import HEAD_COLOURS, font, metrics, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from visualizer.state.heatmaps import Axis, Colour, Heatmap
+    from visualizer.state.heatmaps import Axis, Heatmap
     from visualizer.ui.slots import Slot
     from visualizer.ui.theme import Theme
 
@@ -242,29 +248,21 @@ def _paint_head(painter: QPainter, slot: Slot, theme: Theme) -> None:
 
 def _paint_foot(painter: QPainter, slot: Slot, theme: Theme) -> None:
     heatmap, scale = slot.heatmap, text_scale()
-    width = max(96 * scale, min(slot.cells.width(), 200 * scale))
+    needed = ends_width(heatmap.colour)
+    width = max(96 * scale, needed, min(slot.cells.width(), 200 * scale))
     bar = QRectF(slot.cells.left(), slot.cells.bottom() + 6 * scale, width, 6 * scale)
     ramp = np.arange(colours.LARGEST + 1, dtype=np.uint8)[None]
     painter.drawImage(bar, colours.image(ramp, heatmap.colour.map, theme))
     painter.setFont(font(12))
     painter.setPen(QColor(theme.quiet))
     line = QRectF(bar.left(), bar.bottom() + 1, bar.width(), 16 * scale)
-    low, middle, high = _ends(heatmap.colour)
+    low, middle, high = ends(heatmap.colour)
     painter.drawText(line, LEFT, low)
     painter.drawText(line, RIGHT, high)
     painter.drawText(line, CENTRE, middle)
     for position, note in enumerate(heatmap.notes):
         top = line.bottom() + 16 * scale * position
         painter.drawText(QRectF(bar.left(), top, 400, 16 * scale), LEFT, note)
-
-
-def _ends(colour: Colour) -> tuple[str, str, str]:
-    if colour.scale is ColourScale.ROW:
-        return ("−row’s largest" if colour.low < 0 else "0"), "", "row’s largest"
-    if colour.scale is ColourScale.LOG:
-        return f"≤{number(colour.high * colours.LOG_SPAN)}", "log", number(colour.high, 2)
-    low, high = number(colour.low, 2), number(colour.high, 2)
-    return low, ("0" if colour.low < 0 else ""), high
 
 
 def paint_titles(

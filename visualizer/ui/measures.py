@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from PySide6.QtGui import QGuiApplication
 
 from visualizer.state.view import ColourScale
+from visualizer.state.words import number
+from visualizer.ui.colours import LOG_SPAN
 from visualizer.ui.theme import metrics, text_scale
 
 if TYPE_CHECKING:
-    from visualizer.state.heatmaps import Heatmap
+    from visualizer.state.heatmaps import Colour, Heatmap
 
 NARROWEST = 100
 LONGEST_LABEL = 88
@@ -31,10 +33,23 @@ def readable_cell() -> float:
 def narrowest(heatmap: Heatmap) -> float:
     """Give the width that the bar's numbers and the notes under a panel need."""
     notes = [metrics(12).horizontalAdvance(note) + 8 for note in heatmap.notes]
-    if heatmap.colour.scale is ColourScale.ROW:
-        ends = (*(["−row’s largest"] if heatmap.colour.low < 0 else ["0"]), "row’s largest")
-        notes.append(sum(metrics(12).horizontalAdvance(end) for end in ends) + 16)
-    return max(NARROWEST * text_scale(), *notes, 0)
+    return max(NARROWEST * text_scale(), ends_width(heatmap.colour), *notes)
+
+
+def ends_width(colour: Colour) -> float:
+    """Give the width that the numbers under a bar need: the middle one stands in the middle."""
+    low, middle, high = (metrics(12).horizontalAdvance(end) for end in ends(colour))
+    return 2 * max(low, high) + middle + 16
+
+
+def ends(colour: Colour) -> tuple[str, str, str]:
+    """Write what stands under a bar: at its low end, in its middle, at its high end."""
+    if colour.scale is ColourScale.ROW:
+        return ("−row’s largest" if colour.low < 0 else "0"), "", "row’s largest"
+    if colour.scale is ColourScale.LOG:
+        return f"≤{number(colour.high * LOG_SPAN)}", "log", number(colour.high, 2)
+    low, high = number(colour.low, 2), number(colour.high, 2)
+    return low, ("0" if colour.low < 0 else ""), high
 
 
 def sums_width(heatmap: Heatmap) -> float:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QPainter
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 from PySide6.QtWidgets import QSizePolicy, QSlider, QWidget
 
 from visualizer.state.playback.transport import Stop, Transport
@@ -106,10 +106,12 @@ class Track(QSlider):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         knob = self.x_of(self._transport.position)
-        for stop, steps, area in segments:
-            is_here = stop.start <= self._transport.position < stop.start + steps
+        here = self._transport.position
+        for _, _, area in segments:
             self._paint_segment(painter, area, knob)
-            self._paint_label(painter, stop, area, is_here)
+        # The present name comes last, over those that it may need the room of.
+        for stop, steps, area in sorted(segments, key=lambda one: one[0].start <= here):
+            self._paint_label(painter, stop, area, stop.start <= here < stop.start + steps)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(self._ink))
         radius = (KNOB - 1) * text_scale()
@@ -140,10 +142,14 @@ class Track(QSlider):
         weight = QFont.Weight.DemiBold if is_here else QFont.Weight.Normal
         painter.setFont(font(12, weight))
         painter.setPen(QColor(self._theme.ink if is_here else self._theme.quiet))
-        room = area.width() + GAP
-        title = metrics(12).elidedText(stop.title, Qt.TextElideMode.ElideRight, room)
-        line = QRectF(area.left(), area.bottom() + 4 * text_scale(), room, metrics(12).height())
-        painter.drawText(line, Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop, title)
+        needed = QFontMetricsF(painter.font()).horizontalAdvance(stop.title)
+        if needed > area.width() + GAP and not is_here:
+            return  # a name that is cut off says less than none: the present one has its room
+        left = area.center().x() - needed / 2
+        left = min(max(left, 0), self.width() - needed)
+        line = QRectF(left, area.bottom() + 4 * text_scale(), needed + 1, metrics(12).height())
+        painter.fillRect(line, QColor(self._theme.paper))
+        painter.drawText(line, Qt.AlignmentFlag.AlignTop, stop.title)
 
     # ------------------------------------------------------------------ the hand
 
