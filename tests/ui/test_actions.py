@@ -191,7 +191,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     idle = {key for key, action in by_key.items() if not action.isEnabled()}
     assert idle == {
         *("workspace.undo", "workspace.redo", "inspector.copy", "let_go", "player.reveal"),
-        "workspace.mark",
+        *("workspace.mark", "workspace.go -1", "workspace.go 1"),
         *("step_text 1", "step_text -1", *READING),
     }
     hand.hover(Cell("weights", (0, 1, 0)))
@@ -202,6 +202,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     idle = {key for key, action in by_key.items() if not action.isEnabled()}
     assert idle == {
         *("workspace.redo", "workspace.mark", "player.reveal"),
+        *("workspace.go -1", "workspace.go 1"),
         *("step_text 1", "step_text -1", *READING),
     }
 

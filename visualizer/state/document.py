@@ -66,3 +66,11 @@ def changed_span(old: str, new: str) -> tuple[int, int]:
     rest = shorter - start
     same = next((at for at in range(rest) if old[-1 - at] != new[-1 - at]), rest)
     return start, len(new) - same
+
+
+def typed(old: str, new: str) -> tuple[bool, str]:
+    """Say whether a text became another by one key, and what was written."""
+    start, end = changed_span(old, new)
+    written = end - start
+    is_one_more_or_less = written + (len(old) - len(new) + written) == 1
+    return is_one_more_or_less, new[start:end]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.playback.lights import focus
-from visualizer.state.view import ColourScale
+from visualizer.state.view import ColourScale, existing
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -125,14 +125,29 @@ def present_board(run: Run, view: View, previous: Board) -> Board:
 
 
 def shown_stages(run: Run, view: View) -> frozenset[str]:
-    """Name the stages with a panel: the weights, where a spec has none of those asked for.
+    """Name the stages with a panel: those chosen, and the one of the pinned cell.
 
     While a stage is played or predicted, it and what it reads.
     """
     stage = focus(run, view)
     if stage:
         return frozenset({stage, *run.trace.stage(stage).reads})
+    pinned = existing(run, view.pinned)
+    return chosen_stages(run, view) | ({pinned.stage} if pinned else frozenset())
+
+
+def chosen_stages(run: Run, view: View) -> frozenset[str]:
+    """Name the stages that were asked for: the weights, where a spec has none of them."""
     return view.stages.intersection(run.trace.names) or frozenset({"weights"})
+
+
+def toggled(run: Run, view: View, stage: str) -> View:
+    """Show or hide a stage; the last one stays. With a panel goes the cell that is pinned in it."""
+    shown = chosen_stages(run, view) ^ {stage}
+    absent = view.stages.difference(run.trace.names)
+    if view.pinned and view.pinned.stage == stage:
+        return replace(view, stages=absent | (shown - {stage}), pinned=None)
+    return replace(view, stages=absent | shown) if shown else view
 
 
 def warm(run: Run, view: View) -> None:

@@ -13,24 +13,37 @@ from visualizer.attention.masks import Masking
 from visualizer.attention.spec import Mask, Scale
 from visualizer.attention.stages import Operation
 from visualizer.state.sentences import SENTENCES, Told
+from visualizer.state.view import Cell
 from visualizer.state.words import number
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
-    from visualizer.state.view import Cell
 
 SHOWN_TERMS = 12
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """A number as it is written, and the cell that it was read from; None for what is no cell."""
+
+    text: str
+    source: Cell | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TermLine:
-    """One term: whose it is, how it is written, what it comes to."""
+    """One term: whose it is, the numbers it is the product of, what it comes to."""
 
     name: str
-    written: str
+    pieces: tuple[Piece, ...]
     value: str
     chosen: bool
+
+    @property
+    def written(self) -> str:
+        """The product, as text."""
+        return " × ".join(piece.text for piece in self.pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +183,24 @@ def _term(told: Told, position: int) -> TermLine:
         if at < len(group.terms):
             break
         at -= len(group.terms)
-    first, *others = (_written(factor, at) for factor in group.factors)
-    written = " × ".join([first, *(f"({one})" if one.startswith("−") else one for one in others)])
+    pieces = tuple(
+        Piece(_bracketed(_written(factor, at), is_first), _source(told, factor, at))
+        for factor, is_first in zip(group.factors, (True, False, False), strict=False)
+    )
     chosen = explanation.rule is not Rule.SUM and position == explanation.chosen
-    return TermLine(_named(told, group, at), written, number(float(group.terms[at])), chosen)
+    return TermLine(_named(told, group, at), pieces, number(float(group.terms[at])), chosen)
+
+
+def _bracketed(written: str, is_first: bool) -> str:
+    return f"({written})" if written.startswith("−") and not is_first else written
+
+
+def _source(told: Told, factor: Factor, at: int) -> Cell | None:
+    """Give the cell that a factor was read from; none for weights, and for what is given."""
+    trace = told.run.trace
+    if factor.name not in trace or factor.name == told.cell.stage:
+        return None
+    return Cell(factor.name, factor.source(at)[len(trace.batch) :])
 
 
 def _written(factor: Factor, at: int) -> str:

@@ -11,7 +11,7 @@ from visualizer.state.code.twin import Twin, present_twin
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
 from visualizer.state.heatmaps import Board, present_board, shown_stages
 from visualizer.state.lessons.pages import LessonPanel, present_lesson
-from visualizer.state.playback.lights import focus
+from visualizer.state.playback.lights import Lights, focus, read_for
 from visualizer.state.playback.timeline import Grain
 from visualizer.state.playback.transport import Stand, present_stand
 from visualizer.state.readout import Readout, covered, present_readout
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import InputError
     from visualizer.state.document import Document
     from visualizer.state.lessons.pages import Reading
-    from visualizer.state.playback.lights import Lights
     from visualizer.state.view import Cell, View
 
 WAITING = "The heatmaps will be here in a moment: loading PyTorch."
@@ -72,6 +71,8 @@ class Screen:
     ----------
     message : str
         What stands in place of the heatmaps while there are none.
+    can_go : frozenset of int
+        Whether back (−1) and on (1) along the cells one has followed.
     """
 
     setup: Setup
@@ -83,9 +84,11 @@ class Screen:
     readout: Readout | None = None
     status: Status = field(default_factory=Status)
     stand: Stand = field(default_factory=Stand)
+    lights: Lights = field(default_factory=Lights)
     twin: Twin | None = None
     lesson: LessonPanel | None = None
     can_keep_weights: bool = False
+    can_go: frozenset[int] = frozenset()
     can_undo: bool = False
     can_redo: bool = False
 
@@ -113,8 +116,6 @@ def present(
     cursor = present_cursor(run, _seen(view, stand.lights))
     looked_at = cursor.hovered or cursor.pinned or stand.cell
     readout = _readout(run, view, board, stand, looked_at) if looked_at else None
-    if previous and readout == previous.readout:
-        readout = previous.readout
     return Screen(
         setup,
         "",
@@ -122,12 +123,14 @@ def present(
         _same(board, previous),
         cursor,
         _tokens(run, view, stand if looked_at is stand.cell else Stand(), cursor),
-        readout,
+        previous.readout if previous and readout == previous.readout else readout,
         Status(_facts(run), (*_unused(setup), *run.notices), is_working),
         stand,
+        _lights(run, view, stand.lights, cursor, previous),
         present_twin(run, view.dialect, _stage(run, view, looked_at)),
         lesson,
         computed == document and document.spec.projection is not Projection.NONE,
+        frozenset(way for way, cells in ((-1, view.past), (1, view.future)) if cells),
     )
 
 
@@ -152,6 +155,17 @@ def _seen(view: View, lights: Lights) -> View:
     if pinned and lights.is_later(pinned):
         pinned = None
     return replace(view, hovered=hovered, pinned=pinned)
+
+
+def _lights(
+    run: Run, view: View, lights: Lights, cursor: Cursor, previous: Screen | None
+) -> Lights:
+    """Light what the cell reads that is pointed at or pinned, where no step is lit."""
+    cell = cursor.hovered or cursor.pinned
+    if cell is None or lights.lit or cell.stage in lights.covered:
+        return lights
+    made = replace(lights, lit=read_for(run, view.text, cell))
+    return previous.lights if previous and previous.lights == made else made
 
 
 def _readout(run: Run, view: View, board: Board, stand: Stand, cell: Cell) -> Readout | None:

@@ -78,6 +78,8 @@ class View:
         In whose words the code is.
     reading : Reading or None
         The page of a lesson.
+    past, future : tuple of Cell
+        Cells that were pinned before and after this one, as one followed links: nearest last.
     """
 
     stages: frozenset[str] = frozenset({"scores", "weights", "dropped", "context"})
@@ -92,6 +94,8 @@ class View:
     guess: Guess | None = None
     dialect: Dialect = Dialect.BOOK
     reading: Reading | None = None
+    past: tuple[Cell, ...] = ()
+    future: tuple[Cell, ...] = ()
 
 
 def existing(run: Run, cell: Cell | None) -> Cell | None:

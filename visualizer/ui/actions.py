@@ -97,6 +97,10 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("&Play", "Reveal what is &hidden", "player.reveal", ("Ctrl+Return",)),
     Entry("&View", "Next te&xt of the batch", "step_text", ("Ctrl+PgDown",), (1,)),
     Entry("&View", "&Previous text of the batch", "step_text", ("Ctrl+PgUp",), (-1,)),
+    Entry("&View", "Back to the cell be&fore", "workspace.go", ("Ctrl+[",), (-1,), icon="back",
+          divides=True),
+    Entry("&View", "O&n to the cell after", "workspace.go", ("Ctrl+]",), (1,),
+          icon="chevron-right"),
     Entry("&View", "Heatmap scale: &automatic", "set_scale", ("Ctrl+0",), ("automatic",), "scale",
           divides=True),
     Entry("&View", "Heatmap scale: &linear", "set_scale", ("Ctrl+1",), ("linear",), "scale"),
@@ -211,6 +215,8 @@ class Actions:
     def _enable_for(self, screen: Screen) -> None:
         self.enable("workspace.undo", screen.can_undo)
         self.enable("workspace.redo", screen.can_redo)
+        for way in (-1, 1):
+            self.enable(f"workspace.go {way}", way in screen.can_go)
         self.enable("inspector.copy", screen.readout is not None)
         self.enable("player.predict", bool(screen.rail))
         self.enable("workspace.keep_weights", screen.can_keep_weights)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QLabel, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QScrollArea, QToolButton, QVBoxLayout, QWidget
 
 from visualizer.ui.theme import LIGHT, Theme, text_scale
 
 if TYPE_CHECKING:
+    from PySide6.QtGui import QAction
+
     from visualizer.state.readout import Readout, TermLine
 
 EMPTY = "Point at a cell to see how its number arose. Click to keep it here; Esc lets go."
@@ -20,7 +22,9 @@ WIDTH = 252
 
 
 class Inspector(QScrollArea):
-    """Explains one cell."""
+    """Explains one cell; each number that was read leads to the cell it was read from."""
+
+    followed = Signal(object)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -32,16 +36,40 @@ class Inspector(QScrollArea):
         column.setContentsMargins(12, 8, 12, 16)
         column.setSpacing(10)
         self.heading, self.sentence, self.value, self.terms = (QLabel() for _ in range(4))
+        self.trail = QHBoxLayout()
+        self.trail.addWidget(self.heading, 1)
+        column.addLayout(self.trail)
         for label in (self.heading, self.sentence, self.value, self.terms):
             label.setWordWrap(True)
             label.setTextFormat(Qt.TextFormat.RichText)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        for label in (self.sentence, self.value, self.terms):
             column.addWidget(label)
+        self.terms.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse
+            | Qt.TextInteractionFlag.LinksAccessibleByMouse
+            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
+        )
+        self.terms.linkActivated.connect(self._follow)
         self.heading.setProperty("role", "quiet")
         column.addStretch(1)
         self.setWidget(inner)
         self._shown: tuple[Readout | None, Theme] | None = None
         self.show_readout(None, LIGHT)
+
+    def add_trail(self, *actions: QAction) -> None:
+        """Put buttons beside the heading that go back and on along the cells one has followed."""
+        for action in actions:
+            button = QToolButton()
+            button.setDefaultAction(action)
+            button.setAutoRaise(True)
+            self.trail.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
+
+    def _follow(self, link: str) -> None:
+        readout = self._shown[0] if self._shown else None
+        term, piece = map(int, link.split("."))
+        if readout:
+            self.followed.emit(readout.terms[term].pieces[piece].source)
 
     def show_readout(self, readout: Readout | None, theme: Theme) -> None:
         """Show what is said of a cell, or what would be said here."""
@@ -75,7 +103,7 @@ class Inspector(QScrollArea):
 
 
 def _table(readout: Readout, theme: Theme) -> str:
-    rows = "".join(_row(term, theme) for term in readout.terms)
+    rows = "".join(_row(number, term, theme) for number, term in enumerate(readout.terms))
     rest = f"<tr><td colspan=3><font color='{theme.quiet}'>{escape(readout.rest)}</font></td></tr>"
     return (
         f"<p style='color:{theme.quiet}'>{escape(readout.formula)}</p>"
@@ -84,11 +112,22 @@ def _table(readout: Readout, theme: Theme) -> str:
     )
 
 
-def _row(term: TermLine, theme: Theme) -> str:
+def _row(number: int, term: TermLine, theme: Theme) -> str:
     ink = theme.accent if term.chosen else theme.ink
     marked = ("<b>", "</b>") if term.chosen else ("", "")
     return (
         f"<tr style='color:{ink}'><td>{marked[0]}{escape(term.name)}{marked[1]}</td>"
-        f"<td style='color:{theme.quiet}; white-space: pre'>{escape(term.written)}</td>"
+        f"<td style='color:{theme.quiet}; white-space: pre'>{_product(number, term, theme)}</td>"
         f"<td align='right'>{marked[0]}{escape(term.value)}{marked[1]}</td></tr>"
+    )
+
+
+def _product(number: int, term: TermLine, theme: Theme) -> str:
+    """Write a term's numbers, each that was read as a link."""
+    style = f"color:{theme.ink}"
+    return " × ".join(
+        f"<a href='{number}.{at}' style='{style}'>{escape(piece.text)}</a>"
+        if piece.source
+        else escape(piece.text)
+        for at, piece in enumerate(term.pieces)
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Qt, QTimer
 
+from visualizer.state.playback.guess import begun_anew
 from visualizer.state.playback.lights import asked_of, standing
 from visualizer.state.playback.timeline import (
     SPEEDS,
@@ -195,8 +196,7 @@ class Player(QObject):
         """Ask for the largest cells, or for those that are zero; the marks go."""
         guess = self._workspace.wanted.guess
         if guess:
-            asked = replace(guess, question=Question(question), marks=(), is_revealed=False)
-            self._workspace.look(guess=asked)
+            self._workspace.look(guess=begun_anew(replace(guess, question=Question(question))))
 
     def reveal(self) -> None:
         """Uncover the stage and say what became of the marks."""

@@ -60,8 +60,10 @@ def is_read_with(run: Run | None, view: View, other: View) -> bool:
     return view.room == other.room and shown_stages(run, view) == shown_stages(run, other)
 
 
+# What decides which panels there are, and what goes with it.
+READ = ("stages", "room", "playhead", "guess", "pinned", "past", "future")
+
+
 def as_far_as_read(view: View, read: View) -> View:
     """Give what can be shown of a view while only another one's panels have been read."""
-    return replace(
-        view, stages=read.stages, room=read.room, playhead=read.playhead, guess=read.guess
-    )
+    return replace(view, **{name: getattr(read, name) for name in READ})

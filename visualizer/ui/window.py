@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QCloseEvent
 
     from visualizer.state.lessons.pages import LessonPanel
+    from visualizer.state.view import Cell
     from visualizer.ui.workspace import Workspace
 
 
@@ -71,6 +72,7 @@ class Window(QMainWindow):
         self.statusBar().addWidget(self.facts, 1)
         self.actions_ = Actions(self)
         self.reader = Reader(workspace, self.actions_.menus["&Lessons"], self)
+        self.inspector.add_trail(*(self.actions_.by_key[f"workspace.go {by}"] for by in (-1, 1)))
         self.transport = TransportBar(self.actions_.by_key)
         add_bar(self, "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
         self.actions_.give_keys(self.board, *self.transport.readers)
@@ -124,6 +126,7 @@ class Window(QMainWindow):
         self.rail.stageToggled.connect(self._go_to_stage)
         board.cellHovered.connect(workspace.hover)
         board.cellClicked.connect(workspace.pin)
+        self.inspector.followed.connect(self._follow)
         board.walked.connect(self._walk)
         board.roomChanged.connect(self._make_room)
         transport, player = self.transport, self.player
@@ -152,8 +155,8 @@ class Window(QMainWindow):
     def show_screen(self) -> None:
         """Show the workspace's screen."""
         screen = self.workspace.screen
-        lights = screen.stand.lights
-        self.board.show_board(screen.board, screen.cursor, lights, self.theme, screen.message)
+        board = (screen.board, screen.cursor, screen.lights)
+        self.board.show_board(*board, self.theme, screen.message)
         if self.workspace.screen is not screen:
             return  # its panels asked for another room, and what is newer has been shown
         self.editor.show_setup(screen, self.theme)
@@ -209,6 +212,10 @@ class Window(QMainWindow):
         pinned = self.workspace.screen.cursor.pinned
         if pinned:
             self.board.reveal(pinned)
+
+    def _follow(self, cell: Cell) -> None:
+        self.workspace.follow(cell)
+        self.board.reveal(cell)
 
     def _follow_system(self) -> None:
         if self.scheme is Scheme.SYSTEM:

@@ -12,11 +12,12 @@ from PySide6.QtCore import QObject, Signal
 from visualizer.attention.masks import parse_mask
 from visualizer.attention.spec import InputError, Mask, problems
 from visualizer.state.cursor import drawn, walked
-from visualizer.state.document import changed_span
-from visualizer.state.heatmaps import shown_stages
+from visualizer.state.document import typed
+from visualizer.state.heatmaps import toggled
 from visualizer.state.history import History
-from visualizer.state.playback.guess import marked
+from visualizer.state.playback.guess import begun_anew, marked
 from visualizer.state.screen import Screen, present
+from visualizer.state.trail import followed, gone_back, gone_on
 from visualizer.state.view import Cell, View
 from visualizer.state.weights import kept_weights
 from visualizer.ui.requests import Answer, as_far_as_read, computed, is_read_with, looked
@@ -68,32 +69,24 @@ class Workspace(QObject):
 
     def set_text(self, text: str) -> None:
         """Change the text; a word typed is one change to undo."""
-        old = self.document.text
-        start, end = changed_span(old, text)
-        written = end - start
-        is_typed = written + (len(old) - len(text) + written) == 1  # one more, or one gone
+        is_typed, written = typed(self.document.text, text)
         if not is_typed:  # pasted, cut, or written over: a change of its own
             self.seal()
         self.set("text", text, going_on=is_typed)
-        if not is_typed or text[start:end].isspace():
+        if not is_typed or written.isspace():
             self.seal()
 
     def refuse_text(self, count: int) -> None:
         """Say that a text is too long to be taken in; the one before it stays."""
-        sentence = (
-            f"{count:,} characters are more than can be compared with each other, so they were "
-            "not taken in. Paste a part of the text."
-        )
-        self._complaints["text"] = InputError("text", sentence)
-        self._show()
+        said = f"{count:,} characters are more than can be compared with each other, so they were "
+        self._complain(InputError("text", f"{said}not taken in. Paste a part of the text."))
 
     def write_mask(self, text: str) -> None:
         """Change the user's own matrix, written as rows of 0 and 1."""
         try:
             own = parse_mask(text)
         except InputError as refused:
-            self._complaints["own_mask"] = refused
-            self._show()
+            self._complain(refused)
         else:
             if self._complaints.pop("own_mask", None):
                 self._show()
@@ -115,8 +108,11 @@ class Workspace(QObject):
             try:
                 self.set("own_weights", kept_weights(self.run.trace))
             except InputError as refused:
-                self._complaints["own_weights"] = refused
-                self._show()
+                self._complain(refused)
+
+    def _complain(self, refused: InputError) -> None:
+        self._complaints[refused.field] = refused
+        self._show()
 
     def seal(self) -> None:
         """End a drag or a word."""
@@ -152,7 +148,9 @@ class Workspace(QObject):
 
     def look(self, **changes: Any) -> None:
         """Look at something else, by the fields of a view; what it needs is read before."""
-        wanted = replace(self._wanted, **changes)
+        self._want(replace(self._wanted, **changes))
+
+    def _want(self, wanted: View) -> None:
         if wanted == self._wanted:
             return
         self._wanted, shown = wanted, self.view
@@ -166,17 +164,12 @@ class Workspace(QObject):
 
     def toggle_stage(self, stage: str) -> None:
         """Show or hide a stage's panels; the last one stays."""
-        if self.run is None:
-            return
-        shown = shown_stages(self.run, self._wanted) ^ {stage}
-        absent = self._wanted.stages.difference(self.run.trace.names)
-        if shown:
-            self.look(stages=absent | shown)
+        if self.run:
+            self._want(toggled(self.run, self._wanted, stage))
 
     def show_text(self, text: int) -> None:
         """Look at another text of a batch; a prediction of it begins anew."""
-        guess = self._wanted.guess
-        guess = replace(guess, marks=(), is_revealed=False) if guess else None
+        guess = begun_anew(self._wanted.guess)
         self.look(text=text % (len(self.run.texts) if self.run else 1), guess=guess)
 
     def hover(self, cell: Cell | None) -> None:
@@ -189,7 +182,16 @@ class Workspace(QObject):
             self.mark(cell)
         else:
             cell = self._drawn(cell)
-            self.look(pinned=None if cell == self.view.pinned else cell)
+            self.follow(None if cell == self.view.pinned else cell)
+
+    def follow(self, cell: Cell | None) -> None:
+        """Pin a cell; where one came from is remembered."""
+        self._want(followed(self._wanted, cell))
+
+    def go(self, steps: int) -> None:
+        """Go back along the cells one has followed, or on again."""
+        if self.run:
+            self._want((gone_back if steps < 0 else gone_on)(self.run, self._wanted))
 
     def mark(self, cell: Cell | None = None) -> None:
         """Predict a cell, or the pinned one; a second time takes the mark away."""

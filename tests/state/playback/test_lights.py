@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.attention.strategies import Case, cases
-from tests.state.making import a_run
+from tests.state.making import a_run, places
 from visualizer.attention.explain import explain
 from visualizer.attention.spec import Mask
+from visualizer.state.document import Document
 from visualizer.state.playback.lights import (
     Lights,
     Lit,
@@ -19,9 +21,11 @@ from visualizer.state.playback.lights import (
     focus,
     lit,
     reaches,
+    read_for,
     standing,
 )
 from visualizer.state.playback.timeline import Grain, Place, Playhead, Timeline
+from visualizer.state.screen import present
 from visualizer.state.view import Cell, Guess, View
 
 if TYPE_CHECKING:
@@ -66,6 +70,32 @@ def test_the_lit_cells_are_those_that_explain_names(
     heads = run.trace.spec.heads if "head" in run.trace.stage(step.stage).dims else 1
     assert len(made) == heads * len(step.rows) * len(step.columns)
     assert set().union(*read) == read_by(run, text, made)
+
+
+@given(cases(), st.data())
+def test_a_cell_that_is_looked_at_lights_what_it_reads(case: Case, data: st.DataObject) -> None:
+    run = case.run()
+    text = data.draw(st.integers(0, len(run.texts) - 1))
+    stage = data.draw(st.sampled_from(run.trace.names))
+    cell = Cell(stage, data.draw(st.sampled_from(list(places(run, stage)))))
+    lights = read_for(run, text, cell)
+    assert not any(one.is_made for one in lights)
+    found = set().union(*(cells_of(one) for one in lights))
+    assert found == read_by(run, text, {(cell.stage, cell.place)})
+
+
+def test_on_the_screen_the_pinned_cell_lights_what_it_reads_and_a_step_what_it_does() -> None:
+    run = a_run()
+    view = View(pinned=Cell("context", (1, 3, 0)))
+    screen = present(Document(), view, run, None, False, None)
+    assert {one.stage for one in screen.lights.lit} == {"weights", "values"}
+    again = present(Document(), view, run, None, False, screen)
+    assert again.lights is screen.lights
+    playing = replace(view, playhead=Playhead(Place("scores")))
+    step = present(Document(), playing, run, None, False, screen)
+    assert step.lights is step.stand.lights
+    covered = replace(view, guess=Guess("weights"))
+    assert present(Document(), covered, run, None, False, screen).lights.lit == ()
 
 
 @given(cases(), GRAINS, st.data())

@@ -63,6 +63,11 @@ def marked(guess: Guess, cell: Cell) -> Guess:
     return replace(guess, marks=(*kept, cell))
 
 
+def begun_anew(guess: Guess | None) -> Guess | None:
+    """Take all marks away."""
+    return replace(guess, marks=(), is_revealed=False) if guess else None
+
+
 def instruction(run: Run, guess: Guess) -> str:
     """Say what to do (HTML)."""
     title = PLURALS.get(guess.stage, run.trace.stage(guess.stage).title.lower())

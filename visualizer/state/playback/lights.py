@@ -83,6 +83,13 @@ def lit(run: Run, text: int, step: Step) -> tuple[Lit, ...]:
     return (*made, *read)
 
 
+def read_for(run: Run, text: int, cell: Cell) -> tuple[Lit, ...]:
+    """Light what one cell reads."""
+    row, column = cell.place[-2:]
+    step = Step(cell.stage, range(row, row + 1), range(column, column + 1))
+    return tuple(_read_by(run.trace, step, (*run.index(text), *cell.place[:-2])))
+
+
 def _read_by(trace: Trace, step: Step, before: tuple[int, ...]) -> list[Lit]:
     first = explain(trace, step.stage, (*before, step.rows[0], step.columns[0]))
     last = explain(trace, step.stage, (*before, step.rows[-1], step.columns[-1]))

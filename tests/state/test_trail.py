@@ -1,0 +1,105 @@
+"""From a number to the cells it was read from, and back: every value on the way is the trace's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.attention.strategies import Case, cases
+from tests.state.making import a_run, places
+from visualizer.attention.spec import Mask
+from visualizer.state.readout import Readout, present_readout
+from visualizer.state.trail import LONGEST, followed, gone_back, gone_on
+from visualizer.state.view import Cell, View
+from visualizer.state.words import number
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+
+
+def read(run: Run, text: int, cell: Cell) -> Readout:
+    readout = present_readout(run, cell, text, is_pinned=True)
+    assert readout
+    return readout
+
+
+def links(readout: Readout) -> list[Cell]:
+    return [piece.source for term in readout.terms for piece in term.pieces if piece.source]
+
+
+@settings(max_examples=60)
+@given(cases(), st.data())
+def test_every_trail_ends_at_a_number_that_is_given(case: Case, data: st.DataObject) -> None:
+    run = case.run()
+    text = data.draw(st.integers(0, len(run.texts) - 1))
+    stage = data.draw(st.sampled_from(run.trace.names))
+    cell = Cell(stage, data.draw(st.sampled_from(list(places(run, stage)))))
+    view = View()
+    order = list(run.trace.names)
+    for _ in range(len(order) + 1):
+        view = followed(view, cell)
+        readout = read(run, text, cell)
+        value = float(run.trace.read(cell.stage, (*run.index(text), *cell.place)))
+        assert readout.value == number(value)
+        for term in readout.terms:
+            for piece in term.pieces:
+                if piece.source and "exp" not in piece.text:
+                    found = run.trace.read(
+                        piece.source.stage, (*run.index(text), *piece.source.place)
+                    )
+                    assert number(float(found)) in piece.text
+        there_are = links(readout)
+        if not there_are:
+            break
+        cell = data.draw(st.sampled_from(there_are))
+        assert order.index(cell.stage) < order.index(view.pinned.stage)  # type: ignore[union-attr]
+    # An average without a mask reads nothing: there, too, a trail may end.
+    assert not run.trace.stage(cell.stage).reads or cell.stage in {"weights", "unmasked"}
+
+
+@given(st.lists(st.integers(0, 5), max_size=8), st.integers(0, 9), st.integers(0, 9))
+def test_back_and_on_again_is_where_one_was(keys: list[int], back: int, on: int) -> None:
+    run, view = a_run(), View()
+    cells = [Cell("weights", (0, 5, key)) for key in keys]
+    for cell in cells:
+        view = followed(view, cell)
+    seen = [view]
+    for _ in range(back):
+        view = gone_back(run, view)
+        seen.append(view)
+    at = max(0, len(cells) - 1 - back)
+    assert view.pinned == (cells[at] if cells else None)
+    for _ in range(on):
+        view = gone_on(run, view)
+    assert view.pinned == (cells[min(at + on, len(cells) - 1)] if cells else None)
+    for _ in range(10):
+        view = gone_on(run, view)
+    assert (view.pinned, view.past) == (seen[0].pinned, seen[0].past)
+
+
+def test_cells_that_are_gone_are_passed_over() -> None:
+    view = View()
+    for stage in ("scores", "masked", "weights"):
+        view = followed(view, Cell(stage, (1, 5, 5)))
+    run = a_run(mask=Mask.NONE)
+    back = gone_back(run, view)
+    assert back.pinned == Cell("scores", (1, 5, 5))
+    alone = a_run(heads=1)
+    assert gone_back(alone, view) == view
+
+
+def test_to_let_go_is_to_forget_and_a_trail_has_an_end() -> None:
+    view = View()
+    for step in range(LONGEST + 20):
+        view = followed(view, Cell("weights", (0, step % 6, 0)))
+    assert len(view.past) == LONGEST
+    assert followed(view, None) == View()
+
+
+def test_weights_of_layers_are_no_cells() -> None:
+    readout = read(a_run(), 0, Cell("queries", (0, 1, 0)))
+    assert {cell.stage for cell in links(readout)} == {"input"}
+    assert [len(term.pieces) for term in readout.terms] == [2, 2, 2]
+    assert all(term.pieces[1].source is None for term in readout.terms)

@@ -1,0 +1,44 @@
+"""The trail of cells that one has followed from number to number, back and on again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from visualizer.state.view import existing
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.state.view import Cell, View
+
+LONGEST = 100
+
+
+def followed(view: View, cell: Cell | None) -> View:
+    """Pin a cell and remember where one came from; to let go is to forget it."""
+    if cell is None:
+        return replace(view, pinned=None, past=(), future=())
+    left = (view.pinned,) if view.pinned else ()
+    return replace(view, pinned=cell, past=(*view.past, *left)[-LONGEST:], future=())
+
+
+def gone_back(run: Run, view: View) -> View:
+    """Pin the cell again that one came from, of those that there still are."""
+    cells = _there(run, view.past)
+    if not cells:
+        return view
+    future = (*view.future, view.pinned) if view.pinned else view.future
+    return replace(view, pinned=cells[-1], hovered=None, past=cells[:-1], future=future)
+
+
+def gone_on(run: Run, view: View) -> View:
+    """Pin the cell again that one went on to, of those that there still are."""
+    cells = _there(run, view.future)
+    if not cells:
+        return view
+    past = (*view.past, view.pinned) if view.pinned else view.past
+    return replace(view, pinned=cells[-1], hovered=None, past=past, future=cells[:-1])
+
+
+def _there(run: Run, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
+    return tuple(cell for cell in cells if existing(run, cell))
