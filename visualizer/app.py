@@ -118,7 +118,8 @@ def show_bug(
 ) -> None:
     """Show what went wrong in the window's thread, where Qt would only have it printed."""
     sys.__excepthook__(kind, error, trace)
-    window.show_bug("".join(traceback.format_exception(error)))
+    if isinstance(error, Exception):  # and no Ctrl+C
+        window.show_bug("".join(traceback.format_exception(error)))
 
 
 def make_application() -> QApplication:

@@ -137,6 +137,11 @@ def test_play_ends_where_the_page_says_and_begins_there_again(hand: Hand) -> Non
     assert workspace.view.playhead.place == Place("weights", 5)
     player.toggle()
     hand.until(lambda: workspace.view.playhead.place == first)
+    player.to_end()
+    hand.settle()
+    player.toggle()
+    hand.settle()
+    assert workspace.view.playhead.place == Place("input")  # the span is left, and all is played
     player.toggle()
     player.seek_stage("context")
     hand.settle()

@@ -60,3 +60,10 @@ def test_one_line_has_one_height_whatever_its_size(label: TellingLabel) -> None:
         if not label.wordWrap():
             heights.add(label.sizeHint().height())
     assert len(heights) == 1
+
+
+def test_two_lines_take_the_height_of_two_lines(label: TellingLabel) -> None:
+    label.tell("word " * 30)
+    assert label.wordWrap()
+    line = QFontMetricsF(font(min(SIZES))).height()
+    assert label.sizeHint().height() < 3.5 * line

@@ -94,3 +94,44 @@ def test_links_can_be_followed_by_keys(hand: Hand) -> None:
     hand.key(Qt.Key.Key_Return)
     hand.settle()
     assert pinned(hand).stage == "queries"
+
+
+def test_a_cell_far_away_is_scrolled_to(hand: Hand) -> None:
+    hand.window.resize(800, 600)
+    hand.type_number("d_out", "16")
+    hand.type_number("heads", "8")
+    hand.settle()
+    hand.window.workspace.follow(Cell("weights", (7, 5, 5)))
+    hand.settle()
+    hand.window.workspace.follow(Cell("scaled", (7, 5, 5)))
+    hand.settle()
+    for cell in (Cell("scaled", (7, 5, 5)), Cell("weights", (7, 5, 5))):
+        assert pinned(hand) == cell
+        area = hand.board.area_of(cell)
+        assert area
+        assert hand.board.viewport().rect().contains(area)
+        hand.press(Qt.Key.Key_BracketLeft)
+        hand.settle()
+
+
+def test_a_link_opened_by_keys_is_told_wherever_the_pointer_rests(hand: Hand) -> None:
+    hand.click_cell(Cell("scores", (0, 2, 1)))
+    hand.hover(Cell("weights", (0, 3, 1)))
+    hand.window.workspace.follow(Cell("queries", (0, 2, 0)))
+    hand.settle()
+    assert "pinned" in hand.window.inspector.heading.text()
+    hand.window.workspace.follow(Cell("queries", (0, 2, 0)))
+    assert hand.window.workspace.view.past == (Cell("scores", (0, 2, 1)),)
+
+
+def test_the_last_stage_stays_and_a_trail_ends_with_its_pin(hand: Hand) -> None:
+    for stage in ("weights", "context"):
+        hand.window.workspace.toggle_stage(stage)
+        hand.settle()
+    hand.click_cell(Cell("scores", (0, 2, 1)))
+    hand.click_cell(Cell("scores", (0, 3, 1)))
+    hand.click(hand.window.rail.button("scores"))
+    hand.settle()
+    assert hand.stages == ["scores"]
+    assert hand.window.workspace.view.pinned is None
+    assert not way(hand, -1).isEnabled()

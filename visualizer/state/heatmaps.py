@@ -13,6 +13,7 @@ from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.playback.lights import focus
+from visualizer.state.trail import followed
 from visualizer.state.view import ColourScale, existing
 
 if TYPE_CHECKING:
@@ -146,7 +147,8 @@ def toggled(run: Run, view: View, stage: str) -> View:
     shown = chosen_stages(run, view) ^ {stage}
     absent = view.stages.difference(run.trace.names)
     if view.pinned and view.pinned.stage == stage:
-        return replace(view, stages=absent | (shown - {stage}), pinned=None)
+        view = followed(view, None)
+        shown -= {stage}
     return replace(view, stages=absent | shown) if shown else view
 
 

@@ -16,6 +16,7 @@ from visualizer.state.playback.timeline import Grain
 from visualizer.state.playback.transport import Stand, present_stand
 from visualizer.state.readout import Readout, covered, present_readout
 from visualizer.state.setup import Setup, present_setup
+from visualizer.state.trail import ways
 from visualizer.state.words import counted, size
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def present(
         present_twin(run, view.dialect, _stage(run, view, looked_at)),
         lesson,
         computed == document and document.spec.projection is not Projection.NONE,
-        frozenset(way for way, cells in ((-1, view.past), (1, view.future)) if cells),
+        ways(run, view),
     )
 
 

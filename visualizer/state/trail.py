@@ -18,8 +18,16 @@ def followed(view: View, cell: Cell | None) -> View:
     """Pin a cell and remember where one came from; to let go is to forget it."""
     if cell is None:
         return replace(view, pinned=None, past=(), future=())
+    if cell == view.pinned:
+        return view
     left = (view.pinned,) if view.pinned else ()
     return replace(view, pinned=cell, past=(*view.past, *left)[-LONGEST:], future=())
+
+
+def ways(run: Run, view: View) -> frozenset[int]:
+    """Say whether one can go back (−1) and on (1)."""
+    there_are = ((-1, view.past), (1, view.future))
+    return frozenset(way for way, cells in there_are if _there(run, cells))
 
 
 def gone_back(run: Run, view: View) -> View:

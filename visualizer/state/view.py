@@ -79,7 +79,7 @@ class View:
     reading : Reading or None
         The page of a lesson.
     past, future : tuple of Cell
-        Cells that were pinned before and after this one, as one followed links: nearest last.
+        Cells that were pinned before this one, and after it where one has gone back: nearest last.
     """
 
     stages: frozenset[str] = frozenset({"scores", "weights", "dropped", "context"})

@@ -74,17 +74,19 @@ class BoardView(QAbstractScrollArea):
         self, board: Board, cursor: Cursor, lights: Lights, theme: Theme, message: str
     ) -> None:
         """Show panels under a cursor and lights; `message` stands where there are none."""
+        is_pinned_anew = cursor.pinned is not None and cursor.pinned != self._cursor.pinned
+        self._cursor, before = cursor, self._cursor
+        self._lights, lit_before = lights, self._lights
         if board is not self._board or theme is not self._theme or message != self._message:
             is_new_theme = theme is not self._theme
             self._board, self._theme, self._message = board, theme, message
             self._arrange(is_new_theme)
-        if cursor != self._cursor:
-            self._cursor = cursor
+        if cursor != before or lights is not lit_before:
             self.viewport().update()
-        if lights is not self._lights:
-            self._lights = lights
-            self.viewport().update()
-            self._follow()
+        if is_pinned_anew:
+            self._see(cursor.pinned)
+        elif lights is not lit_before:
+            self._see(lights.leading)
 
     def reveal(self, cell: Cell) -> None:
         """Scroll to a cell."""
@@ -95,11 +97,11 @@ class BoardView(QAbstractScrollArea):
             with QSignalBlocker(self):  # who walks by keys looks at that cell, not at the pointer's
                 self._scroll_to(area)
 
-    def _follow(self) -> None:
-        """Scroll to the cell that a step is about, where it cannot be seen."""
-        cell = self._lights.leading
+    def _see(self, cell: Cell | None) -> None:
+        """Scroll to the cell that is pinned, or that a step is about, where it cannot be seen."""
         area = self.area_of(cell) if cell else None
-        if cell and area and not self.viewport().rect().contains(area):
+        seen = self.viewport().rect().adjusted(0, round(self._layout.head), 0, 0)
+        if cell and area and not seen.contains(area):
             self.reveal(cell)
 
     def area_of(self, cell: Cell) -> QRect | None:

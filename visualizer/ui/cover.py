@@ -1,4 +1,4 @@
-"""What lies over a panel while it is played or predicted: what is not there yet, and the light."""
+"""What lies over a panel: what is not there yet, and the light of what is computed or read."""
 
 from __future__ import annotations
 

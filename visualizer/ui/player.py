@@ -65,7 +65,7 @@ class Player(QObject):
     # ------------------------------------------------------------------ time
 
     def toggle(self) -> None:
-        """Play or pause; from the end, play from the start."""
+        """Play or pause; from the end of all, or of a lesson's span, play from its start."""
         timeline = self.timeline
         if timeline is None:
             return
@@ -73,7 +73,7 @@ class Player(QObject):
             self._move(is_playing=False)
             return
         span, place = self.playhead.span, self.place
-        if span and timeline.position(place) == timeline.last(span[1]):
+        if span and min(timeline.position(place), len(timeline) - 1) == timeline.last(span[1]):
             place = span[0]
         self._go(timeline.nearest(place) or timeline.place(0), is_playing=True)
         self._last, self._due = perf_counter(), 0.0

@@ -27,7 +27,7 @@ class Slot:
     cell_width, cell_height : float
         Size of one cell.
     has_row_labels : bool
-        Whether it stands first in its row; the others share its labels.
+        Whether it stands first in its row, or first of a head's; the others share its labels.
     """
 
     heatmap: Heatmap

@@ -37,7 +37,7 @@ class TellingLabel(QLabel):
 
     def sizeHint(self) -> QSize:
         line = round(QFontMetricsF(font(SIZES[0])).height())
-        return super().sizeHint() if self.wordWrap() else QSize(100, line)
+        return QSize(100, self.heightForWidth(self.width()) if self.wordWrap() else line)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(100, self.sizeHint().height())

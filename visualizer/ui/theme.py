@@ -74,12 +74,12 @@ def theme_of(scheme: Scheme) -> Theme:
 
 
 def font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
-    """Give the interface font at one of the three sizes, 12, 14 or 20 at the usual text size."""
+    """Give the interface font at 12, 14 or 20 at the usual text size, or as a line needs to fit."""
     return QFont(_font(size, weight, QGuiApplication.font().key()))
 
 
 def metrics(size: int) -> QFontMetricsF:
-    """Give the measures of the interface font at one of the three sizes."""
+    """Give the measures of the interface font at a size."""
     return _metrics(size, QGuiApplication.font().key())
 
 

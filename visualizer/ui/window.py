@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QCloseEvent
 
     from visualizer.state.lessons.pages import LessonPanel
-    from visualizer.state.view import Cell
     from visualizer.ui.workspace import Workspace
 
 
@@ -126,7 +125,7 @@ class Window(QMainWindow):
         self.rail.stageToggled.connect(self._go_to_stage)
         board.cellHovered.connect(workspace.hover)
         board.cellClicked.connect(workspace.pin)
-        self.inspector.followed.connect(self._follow)
+        self.inspector.followed.connect(workspace.follow)
         board.walked.connect(self._walk)
         board.roomChanged.connect(self._make_room)
         transport, player = self.transport, self.player
@@ -209,13 +208,6 @@ class Window(QMainWindow):
             self.player.step(right) if right else self.player.skip(down)
             return
         self.workspace.walk(down, right)
-        pinned = self.workspace.screen.cursor.pinned
-        if pinned:
-            self.board.reveal(pinned)
-
-    def _follow(self, cell: Cell) -> None:
-        self.workspace.follow(cell)
-        self.board.reveal(cell)
 
     def _follow_system(self) -> None:
         if self.scheme is Scheme.SYSTEM:

@@ -182,11 +182,11 @@ class Workspace(QObject):
             self.mark(cell)
         else:
             cell = self._drawn(cell)
-            self.follow(None if cell == self.view.pinned else cell)
+            self._want(followed(self._wanted, None if cell == self._wanted.pinned else cell))
 
-    def follow(self, cell: Cell | None) -> None:
-        """Pin a cell; where one came from is remembered."""
-        self._want(followed(self._wanted, cell))
+    def follow(self, cell: Cell) -> None:
+        """Pin the cell that a link leads to, wherever the pointer is; remember where one was."""
+        self._want(replace(followed(self._wanted, cell), hovered=None))
 
     def go(self, steps: int) -> None:
         """Go back along the cells one has followed, or on again."""

@@ -144,3 +144,12 @@ def test_the_leading_cell_is_the_largest_of_its_step(
 def test_one_token_and_one_column_have_a_timeline_too(grain: Grain) -> None:
     line = Timeline.of(a_run("word", d_in=1, d_out=1, heads=1).trace, grain)
     assert len(line) == len(line.sizes)
+
+
+def test_the_last_step_of_a_stage_that_there_is_not_is_the_one_before_it() -> None:
+    line = timeline()
+    assert line.place(line.last("masked")) == Place("masked", 5)
+    assert line.place(line.last("dropped")) == Place("weights", 5)
+    assert line.place(line.last("zeroed")) == Place("masked", 5)
+    assert line.place(line.last("output")) == Place("output", 5)
+    assert line.last("embedding") == 0

@@ -200,6 +200,8 @@ def page_view(lesson: Lesson, page: int, view: View) -> View:
         pinned=shown.cell,
         playhead=playhead,
         guess=None,
+        past=(),
+        future=(),
     )
 
 

@@ -153,8 +153,11 @@ class Timeline:
         return self.place(self.position(place))
 
     def last(self, stage: str) -> int:
-        """Give the number of a stage's last step, or of the last before it where there is none."""
-        return max(0, self.position(self.beside(Place(stage), 1)) - 1)
+        """Give the number of a stage's last step; where there is none, of the last before it."""
+        later = ORDER[ORDER.index(stage) + 1 :]
+        names = [size[0] for size in self.sizes]
+        ends = (start for name, start in zip(names, self.starts, strict=False) if name in later)
+        return max(0, next(ends, len(self)) - 1)
 
     def beside(self, place: Place | None, stages: int) -> Place | None:
         """Go to the first step of the stage before or after; from within a stage to its first."""
