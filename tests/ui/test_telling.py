@@ -45,11 +45,14 @@ def test_it_is_as_large_as_fits(label: TellingLabel, count: int) -> None:
 
 def test_it_follows_the_width_and_never_asks_for_more(label: TellingLabel) -> None:
     label.tell("The query of <b>journey</b> (query 2) meets all 6 keys: it agrees most with one.")
-    large = size_of(label)
-    label.resize(320, 30)
-    assert size_of(label) < large
+    largest = font(max(SIZES), QFont.Weight.DemiBold)
+    needed = round(QFontMetricsF(largest).horizontalAdvance(words(label)))
+    label.resize(needed + 2, 30)
+    assert size_of(label) == max(SIZES)
+    label.resize(needed - 20, 30)
+    assert size_of(label) < max(SIZES)
     assert label.minimumSizeHint().width() <= 100
-    label.resize(1200, 30)
+    label.resize(needed + 2, 30)
     assert size_of(label) == max(SIZES)
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
-from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPen
+from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QGuiApplication, QPainter, QPen
 
 from visualizer.state.words import number
 from visualizer.ui import colours
@@ -186,7 +187,7 @@ def paint_column_label(painter: QPainter, slot: Slot, at: int, text: str, uprigh
     """Write a label over a column, upright where labels do not fit side by side."""
     left = slot.cells.left() + at // slot.heatmap.columns.block * slot.cell_width
     centre = QPointF(left + slot.cell_width / 2, slot.cells.top() - 4)
-    line = QFontMetricsF(painter.font()).height()
+    line = metrics(12).height()
     painter.save()
     painter.translate(centre)
     if upright:
@@ -224,6 +225,11 @@ def _round_numbers() -> Iterator[int]:
 
 def shortened(text: str) -> str:
     """Cut a long label, with an ellipsis."""
+    return _shortened(text, QGuiApplication.font().key())
+
+
+@lru_cache(maxsize=2048)
+def _shortened(text: str, system: str) -> str:
     longest = LONGEST_LABEL * text_scale()
     return metrics(12).elidedText(text, Qt.TextElideMode.ElideRight, longest)
 

@@ -70,8 +70,11 @@ class Code(QPlainTextEdit):
         else:
             self._write(lines)
             changed = list(range(len(lines)))
+        together = QTextCursor(self.document())  # else the text is laid out anew for each
+        together.beginEditBlock()
         for number in changed:
             self._colour(number)
+        together.endEditBlock()
         if not is_same or changed:
             self._tell()
             self._follow()
