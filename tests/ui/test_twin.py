@@ -173,6 +173,7 @@ def test_a_dialect_is_chosen_by_keys(pane: TwinPane, qtbot: QtBot) -> None:
 
 def test_a_script_is_asked_for_by_keys(pane: TwinPane, qtbot: QtBot) -> None:
     pane.show_twin(a_twin(), LIGHT)
+    pane.allow_copying(True)
     pane.copy.setFocus()
     with qtbot.waitSignal(pane.scriptWanted):
         QTest.keyClick(pane.copy, Qt.Key.Key_Space)
