@@ -42,9 +42,9 @@ class Measures:
     Parameters
     ----------
     entropy : numpy.ndarray
-        Σ −w·log2 w over the keys, in bits; 0·log 0 counts as 0.
+        −Σ w·log2 w over the keys, in bits; 0·log 0 counts as 0.
     distance : numpy.ndarray
-        Σ w·\\|query − key\\|, in tokens.
+        Σ w·(how many tokens the key is away), in tokens.
     first, own, previous : numpy.ndarray
         Weight on the first token, on the query's own, and on the one before it. The last is a mean
         over the queries from the second on, as nothing is before the first.
@@ -122,4 +122,5 @@ def fold(tensor: Tensor, by: Fold) -> Tensor:
 
 def norms(values: Tensor) -> Tensor:
     """Give the length of each value, [..., head, key]."""
-    return values.norm(dim=-1)
+    lengths: Tensor = values.norm(dim=-1)
+    return lengths

@@ -12,6 +12,7 @@ import numpy as np
 from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import all_visible
+from visualizer.state.measures import reads_heads, warm_heads
 from visualizer.state.playback.lights import focus
 from visualizer.state.trail import followed
 from visualizer.state.view import ColourScale, existing
@@ -154,12 +155,13 @@ def toggled(run: Run, view: View, stage: str) -> View:
 
 def needs(run: Run, view: View) -> Hashable:
     """Name all that has to be read for a view; two views that need the same are read together."""
-    return view.room, shown_stages(run, view)
+    return view.room, shown_stages(run, view), reads_heads(view)
 
 
 def warm(run: Run, view: View) -> None:
     """Read all that a view needs, so that whoever presents it finds it read: for the worker."""
     present_board(run, view, Board())
+    warm_heads(run, view)
 
 
 def _heatmap(
