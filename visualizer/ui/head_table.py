@@ -146,8 +146,9 @@ class HeadDelegate(QStyledItemDelegate):
         option.state &= ~QStyle.StateFlag.State_HasFocus  # all of a row has it, as is seen
         if index.column() == 0 and row_of(index).head is not None:
             side = round(DOT * text_scale())
+            room = QSize(side + side // 2, side)  # some of it between dot and number
             option.features |= QStyleOptionViewItem.ViewItemFeature.HasDecoration
-            option.decorationSize = QSize(side, side)
+            option.decorationSize = room
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         super().paint(painter, option, index)
@@ -160,7 +161,7 @@ class HeadDelegate(QStyledItemDelegate):
 
     def _paint_dot(self, painter: QPainter, option: QStyleOptionViewItem, head: int) -> None:
         side, is_lit = DOT * text_scale(), bool(option.state & QStyle.StateFlag.State_Selected)
-        left, middle = option.rect.left() + 5 * text_scale(), QRectF(option.rect).center().y() + 1
+        left, middle = option.rect.left() + 3, QRectF(option.rect).center().y() + 1
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         # An edge, as yellow is hardly seen on white, and blue hardly on the accent.

@@ -68,7 +68,9 @@ class HeadsPane(QWidget):
         self._make_room()
 
     def _make_room(self) -> None:
-        """Keep the sentences whole: a dock asks nobody how high they are at its width."""
-        width = self._column.contentsRect().width()
+        """Keep the sentences whole, and no higher: a dock does not ask how high they are."""
+        margins = self._column.contentsMargins()
+        width = self.width() - margins.left() - margins.right()
         for label in (self.said, self.lead):
-            label.setMinimumHeight(max(0, label.heightForWidth(width)))
+            label.setMinimumHeight(0)  # else it counts as a height that is needed
+            label.setFixedHeight(max(0, label.heightForWidth(width)))
