@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 
 from tests.state.making import a_run
+from visualizer.attention import trace
+from visualizer.attention.measures import measure
 from visualizer.attention.spec import BooleanMatrix, Mask, Normalisation, Projection
-from visualizer.attention.trace import Trace, hold
+from visualizer.attention.trace import Trace
 from visualizer.state.document import Document
 from visualizer.state.heatmaps import needs, warm
 from visualizer.state.measures import (
@@ -40,10 +43,10 @@ def table(run: Run, **fields: Any) -> HeadTable:
 
 def with_weights(run: Run, weights: np.ndarray) -> Run:
     """The same run, with other weights in their place."""
-    trace = run.trace
-    held = {name: trace.holding(name) for name in trace.names}
-    held["weights"] = hold(torch.from_numpy(weights.astype(np.float32)))
-    return replace(run, trace=Trace(trace.spec, trace.stages, {}, held, frozenset()))
+    old = run.trace
+    held = {name: old.holding(name) for name in old.names}
+    held["weights"] = type(held["weights"])(torch.from_numpy(weights.astype(np.float32)))
+    return replace(run, trace=Trace(old.spec, old.stages, {}, held, frozenset()))
 
 
 def three_heads() -> np.ndarray:
@@ -145,15 +148,17 @@ def test_what_did_not_change_is_the_same_object() -> None:
     assert present_heads(a_run(seed=1), OPEN, made) is not made
 
 
-def test_nothing_is_measured_while_the_pane_is_closed() -> None:
+def test_nothing_is_measured_while_the_pane_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run()
     assert present_heads(run, View(), table(run)) is None
-    other = a_run()
+    assert needs(run, View()) != needs(run, OPEN)
+    other, measured = a_run(), Mock(side_effect=measure)
+    monkeypatch.setattr(trace, "measure", measured)
     warm(other, View())
-    assert other.trace.holding("weights").measures is None
-    assert needs(other, View()) != needs(other, OPEN)
+    assert measured.call_count == 0
     warm(other, OPEN)
-    assert other.trace.holding("weights").measures is not None
+    table(other)
+    assert measured.call_count == 1
 
 
 def screen(run: Run, view: View) -> Screen:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from tests.ui.hand import Hand
-from visualizer.attention.measures import Measures
+from visualizer.attention import trace
+from visualizer.attention.measures import Measures, measure
 from visualizer.state.measures import COLUMNS, HeadRow, HeadTable
 from visualizer.ui.head_table import HEAD, KEYS, HeadModel, HeadView
 from visualizer.ui.heads import EMPTY, HeadsPane
@@ -161,6 +163,24 @@ def has_colour(image: QImage, pane: HeadsPane, row: int, colour: str) -> bool:
     return any(image.pixelColor(round(x * scale), round(y * scale)) == wanted for x, y in spots)
 
 
+def test_the_cell_one_is_in_has_a_frame(pane: HeadsPane) -> None:
+    pane.show_heads(a_table(), LIGHT)
+    pane.activateWindow()
+    pane.view.setFocus()
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Right):
+        QTest.keyClick(pane.view, key)
+    QApplication.processEvents()
+    at = pane.view.currentIndex()
+    place = pane.view.visualRect(at).adjusted(1, 1, -2, -2)
+    image = pane.view.viewport().grab().toImage()
+    scale = image.devicePixelRatio()
+    colours = {
+        image.pixelColor(round(x * scale), round(place.top() * scale)).name()
+        for x in range(place.left(), place.right())
+    }
+    assert colours == {QColor(LIGHT.on_accent).name()}
+
+
 # ------------------------------------------------------------------------------------- sorting
 
 
@@ -279,14 +299,24 @@ def open_pane(hand: Hand) -> HeadsPane:
     return made
 
 
-def test_the_window_opens_it_by_its_key_and_measures_nothing_before(hand: Hand) -> None:
+def test_the_window_opens_it_by_its_key_and_measures_off_its_own_thread(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def measured(*given: Any) -> Measures:
+        threads.append(threading.get_ident())
+        return measure(*given)
+
+    monkeypatch.setattr(trace, "measure", measured)
+    hand.type_number("heads", "1")
+    hand.type_number("heads", "2")
     hand.settle()
-    run = hand.window.workspace.run
-    assert run
     assert not heads_of(hand).isVisible()
-    assert run.trace.holding("weights").measures is None
+    assert threads == []
     pane = open_pane(hand)
-    assert run.trace.holding("weights").measures is not None
+    assert len(threads) == 1
+    assert threads[0] != threading.get_ident()
     assert order(pane.view) == ["1", "2", "Mean"]
     hand.press(Qt.Key.Key_F8, Qt.KeyboardModifier.NoModifier)
     hand.until(lambda: not pane.isVisible())

@@ -135,7 +135,7 @@ class HeadModel(QAbstractTableModel):
 
 
 class HeadDelegate(QStyledItemDelegate):
-    """Draws a head's colour before its number, and a line over the means."""
+    """Draws a head's colour before its number, a line over the means, a frame where one is."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -143,7 +143,7 @@ class HeadDelegate(QStyledItemDelegate):
 
     def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:
         super().initStyleOption(option, index)
-        option.state &= ~QStyle.StateFlag.State_HasFocus  # all of a row has it, as is seen
+        option.state &= ~QStyle.StateFlag.State_HasFocus  # the style's mark is hardly seen
         if index.column() == 0 and row_of(index).head is not None:
             side = round(DOT * text_scale())
             room = QSize(side + side // 2, side)  # some of it between dot and number
@@ -152,6 +152,9 @@ class HeadDelegate(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         super().paint(painter, option, index)
+        if option.state & QStyle.StateFlag.State_HasFocus:
+            painter.setPen(QPen(QColor(self.theme.on_accent), 1))
+            painter.drawRect(option.rect.adjusted(1, 1, -2, -2))
         head = row_of(index).head
         if head is None:
             rect = option.rect
