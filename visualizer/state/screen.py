@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 from visualizer.attention.spec import Projection
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.code.twin import Twin, present_twin
+from visualizer.state.compare.bar import ComparePanel, present_bar
+from visualizer.state.compare.board import present_compared
+from visualizer.state.compare.words import beside
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
-from visualizer.state.heatmaps import present_board, shown_stages
+from visualizer.state.heatmaps import shown_stages
 from visualizer.state.lessons.pages import LessonPanel, present_lesson
-from visualizer.state.panels import Board
 from visualizer.state.measures import HeadTable, present_heads
+from visualizer.state.panels import Board
 from visualizer.state.playback.lights import Lights, focus, read_for
 from visualizer.state.playback.timeline import Grain
 from visualizer.state.playback.transport import Stand, present_stand
@@ -91,6 +94,7 @@ class Screen:
     twin: Twin | None = None
     lesson: LessonPanel | None = None
     heads: HeadTable | None = None
+    comparison: ComparePanel | None = None
     can_keep_weights: bool = False
     can_go: frozenset[int] = frozenset()
     can_undo: bool = False
@@ -115,7 +119,7 @@ def present(
     if run is None:
         message = WAITING if is_working else EMPTY
         return Screen(setup, message, status=Status(is_working=is_working), lesson=lesson)
-    board = present_board(run, view, previous.board if previous else Board())
+    board = present_compared(run, view, previous.board if previous else Board())
     stand = present_stand(run, view, previous.stand if previous else Stand())
     cursor = present_cursor(run, _seen(view, stand.lights))
     looked_at = cursor.hovered or cursor.pinned or stand.cell
@@ -134,6 +138,7 @@ def present(
         present_twin(run, view.dialect, _stage(run, view, looked_at)),
         lesson,
         _heads(run, view, stand, previous),
+        present_bar(run, view, computed),
         computed == document and document.spec.projection is not Projection.NONE,
         ways(run, view),
     )
@@ -184,6 +189,7 @@ def _readout(run: Run, view: View, board: Board, stand: Stand, cell: Cell) -> Re
     if cell.stage in stand.lights.covered:
         return covered(run, cell)
     readout = present_readout(run, cell, view.text, cell == view.pinned)
+    readout = readout and replace(readout, also=beside(run, view, cell))
     heatmap = panel_of(board, cell)
     if readout is None or heatmap is None or not heatmap.is_pooled:
         return readout

@@ -13,8 +13,19 @@ from visualizer.state.playback.timeline import Playhead
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
+    from visualizer.state.compare.comparison import Comparison
     from visualizer.state.lessons.pages import Reading
     from visualizer.state.zoom import Zoom
+
+
+class Part(StrEnum):
+    """Which number of a cell is meant, where there are several to compare."""
+
+    PLAIN = "plain"
+    A = "a"
+    B = "b"
+    MEAN = "mean"
+    CHANGE = "change"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +38,14 @@ class Cell:
         Within the stage's named dims; without the head, where heads are folded into one.
     fold : Fold or None
         How the heads are folded.
+    part : Part
+        In which of the panels of a comparison.
     """
 
     stage: str
     place: tuple[int, ...]
     fold: Fold | None = None
+    part: Part = Part.PLAIN
 
     @property
     def head(self) -> int | None:
@@ -90,6 +104,8 @@ class View:
         In whose words the code is.
     reading : Reading or None
         The page of a lesson.
+    comparison : Comparison or None
+        What is looked at beside something else.
     past, future : tuple of Cell
         Cells that were pinned before this one, and after it where one has gone back: nearest last.
     """
@@ -109,6 +125,7 @@ class View:
     guess: Guess | None = None
     dialect: Dialect = Dialect.BOOK
     reading: Reading | None = None
+    comparison: Comparison | None = None
     past: tuple[Cell, ...] = ()
     future: tuple[Cell, ...] = ()
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 from visualizer.attention.derived import Fold
 from visualizer.attention.spec import Mode
+from visualizer.state.compare.comparison import Against
 from visualizer.ui.entries import ENTRIES, Entry
 from visualizer.ui.icons import icon
 
@@ -124,8 +125,26 @@ class Actions:
         self.enable("pointer.let_go", screen.cursor.pinned is not None)
         for step in (1, -1):
             self.enable(f"step_text {step}", screen.tokens.texts > 1)
+        self._enable_comparing(screen)
         transport = screen.stand.transport
         self.enable("player.reveal", transport.question is not None and not transport.is_revealed)
+
+    def _enable_comparing(self, screen: Screen) -> None:
+        bar = screen.comparison
+        samples = bar.count if bar and bar.against is Against.SAMPLES else 0
+        most = bar.most if bar else 0
+        for key, is_possible in (
+            ("comparer.keep_as_a", bool(screen.rail)),
+            ("comparer.swap", bar is not None and bar.can_swap),
+            ("comparer.compare_heads", bool(screen.rail)),
+            ("comparer.compare_samples", bool(screen.rail)),
+            ("comparer.scale_samples 1", 0 < samples < most),
+            ("comparer.scale_samples -1", samples > 1),
+            ("comparer.add_sample", 0 < samples < most),
+            ("comparer.go_to_largest", bar is not None and bar.largest is not None),
+            ("comparer.stop", bar is not None),
+        ):
+            self.enable(key, is_possible)
 
     @staticmethod
     def _can_mark(screen: Screen) -> bool:

@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSignalBlocker, Qt, Q
 from PySide6.QtGui import QColor, QCursor, QPainter, QPen, QPixmap
 from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QWidget
 
-from visualizer.state.cursor import Cursor, cell_of
+from visualizer.state.cursor import Cursor, cell_of, is_own
 from visualizer.state.panels import Board, Heatmap
 from visualizer.state.playback.lights import Lights
 from visualizer.ui import captions
@@ -145,10 +145,9 @@ class BoardView(QAbstractScrollArea):
             bar.setSingleStep(40)
 
     def _place(self, cell: Cell) -> tuple[Slot, Cell] | None:
-        for slot in self._layout.slots:
-            if is_seen(slot.heatmap, cell):
-                return slot, cell
-        return None
+        slots = [slot for slot in self._layout.slots if is_seen(slot.heatmap, cell)]
+        own = [slot for slot in slots if is_own(slot.heatmap, cell)]
+        return next(((slot, cell) for slot in (*own, *slots)), None)
 
     def _scroll_to(self, area: QRect) -> None:
         for bar, low, high, part in (
@@ -283,7 +282,7 @@ class BoardView(QAbstractScrollArea):
         within = point + self._offset()
         slot = self._layout.slot_at(within)
         place = slot.at(within) if slot else None
-        if slot is None or place is None:
+        if slot is None or place is None or slot.heatmap.is_alone:
             return None
         return cell_of(slot.heatmap, *place)
 

@@ -21,6 +21,7 @@ from PySide6.QtGui import (
 )
 
 from visualizer.state.colouring import beyond
+from visualizer.state.view import Part
 from visualizer.state.words import number
 from visualizer.ui import colours
 from visualizer.ui.captions import CENTRE, LEFT, paint_foot, paint_labels
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 LARGEST_NUMBERS = 18
 SMALLEST_MARK = 3
+LARGE = 20
+COARSE = 0.05
+"""Differences up to this are not written with fewer decimals: they would all be 0."""
 
 
 def paint_slot(painter: QPainter, slot: Slot, theme: Theme) -> None:
@@ -82,6 +86,8 @@ def _paint_marks(painter: QPainter, slot: Slot, theme: Theme) -> None:
                 for row, start, end in _runs(heatmap.forbidden)
             ]
         )
+    if heatmap.uneven is not None:
+        _paint_uneven(painter, slot, heatmap.uneven, theme)
     if heatmap.dropped is not None and slot.cell_width >= 6:
         painter.setPen(QPen(QColor(theme.border), 1.25 if slot.cell_width >= 20 else 1))
         inset = slot.cell_width * 0.22
@@ -94,6 +100,20 @@ def _paint_marks(painter: QPainter, slot: Slot, theme: Theme) -> None:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         painter.drawLines(lines)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+
+
+def _paint_uneven(painter: QPainter, slot: Slot, uneven: np.ndarray, theme: Theme) -> None:
+    """Hatch what only one side forbids: along the foot, where there is a number to be read."""
+    share = 0.25 if slot.cell_height >= LARGE else 1
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrushOrigin(slot.cells.topLeft())
+    painter.setBrush(QBrush(QColor(theme.border), Qt.BrushStyle.BDiagPattern))
+    for row, start, end in _runs(uneven):
+        left = slot.cells.left() + start * slot.cell_width
+        bottom = slot.cells.top() + (row + 1) * slot.cell_height
+        height = share * slot.cell_height
+        width = (end - start) * slot.cell_width
+        painter.drawRect(QRectF(left, bottom - height, width, height))
 
 
 def _paint_beyond(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Theme) -> None:
@@ -127,9 +147,13 @@ def _paint_numbers(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Th
     heatmap = slot.heatmap
     if heatmap.is_pooled or slot.cell_width < 24:
         return
-    texts = [[number(value) for value in row] for row in heatmap.values.tolist()]
     room = slot.cell_width - 2
+    texts = [[number(value) for value in row] for row in heatmap.values.tolist()]
     numbers_font = _fitting_font(texts, True, room) or _fitting_font(texts, False, room)
+    if numbers_font is None and heatmap.part is Part.CHANGE and heatmap.colour.high >= COARSE:
+        texts = [[number(value, 2) if abs(value) >= 0.005 else "0" for value in row]
+                 for row in heatmap.values.tolist()]  # fmt: skip
+        numbers_font = _fitting_font(texts, False, room)
     if numbers_font is None:
         return
     painter.setFont(numbers_font)

@@ -90,7 +90,9 @@ class Inspector(QScrollArea):
         state = "  ·  pinned" if readout.is_pinned else ""
         self.heading.setText(escape(readout.heading) + state)
         self.sentence.setText(f"<span style='font-size:{self._px(14)}px'>{readout.sentence}</span>")
-        self.value.setText(f"<span style='font-size:{self._px(20)}px'>{readout.value}</span>")
+        also = "".join(f"<br>{escape(line)}" for line in readout.also)
+        value = f"<span style='font-size:{self._px(20)}px'>{readout.value}</span>"
+        self.value.setText(f"{value}<span style='color:{theme.quiet}'>{also}</span>")
         self.terms.setText(_table(readout, theme))
 
     def copy(self) -> None:
@@ -98,6 +100,7 @@ class Inspector(QScrollArea):
         readout = self._shown[0] if self._shown else None
         if readout:
             lines = [readout.heading, readout.plain, f"{readout.formula} = {readout.value}"]
+            lines += readout.also
             lines += [f"{term.name}\t{term.written}\t{term.value}" for term in readout.terms]
             lines += [line for line in (readout.rest, readout.closing) if line]
             QGuiApplication.clipboard().setText("\n".join(lines))

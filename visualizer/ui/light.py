@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 def paint_cursor(painter: QPainter, slot: Slot, cursor: Cursor, theme: Theme) -> None:
     """Light a panel up, as far as the cursor concerns it."""
     heatmap, cells = slot.heatmap, slot.cells
+    if heatmap.is_alone:
+        return
     row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query
     column = _lit_column(heatmap, cursor)
     if row is not None and row in heatmap.rows.seen:

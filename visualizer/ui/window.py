@@ -21,6 +21,8 @@ from visualizer.state.code.dialects import Dialect
 from visualizer.ui import messages, settings
 from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
+from visualizer.ui.compare_bar import CompareBar
+from visualizer.ui.comparer import Comparer
 from visualizer.ui.editor import Editor
 from visualizer.ui.exports import FILTERS, Exporter, named
 from visualizer.ui.gaze import Gaze
@@ -56,6 +58,7 @@ class Window(QMainWindow):
         self.setWindowTitle("Attention Visualizer")
         self.setWindowIcon(icon("app", "#000000"))
         self.rail, self.board, self.progress = Rail(), BoardView(), Progress()
+        self.compare_bar = CompareBar()
         self.editor, self.inspector, self.twin = Editor(), Inspector(), TwinPane()
         self.lesson = LessonPane()
         self.panes: dict[str, Any] = {
@@ -66,7 +69,7 @@ class Window(QMainWindow):
             "Heads": HeadsPane(),
         }
         self.player, self.pointer = Player(workspace, self), Pointer(workspace, self)
-        self.gaze = Gaze(workspace, self)
+        self.gaze, self.comparer = Gaze(workspace, self), Comparer(workspace, self.pointer, self)
         self._has_lesson = False
         self.facts, self.notice = QLabel(), QLabel()
         self.exporter = Exporter(self)
@@ -75,6 +78,7 @@ class Window(QMainWindow):
         self.facts.setTextFormat(Qt.TextFormat.PlainText)  # tokens may look like tags
         self.statusBar().addWidget(self.facts, 1)
         self.actions_ = Actions(self)
+        self.compare_bar.add_actions(self.actions_.by_key)
         self.reader = Reader(workspace, self.actions_.menus["&Lessons"], self)
         self.inspector.add_trail(*(self.actions_.by_key[f"pointer.go {by}"] for by in (-1, 1)))
         self.transport = TransportBar(self.actions_.by_key)
@@ -96,7 +100,7 @@ class Window(QMainWindow):
         self.notice.setProperty("role", "notice")
         self.notice.setWordWrap(True)
         self.notice.setTextFormat(Qt.TextFormat.PlainText)
-        for widget in (self.rail, self.progress, self.notice, self.board):
+        for widget in (self.rail, self.progress, self.notice, self.compare_bar, self.board):
             column.addWidget(widget)
         return centre
 
@@ -116,6 +120,7 @@ class Window(QMainWindow):
         if self.workspace.screen is not screen:
             return  # its panels asked for another room, and what is newer has been shown
         self.rail.show_items(screen.rail, self.theme)
+        self.compare_bar.show_comparison(screen.comparison)
         self.transport.show_transport(screen.stand.transport, self.theme)
         self._open_lesson(screen.lesson is not None)
         for pane in self.panes.values():

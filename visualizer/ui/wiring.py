@@ -48,6 +48,8 @@ def _connect_board(window: Window) -> None:
     board.walked.connect(window.walk)
     board.roomChanged.connect(window.make_room)
     window.rail.stageToggled.connect(window.go_to_stage)
+    window.compare_bar.headsChosen.connect(window.comparer.choose_heads)
+    window.compare_bar.countChosen.connect(window.comparer.choose_count)
 
 
 def _connect_playback(window: Window) -> None:
