@@ -191,6 +191,10 @@ def test_panes_by_keys(hand: Hand) -> None:
 
 
 READING = ("reader.step 1", "reader.step -1", "reader.back", "reader.close")
+COMPARING = (
+    *("comparer.swap", "comparer.add_sample", "comparer.go_to_largest", "comparer.stop"),
+    *("comparer.scale_samples 1", "comparer.scale_samples -1"),
+)
 
 
 def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
@@ -199,7 +203,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     assert idle == {
         *("workspace.undo", "workspace.redo", "inspector.copy", "pointer.let_go", "player.reveal"),
         *("pointer.mark", "pointer.go -1", "pointer.go 1"),
-        *("step_text 1", "step_text -1", *READING),
+        *("step_text 1", "step_text -1", *READING, *COMPARING),
     }
     hand.hover(Cell("weights", (0, 1, 0)))
     assert not by_key["pointer.let_go"].isEnabled()
@@ -210,7 +214,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     assert idle == {
         *("workspace.redo", "pointer.mark", "player.reveal"),
         *("pointer.go -1", "pointer.go 1"),
-        *("step_text 1", "step_text -1", *READING),
+        *("step_text 1", "step_text -1", *READING, *COMPARING),
     }
 
 

@@ -134,9 +134,16 @@ class Heatmap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Board:
-    """All panels: a column a stage, a row a head."""
+    """All panels: a column a stage, a row a head.
+
+    Parameters
+    ----------
+    said : str
+        What is compared, to stand under a picture of it.
+    """
 
     columns: tuple[tuple[Heatmap, ...], ...] = ()
+    said: str = ""
 
     @property
     def heatmaps(self) -> tuple[Heatmap, ...]:

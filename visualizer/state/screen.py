@@ -117,8 +117,7 @@ def present(
     setup = present_setup(document, refused)
     lesson = _lesson(view.reading, document, run, computed, is_working)
     if run is None:
-        message = WAITING if is_working else EMPTY
-        return Screen(setup, message, status=Status(is_working=is_working), lesson=lesson)
+        return _waiting(setup, is_working, lesson)
     board = present_compared(run, view, previous.board if previous else Board())
     stand = present_stand(run, view, previous.stand if previous else Stand())
     cursor = present_cursor(run, _seen(view, stand.lights))
@@ -142,6 +141,16 @@ def present(
         computed == document and document.spec.projection is not Projection.NONE,
         ways(run, view),
     )
+
+
+def described(screen: Screen) -> Board:
+    """Give the panels together with what is said of what they compare."""
+    return replace(screen.board, said=screen.comparison.lead if screen.comparison else "")
+
+
+def _waiting(setup: Setup, is_working: bool, lesson: LessonPanel | None) -> Screen:
+    message = WAITING if is_working else EMPTY
+    return Screen(setup, message, status=Status(is_working=is_working), lesson=lesson)
 
 
 def _lesson(reading: Reading | None, *held: Any) -> LessonPanel | None:

@@ -58,6 +58,7 @@ class CompareBar(QWidget):
         self.lead.setProperty("role", "quiet")
         self.one, self.other = _heads("The one head"), _heads("The other head")
         self.count = QSpinBox()
+        self.count.setObjectName("Samples")
         self.count.setAccessibleName("Samples")
         self.count.setToolTip("Samples that are averaged")
         self.count.setMinimum(1)
@@ -107,7 +108,7 @@ class CompareBar(QWidget):
             box.setVisible(is_head)
             _fill(box, panel.head_count)
             box.setCurrentIndex(head)
-        self.count.setVisible(panel.against is Against.SAMPLES)
+        self.count.setVisible(panel.most > 1)
         self.count.blockSignals(True)
         self.count.setMaximum(panel.most)
         self.count.setValue(panel.count)
@@ -121,7 +122,8 @@ class CompareBar(QWidget):
             "comparer.go_to_largest": panel.largest is not None,
         }
         for key, (_, against) in BUTTONS.items():
-            self._buttons[key].setVisible(against in {None, panel.against})
+            is_of_samples = against is Against.SAMPLES and panel.most == 1
+            self._buttons[key].setVisible(against in {None, panel.against} and not is_of_samples)
             self._buttons[key].setEnabled(enabled.get(key, True))
 
     # ------------------------------------------------------------------ the hand

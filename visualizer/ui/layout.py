@@ -105,7 +105,7 @@ class _Placing:
         self.columns, self.pixel_ratio = board.columns, pixel_ratio
         self.width, self.height = width, height
         self.scale = text_scale()
-        self.least = {column[0]: _least(column) for column in board.columns}
+        self.least = {one: _least(column) for column in board.columns for one in column}
         self.gutter = self._gutter()
         self.wraps = _wraps(board)
         self.labelled = self._labelled()

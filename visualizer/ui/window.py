@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from visualizer.attention.spec import Mode
 from visualizer.state.code.dialects import Dialect
+from visualizer.state.screen import described
 from visualizer.ui import messages, settings
 from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
@@ -58,7 +59,6 @@ class Window(QMainWindow):
         self.setWindowTitle("Attention Visualizer")
         self.setWindowIcon(icon("app", "#000000"))
         self.rail, self.board, self.progress = Rail(), BoardView(), Progress()
-        self.compare_bar = CompareBar()
         self.editor, self.inspector, self.twin = Editor(), Inspector(), TwinPane()
         self.lesson = LessonPane()
         self.panes: dict[str, Any] = {
@@ -71,7 +71,7 @@ class Window(QMainWindow):
         self.player, self.pointer = Player(workspace, self), Pointer(workspace, self)
         self.gaze, self.comparer = Gaze(workspace, self), Comparer(workspace, self.pointer, self)
         self._has_lesson = False
-        self.facts, self.notice = QLabel(), QLabel()
+        self.facts, self.notice, self.compare_bar = QLabel(), QLabel(), CompareBar()
         self.exporter = Exporter(self)
         self.setCentralWidget(self._centre())
         self.docks = Docks(self, self.panes)
@@ -220,7 +220,7 @@ class Window(QMainWindow):
         name, chosen = QFileDialog.getSaveFileName(self, "Export", start, FILTERS)
         if name and self.workspace.run:
             path = named(name, chosen)
-            self.exporter.ask(path, self.workspace.run, self.workspace.screen.board)
+            self.exporter.ask(path, self.workspace.run, described(self.workspace.screen))
 
     def refuse_export(self, sentence: str) -> None:
         QMessageBox.warning(self, "Not written", sentence)

@@ -73,7 +73,8 @@ def present_bar(run: Run, view: View, document: Document | None) -> ComparePanel
         said, largest = ASIDE, None
     else:
         said, largest = _largest(run, view, comparison)
-    samples = (comparison.count, most_samples(run)) if against is Against.SAMPLES else (1, 1)
+    has_samples = against is Against.SAMPLES and not trouble
+    samples = (comparison.count, most_samples(run)) if has_samples else (1, 1)
     can_swap = against is Against.KEPT
     return ComparePanel(
         against, lead, said, largest, comparison.heads, spec.heads, *samples, can_swap
@@ -93,6 +94,8 @@ def _of_kept(run: Run, comparison: Comparison, document: Document | None) -> str
 
 def _of_heads(run: Run, comparison: Comparison, document: Document | None) -> str:
     one, other = comparison.heads
+    if why_not(run, comparison):
+        return "Head against head."
     return f"Head {one + 1} beside head {other + 1}."
 
 

@@ -188,7 +188,7 @@ class ChangePanel(Panel):
         return (*notes, *super()._notes(colour, values, forbidden))
 
     def _unit(self) -> str:
-        return "difference"
+        return "change"
 
 
 def _kin(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,8 @@ def largest_change(held: Held, index: tuple[int, ...], size: float) -> Change | 
     """Find the largest difference; None where it is no more than what rounding leaves."""
     place = held.farthest(index)
     value = float(held.read((*index, *place)))
-    return Change(value, place) if abs(value) > ROUNDING * size else None
+    is_change = math.isfinite(value) and abs(value) > ROUNDING * size
+    return Change(value, place) if is_change else None
 
 
 def whose(run: Run, text: int, stage: Stage, place: tuple[int, ...]) -> str:
