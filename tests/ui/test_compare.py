@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,13 +12,15 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QSpinBox, QToolButton
 
 from tests.ui.hand import CONTROL, SHIFT
-from visualizer.attention import held
+from visualizer.attention import held, masks
 from visualizer.attention.spec import Mask
 from visualizer.state.compare import samples
 from visualizer.state.compare.bar import ASIDE
 from visualizer.state.view import Cell, Part
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.ui.hand import Hand
     from tests.ui.viewer import Viewer
     from visualizer.state.panels import Heatmap
@@ -53,6 +55,10 @@ def part(hand: Hand, part: Part, head: int = 0, stage: str = "weights") -> Heatm
         for heatmap in hand.shown.heatmaps
         if (heatmap.part, heatmap.head, heatmap.stage) == (part, head, stage)
     )
+
+
+def mask(hand: Hand) -> Mask:
+    return hand.window.workspace.document.spec.mask
 
 
 def titles(hand: Hand) -> list[str]:
@@ -128,11 +134,11 @@ def test_arrows_lead_from_a_to_b_to_the_difference(kept: Hand) -> None:
 def test_a_and_b_change_places(kept: Hand) -> None:
     change = part(kept, Part.CHANGE).values
     press(kept, Qt.Key.Key_D, CONTROL | SHIFT)
-    assert kept.window.workspace.document.spec.mask is Mask.CAUSAL
+    assert mask(kept) is Mask.CAUSAL
     np.testing.assert_allclose(part(kept, Part.CHANGE).values, -change, atol=1e-7)
     assert bar(kept).lead.text() == "From A to B: mask: none → causal."
     press(kept, Qt.Key.Key_Z)
-    assert kept.window.workspace.document.spec.mask is Mask.NONE
+    assert mask(kept) is Mask.NONE
 
 
 def test_to_stop_brings_the_stages_back(kept: Hand) -> None:
@@ -261,18 +267,16 @@ def test_where_nothing_is_dropped_it_says_so(hand: Hand) -> None:
 
 def test_the_window_works_nothing_out(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     threads = []
-    difference, kept = held._difference, samples.kept
 
-    def note_difference(*tensors: object) -> object:
-        threads.append(threading.get_ident())
-        return difference(*tensors)
+    def noting(make: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*asked: Any) -> Any:
+            threads.append(threading.get_ident())
+            return make(*asked)
 
-    def note_kept(*asked: object) -> object:
-        threads.append(threading.get_ident())
-        return kept(*asked)
+        return noted
 
-    monkeypatch.setattr(held, "_difference", note_difference)
-    monkeypatch.setattr(samples, "kept", note_kept)
+    monkeypatch.setattr(held, "_difference", noting(held._difference))
+    monkeypatch.setattr(samples, "kept", noting(masks.kept))
     hand.window.workspace.set("dropout", 0.5)
     hand.settle()
     press(hand, Qt.Key.Key_D)

@@ -34,7 +34,7 @@ LONG = " ".join(f"w{at}" for at in range(64))
 
 
 def a_view(kept: Run | None = None, **fields: Any) -> View:
-    against = {"against": Against.KEPT, "kept": kept} if kept else {}
+    against: dict[str, Any] = {"against": Against.KEPT, "kept": kept}
     names = ("against", "heads", "count")
     against |= {name: fields.pop(name) for name in names if name in fields}
     return View(**{"stages": WEIGHTS, "comparison": Comparison(**against), **fields})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.trace import Trace
 
-DROPS = {"dropout": 0.5, "mode": Mode.TRAIN}
+DROPS: dict[str, Any] = {"dropout": 0.5, "mode": Mode.TRAIN}
 
 
 def known(trace: Trace) -> dict[str, Known]:
@@ -44,8 +44,9 @@ def minus(one: Known, other: Known) -> Known:
     """Take one from the other by hand: what is −∞ is forbidden, and no number to take away."""
     with np.errstate(invalid="ignore"):
         value = other.value - one.value
-    value = np.where(np.isneginf(one.value) | np.isneginf(other.value), 0, value)
-    return Known(value, one.doubt + other.doubt + np.abs(one.value) + np.abs(other.value))
+    is_forbidden = np.isneginf(one.value) | np.isneginf(other.value)
+    doubt = one.doubt + other.doubt + np.abs(one.value) + np.abs(other.value)
+    return Known(np.where(is_forbidden, 0, value), np.where(is_forbidden, 0, doubt))
 
 
 def assert_near(actual: np.ndarray, expected: Known, *dtypes: str) -> None:
