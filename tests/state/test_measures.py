@@ -16,7 +16,6 @@ from visualizer.attention.measures import measure
 from visualizer.attention.spec import BooleanMatrix, Mask, Normalisation, Projection
 from visualizer.attention.trace import Trace
 from visualizer.state.document import Document
-from visualizer.state.needed import needs, warm
 from visualizer.state.measures import (
     COLUMNS,
     ENTROPY,
@@ -26,6 +25,7 @@ from visualizer.state.measures import (
     as_tsv,
     present_heads,
 )
+from visualizer.state.needed import needs, warm
 from visualizer.state.screen import Screen, present
 from visualizer.state.view import Guess, View
 
