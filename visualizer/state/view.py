@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from visualizer.state.lessons.pages import Reading
 
 
+AUTOMATIC = "automatic"
+
+
 class ColourScale(StrEnum):
     """How numbers become colours; automatic is linear for short texts, by row for long ones."""
 
@@ -70,6 +73,8 @@ class View:
         Stages with a panel, where the spec has them.
     text : int
         Which text of a batch.
+    diverging : str
+        The colour map of signed numbers; automatic is light at 0 on light paper, dark on dark.
     room : int
         Cells that a panel's side has room for; more are pooled.
     guess : Guess or None
@@ -88,7 +93,7 @@ class View:
     pinned: Cell | None = None
     scale: ColourScale = ColourScale.AUTO
     sequential: str = "viridis"
-    diverging: str = "CET-CBD1"
+    diverging: str = AUTOMATIC
     room: int = 256
     playhead: Playhead = field(default_factory=Playhead)
     guess: Guess | None = None

@@ -24,7 +24,7 @@ from visualizer.ui.measures import (
     is_upright,
     sums_width,
 )
-from visualizer.ui.theme import HEAD_COLOURS, font, metrics, text_scale
+from visualizer.ui.theme import font, head_colour, metrics, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -243,7 +243,7 @@ def _paint_head(painter: QPainter, slot: Slot, theme: Theme) -> None:
     painter.setFont(font(12, QFont.Weight.DemiBold))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(QColor(HEAD_COLOURS[head % len(HEAD_COLOURS)]))
+    painter.setBrush(QColor(head_colour(head, theme)))
     dot = 8 * scale
     painter.drawEllipse(QRectF(box.left(), box.center().y() - dot / 2, dot, dot))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)

@@ -9,9 +9,13 @@ from functools import lru_cache
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont, QFontInfo, QFontMetricsF, QGuiApplication, QPalette
 
-# Okabe and Ito 2008, "Color Universal Design": told apart by colour-blind eyes.
-HEAD_COLOURS = (
-    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999",
+# Okabe and Ito 2008, "Color Universal Design": told apart by colour-blind eyes. Their hues in their
+# order, as much darker on light paper, and as little changed on dark, as it takes to be seen.
+ON_LIGHT = (
+    "#0072B2", "#C18507", "#008D66", "#B36190", "#3A99CD", "#CC5A05", "#979359", "#919191",
+)  # fmt: skip
+ON_DARK = (
+    "#0072B2", "#E69F00", "#009E73", "#C577B1", "#56B4E9", "#D55E00", "#F0E442", "#9D9B96",
 )  # fmt: skip
 
 
@@ -35,6 +39,8 @@ class Theme:
         Behind what lies on the paper: chips, the hovered row.
     warning : str
         For sentences about what is wrong.
+    heads : tuple of str
+        Of one head after the other; after the last the first again.
     """
 
     name: str
@@ -49,19 +55,20 @@ class Theme:
     on_accent: str
     warning: str
     hatch: str
+    heads: tuple[str, ...]
 
 
 LIGHT = Theme(
     "light", "#FBFBF9", "#FFFFFF", "#F1F1ED", "#1D1F23", "#63686F", "#E3E3DE", "#848990",
-    "#2F6FDE", "#FFFFFF", "#A8380B", "#C9C9C2",
+    "#2F6FDE", "#FFFFFF", "#A8380B", "#909089", ON_LIGHT,
 )  # fmt: skip
 DARK = Theme(
     "dark", "#16181C", "#1D2025", "#23272D", "#E9E7E2", "#9AA0A8", "#2C3036", "#6C737C",
-    "#7FB0FF", "#10131A", "#FFA27A", "#3E444C",
+    "#7FB0FF", "#10131A", "#FFA27A", "#656C75", ON_DARK,
 )  # fmt: skip
 PRINT = Theme(
     "print", "#FFFFFF", "#FFFFFF", "#F4F4F4", "#000000", "#555555", "#DDDDDD", "#777777",
-    "#2F6FDE", "#FFFFFF", "#A8380B", "#BBBBBB",
+    "#2F6FDE", "#FFFFFF", "#A8380B", "#8C8C8C", ON_LIGHT,
 )  # fmt: skip
 
 
@@ -71,6 +78,11 @@ def theme_of(scheme: Scheme) -> Theme:
         dark = QGuiApplication.styleHints().colorScheme() is Qt.ColorScheme.Dark
         return DARK if dark else LIGHT
     return DARK if scheme is Scheme.DARK else LIGHT
+
+
+def head_colour(head: int, theme: Theme) -> str:
+    """Give the colour of a head, the same wherever it is spoken of."""
+    return theme.heads[head % len(theme.heads)]
 
 
 def font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
