@@ -9,9 +9,8 @@ import pyqtgraph
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PySide6.QtGui import QColor
 
-from tests.ui.eyes import EYES, lightness, luminance, oklab
+from tests.ui.eyes import EYES, lightness, luminance, oklab, rgb
 from tests.ui.making import LOG, SIGNED, UNIT, a_heatmap
 from visualizer.assets import resource
 from visualizer.state.heatmaps import Colour
@@ -95,7 +94,7 @@ def test_0_is_near_the_paper(theme: Theme, name: str) -> None:
     assert (table(AUTOMATIC, theme) == table(name, theme)).all()
     assert (light_entries(AUTOMATIC, theme) == light_entries(name, theme)).all()
     along = lightness(shades(AUTOMATIC, theme))
-    paper = lightness(np.array([QColor(theme.paper).getRgb()[:3]]))
+    paper = lightness(rgb(theme.paper))
     assert abs(along - paper).argmin() == pytest.approx(LARGEST / 2, abs=2)
 
 

@@ -75,6 +75,8 @@ class View:
         Which text of a batch.
     diverging : str
         The colour map of signed numbers; automatic is light at 0 on light paper, dark on dark.
+    panes : frozenset of str
+        The panes that can be seen: what is in others need not be made.
     room : int
         Cells that a panel's side has room for; more are pooled.
     guess : Guess or None
@@ -89,6 +91,7 @@ class View:
 
     stages: frozenset[str] = frozenset({"scores", "weights", "dropped", "context"})
     text: int = 0
+    panes: frozenset[str] = frozenset()
     hovered: Cell | None = None
     pinned: Cell | None = None
     scale: ColourScale = ColourScale.AUTO
