@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
+import pytest
+from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QWidget
 
+from tests.ui.eyes import contrast
+from tests.ui.heard import heard
 from visualizer.state.setup import SETTINGS
 from visualizer.state.view import Cell
 
 if TYPE_CHECKING:
+    from PySide6.QtGui import QImage
+
     from tests.ui.hand import Hand
 
 
@@ -48,6 +53,38 @@ def test_whatever_is_reached_has_a_name(hand: Hand) -> None:
     assert unnamed == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_whatever_is_reached_shows_that_it_has_the_focus(hand: Hand, scheme: str) -> None:
+    window = hand.window
+    window.set_scheme(scheme)
+    window.editor.more_button.setChecked(True)
+    hand.click_cell(Cell("weights", (0, 1, 0)))
+    hand.leave()
+    hand.settle()
+    dim = []
+    for widget in reachable(hand):
+        widget.setFocus(Qt.FocusReason.TabFocusReason)
+        window.editor.ensureWidgetVisible(widget)
+        there = _picture(widget)
+        widget.clearFocus()
+        if not _stands_out(there, _picture(widget)):
+            dim.append(named(widget) or repr(widget))
+    assert dim == []
+
+
+def _picture(widget: QWidget) -> QImage:
+    window = widget.window()
+    area = QRect(widget.mapTo(window, QPoint()), widget.size()).adjusted(-3, -3, 3, 3)
+    return window.grab(area.intersected(window.rect())).toImage()
+
+
+def _stands_out(one: QImage, other: QImage) -> bool:
+    """Whether some of it changes as much as a mark differs from its paper (WCAG 2.2, 1.4.11)."""
+    places = ((x, y) for y in range(one.height()) for x in range(one.width()))
+    pairs = {(one.pixelColor(*at).name(), other.pixelColor(*at).name()) for at in places}
+    return max(contrast(*pair) for pair in pairs) >= 2.9
+
+
 def test_a_control_says_what_it_is_for_and_what_is_wrong(hand: Hand) -> None:
     for row in hand.window.editor.rows.values():
         part = row.control.focusProxy()
@@ -64,7 +101,7 @@ def test_a_control_says_what_it_is_for_and_what_is_wrong(hand: Hand) -> None:
 def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> None:
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.leave()
-    assert hand.board.accessibleDescription() == "journey (query 2) reads 48 % from Your (key 1)."
+    assert heard(hand.board).value.endswith("journey (query 2) reads 48 % from Your (key 1).")
     button = hand.window.rail.button("weights")
     assert button.accessibleDescription() == "each row made to sum to 1, size 2 × 6 × 6"
     assert "6 tokens" in hand.window.editor.tokens.accessibleName()

@@ -8,6 +8,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QScrollArea, QSizePolicy, QToolButton, QWidget
 
 from visualizer.attention.stages import TABLE
+from visualizer.ui.accessible import tell
 from visualizer.ui.theme import Theme, text_scale
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Rail(QScrollArea):
                 self._arrows[stage].setVisible(stage in shown and stage != first)
         for item in items:
             self._show_item(self._buttons[item.stage], item)
+        tell(self, ", ".join(item.title for item in items if item.is_shown))
         self.updateGeometry()
 
     def button(self, stage: str) -> QToolButton:

@@ -26,7 +26,7 @@ class TellingLabel(QLabel):
         self.setTextFormat(Qt.TextFormat.RichText)
         self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.setAccessibleName(name)
+        self.setAccessibleDescription(name)  # its name is what it says
         self._told = ""
 
     def tell(self, html: str) -> None:

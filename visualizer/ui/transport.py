@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QToolButton, QVBox
 
 from visualizer.state.playback.timeline import SPEEDS, Grain
 from visualizer.state.view import Question
+from visualizer.ui.accessible import tell
 from visualizer.ui.manners import teach
 from visualizer.ui.telling import TellingLabel
 from visualizer.ui.theme import Theme, text_scale
@@ -42,6 +43,7 @@ class TransportBar(QWidget):
     def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("transport")
+        self.setAccessibleName("Playback")
         self._shown: tuple[Transport, Theme] | None = None
         self.caption = TellingLabel("What happens in this step")
         self.equation = TellingLabel("The calculation of this step")
@@ -106,6 +108,7 @@ class TransportBar(QWidget):
             return
         self._shown = (transport, theme)
         self.track.show_transport(transport, theme)
+        tell(self, "Playing" if transport.playhead.is_playing else "Paused")
         playhead = transport.playhead
         self.grain.setCurrentIndex(self.grain.findData(playhead.grain))
         self.speed.setCurrentIndex(self.speed.findData(playhead.speed))

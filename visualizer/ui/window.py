@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 from visualizer.attention.spec import Mode
 from visualizer.state.code.dialects import Dialect
 from visualizer.state.view import ColourScale
-from visualizer.ui import messages, settings
+from visualizer.ui import accessible, messages, settings
 from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
 from visualizer.ui.editor import Editor
@@ -49,6 +49,7 @@ class Window(QMainWindow):
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__()
+        accessible.install()
         self.workspace = workspace
         self.scheme = settings.load_scheme()
         self.theme = theme_of(self.scheme)
@@ -76,7 +77,9 @@ class Window(QMainWindow):
         self.inspector.add_trail(*(self.actions_.by_key[f"pointer.go {by}"] for by in (-1, 1)))
         self.transport = TransportBar(self.actions_.by_key)
         add_bar(self, "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
-        self.actions_.give_keys(self.board, *self.transport.readers)
+        readers = (self.board, *self.transport.readers)
+        self.actions_.give_keys(*readers)
+        self.voice = accessible.Voice(self.board, readers)
         self.docks.add_to_menu(self.actions_.menus["&View"])
         connect(self)
         self.set_scheme(self.scheme)
@@ -122,7 +125,7 @@ class Window(QMainWindow):
         self.facts.setText(said)
         self.notice.setText("\n".join(screen.status.notices))
         self.notice.setVisible(bool(screen.status.notices))
-        self.board.setAccessibleDescription(said)
+        self.voice.show_screen(screen)
         self.actions_.show_screen(screen, self.workspace.document, self.workspace.view, self.theme)
         can_write = bool(screen.board.columns) and not self.exporter.is_working
         self.actions_.enable("export", can_write)
