@@ -23,8 +23,11 @@ def reachable(hand: Hand) -> list[QWidget]:
     """Go round by the tab key."""
     hand.sentence.setFocus()
     found: list[QWidget] = []
-    while (widget := QApplication.focusWidget()) is not None and widget not in found:
-        found.append(widget)
+    while (widget := QApplication.focusWidget()) is not None:
+        if found and widget is found[0]:
+            break
+        if widget not in found:  # else it goes from link to link within
+            found.append(widget)
         hand.key(Qt.Key.Key_Tab)
     return found
 
@@ -61,6 +64,7 @@ def test_whatever_is_reached_shows_that_it_has_the_focus(hand: Hand, scheme: str
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.leave()
     hand.settle()
+    QApplication.processEvents()  # the settings that were opened take their places
     dim = []
     for widget in reachable(hand):
         widget.setFocus(Qt.FocusReason.TabFocusReason)
@@ -105,3 +109,35 @@ def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> 
     button = hand.window.rail.button("weights")
     assert button.accessibleDescription() == "each row made to sum to 1, size 2 × 6 × 6"
     assert "6 tokens" in hand.window.editor.tokens.accessibleName()
+
+
+def test_who_clicks_sees_no_ring(hand: Hand) -> None:
+    ring = hand.window.focus_ring
+    hand.click(hand.window.rail.button("queries"))
+    hand.click(hand.window.editor.rows["heads"].control.focusProxy() or hand.window)
+    assert not ring.isVisible()
+    hand.key(Qt.Key.Key_Tab)
+    assert ring.isVisible()
+    hand.click(hand.window.editor.more_button)
+    assert not ring.isVisible()
+
+
+def test_the_ring_moves_and_hides_with_what_it_is_around(hand: Hand) -> None:
+    ring, editor = hand.window.focus_ring, hand.window.editor
+    hand.window.resize(1280, 600)
+    editor.more_button.setChecked(True)
+    QApplication.processEvents()
+    editor.more_button.setFocus(Qt.FocusReason.TabFocusReason)
+    editor.ensureWidgetVisible(editor.more_button)
+    before = ring.geometry()
+    bar = editor.verticalScrollBar()
+    bar.setValue(bar.value() + 10)
+    assert ring.geometry() == before.translated(0, -10)
+    bar.setValue(bar.maximum())
+    assert not ring.isVisible()  # what it is around is scrolled away
+    bar.setValue(0)
+    editor.ensureWidgetVisible(editor.more_button)
+    assert ring.isVisible()
+    there = ring.geometry()
+    hand.window.docks.by_name["Setup"].hide()
+    assert not ring.isVisible() or ring.geometry() != there  # the focus goes elsewhere

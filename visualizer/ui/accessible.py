@@ -79,6 +79,7 @@ class Voice:
     """
 
     def __init__(self, board: BoardView, readers: tuple[QWidget, ...]) -> None:
+        install()
         self._board, self._readers = board, readers
         self._said = ""
 

@@ -24,6 +24,7 @@ from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
 from visualizer.ui.editor import Editor
 from visualizer.ui.exports import FILTERS, Exporter, named
+from visualizer.ui.focus import FocusRing
 from visualizer.ui.icons import icon
 from visualizer.ui.inspector import Inspector
 from visualizer.ui.lesson import LessonPane
@@ -49,7 +50,6 @@ class Window(QMainWindow):
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__()
-        accessible.install()
         self.workspace = workspace
         self.scheme = settings.load_scheme()
         self.theme = theme_of(self.scheme)
@@ -81,6 +81,7 @@ class Window(QMainWindow):
         self.actions_.give_keys(*readers)
         self.voice = accessible.Voice(self.board, readers)
         self.docks.add_to_menu(self.actions_.menus["&View"])
+        self.focus_ring = FocusRing(self)
         connect(self)
         self.set_scheme(self.scheme)
         if not settings.restore_window(self):
@@ -211,6 +212,7 @@ class Window(QMainWindow):
         QApplication.setPalette(palette(self.theme))
         self.setStyleSheet(style_sheet(self.theme))
         self.actions_.show_theme(self.theme)
+        self.focus_ring.show_theme(self.theme)
         self.actions_.check(f"set_scheme {self.scheme}")
         settings.save_scheme(self.scheme)
         self.show_screen()
