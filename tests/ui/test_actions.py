@@ -89,7 +89,7 @@ def test_the_list_of_keys_is_whole(hand: Hand) -> None:
     (box,) = hand.boxes()
     for entry in ENTRIES:
         assert all(keys in box.text() for keys in entry.keys)
-    assert len(shortcuts()) == sum(bool(entry.keys) for entry in ENTRIES) + len(PANES) + 3
+    assert len(shortcuts()) == sum(bool(entry.keys) for entry in ENTRIES) + len(PANES) + 4
     assert {"F2", "F3", "arrow keys", "Esc in the heatmaps"} <= {keys for _, keys in shortcuts()}
     assert all(keys in box.text() for _, keys in shortcuts())
     box.close()
@@ -192,7 +192,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     idle = {key for key, action in by_key.items() if not action.isEnabled()}
     assert idle == {
         *("workspace.undo", "workspace.redo", "inspector.copy", "pointer.let_go", "player.reveal"),
-        *("pointer.mark", "pointer.go -1", "pointer.go 1"),
+        *("pointer.mark", "pointer.go -1", "pointer.go 1", "presenter.hide_all"),
         *("step_text 1", "step_text -1", *READING),
     }
     hand.hover(Cell("weights", (0, 1, 0)))
@@ -202,7 +202,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     hand.settle()
     idle = {key for key, action in by_key.items() if not action.isEnabled()}
     assert idle == {
-        *("workspace.redo", "pointer.mark", "player.reveal"),
+        *("workspace.redo", "pointer.mark", "player.reveal", "presenter.hide_all"),
         *("pointer.go -1", "pointer.go 1"),
         *("step_text 1", "step_text -1", *READING),
     }

@@ -9,13 +9,15 @@ from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPen
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QPlainTextEdit, QWidget
 
 from visualizer.ui.board import BoardView
+from visualizer.ui.presenter import Blank
 from visualizer.ui.theme import LIGHT, Theme
 from visualizer.ui.track import Track
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent
 
-OWN_MARK = (BoardView, Track, QPlainTextEdit)
+# They show it themselves, or are all there is.
+NEED_NONE = (BoardView, Track, QPlainTextEdit, Blank)
 AROUND = 3
 MOVES = {QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.Show, QEvent.Type.Hide}
 
@@ -42,7 +44,7 @@ class FocusRing(QWidget):
     def _follow(self, old: QWidget | None, new: QWidget | None) -> None:
         is_clicked = QGuiApplication.mouseButtons() != Qt.MouseButton.NoButton
         is_ours = new is not None and self._window.isAncestorOf(new)
-        marks = is_ours and not is_clicked and not isinstance(new, OWN_MARK)
+        marks = is_ours and not is_clicked and not isinstance(new, NEED_NONE)
         self._around = new if marks else None
         for widget in self._watched:
             widget.removeEventFilter(self)

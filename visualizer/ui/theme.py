@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
@@ -17,6 +17,10 @@ ON_LIGHT = (
 ON_DARK = (
     "#0072B2", "#E69F00", "#009E73", "#C577B1", "#56B4E9", "#D55E00", "#F0E442", "#9D9B96",
 )  # fmt: skip
+
+
+USUAL_PX = 13
+"""How large the system's font is where our sizes are the usual ones."""
 
 
 class Scheme(StrEnum):
@@ -41,6 +45,8 @@ class Theme:
         For sentences about what is wrong.
     heads : tuple of str
         Of one head after the other; after the last the first again.
+    stroke : float
+        How much thicker than usual the frames of the cursor are.
     """
 
     name: str
@@ -56,6 +62,7 @@ class Theme:
     warning: str
     hatch: str
     heads: tuple[str, ...]
+    stroke: float = 1.0
 
 
 LIGHT = Theme(
@@ -72,12 +79,13 @@ PRINT = Theme(
 )  # fmt: skip
 
 
-def theme_of(scheme: Scheme) -> Theme:
+def theme_of(scheme: Scheme, stroke: float = 1.0) -> Theme:
     """Choose the colours; the system's choice is asked of Qt."""
+    is_dark = scheme is Scheme.DARK
     if scheme is Scheme.SYSTEM:
-        dark = QGuiApplication.styleHints().colorScheme() is Qt.ColorScheme.Dark
-        return DARK if dark else LIGHT
-    return DARK if scheme is Scheme.DARK else LIGHT
+        is_dark = QGuiApplication.styleHints().colorScheme() is Qt.ColorScheme.Dark
+    theme = DARK if is_dark else LIGHT
+    return theme if stroke == theme.stroke else replace(theme, stroke=stroke)
 
 
 def head_colour(head: int, theme: Theme) -> str:
@@ -88,6 +96,13 @@ def head_colour(head: int, theme: Theme) -> str:
 def font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
     """Give the interface font at 12, 14 or 20 at the usual text size, or as a line needs to fit."""
     return QFont(_font(size, weight, QGuiApplication.font().key()))
+
+
+def larger_font(times: float) -> QFont:
+    """Give the system's font so much larger that all that follows its size is, too."""
+    made = QFont(QGuiApplication.font())
+    made.setPixelSize(round(USUAL_PX * text_scale() * times))
+    return made
 
 
 def metrics(size: int) -> QFontMetricsF:
@@ -120,7 +135,7 @@ def _metrics(size: int, system: str) -> QFontMetricsF:
 
 @lru_cache(maxsize=2)
 def _text_scale(system: str) -> float:
-    return max(1.0, QFontInfo(QGuiApplication.font()).pixelSize() / 13)
+    return max(1.0, QFontInfo(QGuiApplication.font()).pixelSize() / USUAL_PX)
 
 
 def palette(theme: Theme) -> QPalette:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
 
 from visualizer.state.playback.timeline import SPEEDS, Grain
@@ -122,6 +122,12 @@ class TransportBar(QWidget):
         if transport.question:
             self.question.setCurrentIndex(self.question.findData(transport.question))
 
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            for button in self.findChildren(QToolButton):
+                button.setIconSize(_icon_size())
+
     # ------------------------------------------------------------------ the hand
 
     def _choose_grain(self, index: int) -> None:
@@ -138,10 +144,13 @@ def _button(action: QAction) -> QToolButton:
     button = QToolButton()
     button.setDefaultAction(action)
     button.setAutoRaise(True)
-    side = round(20 * text_scale())
-    button.setIconSize(QSize(side, side))
+    button.setIconSize(_icon_size())
     button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every one has its key
     return button
+
+
+def _icon_size() -> QSize:
+    return QSize(20, 20) * text_scale()
 
 
 def _choice(name: str, choices: Iterable[tuple[object, str]]) -> QComboBox:

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 from visualizer.attention.spec import Mode
 from visualizer.state.code.dialects import Dialect
 from visualizer.state.view import ColourScale
-from visualizer.ui import accessible, messages, settings
+from visualizer.ui import accessible, messages, motion, settings
 from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
 from visualizer.ui.editor import Editor
@@ -28,9 +28,11 @@ from visualizer.ui.focus import FocusRing
 from visualizer.ui.icons import icon
 from visualizer.ui.inspector import Inspector
 from visualizer.ui.lesson import LessonPane
+from visualizer.ui.motion import Motion
 from visualizer.ui.panes import LEFT, Docks, add_bar
 from visualizer.ui.player import Player
 from visualizer.ui.pointer import Pointer
+from visualizer.ui.presenter import Presenter
 from visualizer.ui.progress import Progress
 from visualizer.ui.rail import Rail
 from visualizer.ui.reader import Reader
@@ -65,6 +67,7 @@ class Window(QMainWindow):
             "Code": self.twin,
         }
         self.player, self.pointer = Player(workspace, self), Pointer(workspace, self)
+        self.presenter = Presenter(self)
         self._has_lesson = False
         self.facts, self.notice = QLabel(), QLabel()
         self.exporter = Exporter(self)
@@ -82,12 +85,17 @@ class Window(QMainWindow):
         self.voice = accessible.Voice(self.board, readers)
         self.docks.add_to_menu(self.actions_.menus["&View"])
         self.focus_ring = FocusRing(self)
+        self.motion = Motion(self)
         connect(self)
         self.set_scheme(self.scheme)
+        self._take_place()
+
+    def _take_place(self) -> None:
         if not settings.restore_window(self):
             screen = self.screen().availableGeometry().size()
             self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
         self.docks.by_name["Lesson"].hide()
+        self.actions_.enable("presenter.hide_all", False)
 
     def _centre(self) -> QWidget:
         centre = QWidget()
@@ -97,7 +105,7 @@ class Window(QMainWindow):
         self.notice.setProperty("role", "notice")
         self.notice.setWordWrap(True)
         self.notice.setTextFormat(Qt.TextFormat.PlainText)
-        for widget in (self.rail, self.progress, self.notice, self.board):
+        for widget in (self.rail, self.progress, self.notice, self.board, self.presenter.sentence):
             column.addWidget(widget)
         return centre
 
@@ -127,6 +135,7 @@ class Window(QMainWindow):
         self.notice.setText("\n".join(screen.status.notices))
         self.notice.setVisible(bool(screen.status.notices))
         self.voice.show_screen(screen)
+        self.presenter.show_screen(screen, self.theme)
         self.actions_.show_screen(screen, self.workspace.document, self.workspace.view, self.theme)
         can_write = bool(screen.board.columns) and not self.exporter.is_working
         self.actions_.enable("export", can_write)
@@ -208,9 +217,10 @@ class Window(QMainWindow):
     def set_scheme(self, scheme: str) -> None:
         """Change the colours of everything."""
         self.scheme = Scheme(scheme)
-        self.theme = theme_of(self.scheme)
+        self.theme = theme_of(self.scheme, self.presenter.stroke)
         QApplication.setPalette(palette(self.theme))
-        self.setStyleSheet(style_sheet(self.theme))
+        self.setStyleSheet(style_sheet(self.theme) + motion.style_sheet())
+        self.motion.apply()
         self.actions_.show_theme(self.theme)
         self.focus_ring.show_theme(self.theme)
         self.actions_.check(f"set_scheme {self.scheme}")
@@ -235,6 +245,7 @@ class Window(QMainWindow):
         messages.show_about(self)
 
     def closeEvent(self, event: QCloseEvent) -> None:
+        self.presenter.leave()  # what is remembered is how it was before
         settings.save_window(self)
         self.hide()
         self.player.stop()
