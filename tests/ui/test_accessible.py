@@ -61,6 +61,8 @@ def test_every_widget_that_draws_itself_has_a_role_and_a_name(hand: Hand) -> Non
         (window.transport, ROLE.ToolBar, "Playback"),
         (window.rail, ROLE.ToolBar, "Stages"),
         (window.progress, ROLE.ProgressBar, "Progress"),
+        (window.editor, ROLE.Grouping, "Setup"),
+        (window.inspector, ROLE.Grouping, "Cell"),
         (window.twin, ROLE.Grouping, "Code"),
         (window.lesson, ROLE.Grouping, "Lesson"),
         (window.editor.sentence, ROLE.EditableText, "Sentence"),
@@ -90,6 +92,7 @@ def test_values_are_those_that_are_shown(hand: Hand) -> None:
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.leave()
     assert heard(window.board).value == f"Weights, head 1, query 2, key 1: {SENTENCE}"
+    assert heard(window.inspector).value == SENTENCE
     assert heard(window.editor.tokens).value == "query journey, key Your"
     assert heard(window.twin).value == "Weights in code"
 
@@ -173,6 +176,18 @@ def test_who_types_is_not_talked_over(hand: Hand, announced: list[str]) -> None:
     assert len(announced) == before == 1
 
 
+def test_what_is_wrong_is_announced_once(hand: Hand, announced: list[str]) -> None:
+    hand.settle()
+    hand.type_number("dropout", "1.5")
+    notices = hand.window.workspace.screen.status.notices
+    assert announced[-1:] == list(notices)
+    assert len(set(announced)) == len(announced)
+    assert "1.5 is not a share" in announced[-1]
+    before = list(announced)
+    hand.window.set_scheme("dark")  # shown anew, and not said again
+    assert announced == before
+
+
 # ----------------------------------------------------------------------------------- lifetimes
 
 
@@ -204,7 +219,7 @@ held = [QAccessible.queryAccessibleInterface(board) for board in boards]
 for board in boards:
     board.show()
     tell(board, "a sentence")
-    announce(board, "a sentence")
+    announce(board, "a sentence", QAccessible.AnnouncementPoliteness.Polite)
 application.processEvents()
 print(held[0].text(QAccessible.Text.Value))
 """

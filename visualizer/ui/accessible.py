@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from visualizer.ui.board import BoardView
 
 Role = QAccessible.Role
+Politeness = QAccessible.AnnouncementPoliteness
 
 # By the names of the widgets' classes, as Qt asks by them.
 ROLES = {
     "BoardView": Role.Chart,
+    "Editor": Role.Grouping,
+    "Inspector": Role.Grouping,
     "LessonPane": Role.Grouping,
     "Progress": Role.ProgressBar,
     "Rail": Role.ToolBar,
@@ -60,15 +63,15 @@ def tell(widget: QWidget, value: str) -> None:
     widget.setProperty(VALUE, value)
 
 
-def announce(widget: QWidget, sentence: str) -> None:
-    """Have readers of the screen say a sentence now."""
+def announce(widget: QWidget, sentence: str, politeness: Politeness) -> None:
+    """Have readers of the screen say a sentence: instead of what they say, or after it."""
     event = QAccessibleAnnouncementEvent(widget, sentence)
-    event.setPoliteness(QAccessible.AnnouncementPoliteness.Assertive)  # the newest cell counts
+    event.setPoliteness(politeness)
     QAccessible.updateAccessibility(event)
 
 
 class Voice:
-    """Says what the keys lead to: the cell that is walked to, the step that is stepped to.
+    """Says what the keys lead to: the cell that is walked to, the step that is stepped to; notices.
 
     What the pointer only passes by, and what plays by itself, is not announced: it would never end.
 
@@ -82,6 +85,7 @@ class Voice:
         install()
         self._board, self._readers = board, readers
         self._said = ""
+        self._noticed: tuple[str, ...] = ()
 
     def show_screen(self, screen: Screen) -> None:
         """Give the heatmaps their value, and announce what is new."""
@@ -90,7 +94,11 @@ class Voice:
         tell(self._board, said or screen.status.facts)
         by_hand = not screen.cursor.hovered and not screen.stand.transport.playhead.is_playing
         if said and said != before and by_hand and any(one.hasFocus() for one in self._readers):
-            announce(self._board, said)
+            announce(self._board, said, Politeness.Assertive)  # the newest cell counts
+        noticed, self._noticed = self._noticed, screen.status.notices
+        for notice in screen.status.notices:
+            if notice not in noticed:
+                announce(self._board, notice, Politeness.Polite)
 
 
 def spoken(screen: Screen) -> str:

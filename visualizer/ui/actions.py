@@ -123,8 +123,9 @@ ENTRIES: tuple[Entry, ...] = (
           "theme", divides=True),
     Entry("&View", "Theme: lig&ht", "set_scheme", ("Ctrl+Alt+L",), ("light",), "scheme"),
     Entry("&View", "Theme: &dark", "set_scheme", ("Ctrl+Alt+D",), ("dark",), "scheme"),
-    Entry("&View", "Presentat&ion", "presenter.toggle", ("F5",), divides=True, ticks=True),
-    Entry("&View", "Blan&k the presentation", "presenter.hide_all", ("B", ".")),
+    Entry("&View", "Presenter mode for a pro&jector", "presenter.toggle", ("F5",), divides=True,
+          ticks=True),
+    Entry("&View", "Blan&k the projector", "presenter.hide_all", ("B", ".")),
     Entry("&View", "Red&uce motion", "motion.toggle", ("Ctrl+Alt+M",), ticks=True),
     Entry("&Lessons", "&Next page", "reader.step", ("Alt+Right",), (1,), divides=True),
     Entry("&Lessons", "&Previous page", "reader.step", ("Alt+Left",), (-1,)),
@@ -253,6 +254,6 @@ def shortcuts() -> list[tuple[str, str]]:
         ("Pin a cell, walk from cell to cell, head to head, stage to stage", "arrow keys"),
         ("While playing, with no cell pinned: step, or go to another stage", "arrow keys"),
         ("Let go of the pinned cell", "Esc in the heatmaps"),
-        ("Leave the presentation, with no cell pinned", "Esc"),
+        ("Leave presenter mode, with no cell pinned", "Esc"),
     ]
     return [*own, *panes, *walking]
