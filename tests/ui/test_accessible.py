@@ -83,6 +83,7 @@ def test_our_roles_are_of_widgets_that_there_are(hand: Hand) -> None:
 def test_values_are_those_that_are_shown(hand: Hand) -> None:
     window = hand.window
     hand.settle()
+    hand.leave()
     assert "6 tokens" in heard(window.board).value
     assert heard(window.transport.track).value == "Everything is computed"
     assert heard(window.transport).value == "Paused"
