@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
-from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QPushButton, QWidget
+from shiboken6 import Shiboken
 
 from tests.ui.eyes import contrast
 from tests.ui.heard import heard
 from visualizer.state.setup import SETTINGS
 from visualizer.state.view import Cell
+from visualizer.ui.focus import FocusRing
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QImage
+    from pytestqt.qtbot import QtBot
 
     from tests.ui.hand import Hand
 
@@ -141,3 +144,21 @@ def test_the_ring_moves_and_hides_with_what_it_is_around(hand: Hand) -> None:
     there = ring.geometry()
     hand.window.docks.by_name["Setup"].hide()
     assert not ring.isVisible() or ring.geometry() != there  # the focus goes elsewhere
+
+
+def test_the_ring_outlives_what_it_was_around(application: QApplication, qtbot: QtBot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    around, inner, other = QWidget(window), QPushButton("Inner"), QPushButton("Other", window)
+    inner.setParent(around)
+    ring = FocusRing(window)
+    window.show()
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    other.clearFocus()
+    inner.setFocus(Qt.FocusReason.TabFocusReason)
+    assert ring.isVisible()
+    Shiboken.delete(around)
+    other.move(20, 20)
+    other.setFocus(Qt.FocusReason.TabFocusReason)
+    assert ring.geometry().contains(other.geometry())

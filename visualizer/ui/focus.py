@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPen
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QPlainTextEdit, QWidget
+from shiboken6 import isValid
 
 from visualizer.ui.board import BoardView
 from visualizer.ui.presenter import Blank
@@ -46,7 +47,7 @@ class FocusRing(QWidget):
         is_ours = new is not None and self._window.isAncestorOf(new)
         marks = is_ours and not is_clicked and not isinstance(new, NEED_NONE)
         self._around = new if marks else None
-        for widget in self._watched:
+        for widget in filter(isValid, self._watched):  # a window that goes takes its parts first
             widget.removeEventFilter(self)
         self._watched = list(self._chain())
         for widget in self._watched:
@@ -68,7 +69,7 @@ class FocusRing(QWidget):
 
     def _place(self) -> None:
         around = self._around
-        if around is None or not around.isVisible():
+        if around is None or not all(map(isValid, self._watched)) or not around.isVisible():
             self.hide()
             return
         seen = self._area(around)
