@@ -63,6 +63,7 @@ def test_every_widget_that_draws_itself_has_a_role_and_a_name(hand: Hand) -> Non
         (window.progress, ROLE.ProgressBar, "Progress"),
         (window.editor, ROLE.Grouping, "Setup"),
         (window.inspector, ROLE.Grouping, "Cell"),
+        (window.panes["Heads"], ROLE.Grouping, "Heads"),
         (window.twin, ROLE.Grouping, "Code"),
         (window.lesson, ROLE.Grouping, "Lesson"),
         (window.editor.sentence, ROLE.EditableText, "Sentence"),

@@ -11,6 +11,7 @@ from visualizer.state.code.twin import Twin, present_twin
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
 from visualizer.state.heatmaps import present_board, shown_stages
 from visualizer.state.lessons.pages import LessonPanel, present_lesson
+from visualizer.state.measures import HeadTable, present_heads
 from visualizer.state.panels import Board
 from visualizer.state.playback.lights import Lights, focus, read_for
 from visualizer.state.playback.timeline import Grain
@@ -89,6 +90,7 @@ class Screen:
     lights: Lights = field(default_factory=Lights)
     twin: Twin | None = None
     lesson: LessonPanel | None = None
+    heads: HeadTable | None = None
     can_keep_weights: bool = False
     can_go: frozenset[int] = frozenset()
     can_undo: bool = False
@@ -131,6 +133,7 @@ def present(
         _lights(run, view, stand.lights, cursor, previous),
         present_twin(run, view.dialect, _stage(run, view, looked_at)),
         lesson,
+        _heads(run, view, stand, previous),
         computed == document and document.spec.projection is not Projection.NONE,
         ways(run, view),
     )
@@ -142,6 +145,13 @@ def _lesson(reading: Reading | None, *held: Any) -> LessonPanel | None:
     panel, following = present_lesson(reading.lesson, reading.page, *held), reading.turned(1)
     is_last = following is not None and following.number > reading.number
     return replace(panel, next_lesson=following.lesson.title) if following and is_last else panel
+
+
+def _heads(run: Run, view: View, stand: Stand, previous: Screen | None) -> HeadTable | None:
+    """Measure no weights that are still to be predicted."""
+    if "weights" in stand.lights.covered:
+        return None
+    return present_heads(run, view, previous.heads if previous else None)
 
 
 def _stage(run: Run, view: View, looked_at: Cell | None) -> str | None:

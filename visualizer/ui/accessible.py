@@ -25,6 +25,7 @@ Politeness = QAccessible.AnnouncementPoliteness
 ROLES = {
     "BoardView": Role.Chart,
     "Editor": Role.Grouping,
+    "HeadsPane": Role.Grouping,
     "Inspector": Role.Grouping,
     "LessonPane": Role.Grouping,
     "Progress": Role.ProgressBar,

@@ -169,5 +169,6 @@ def shortcuts() -> list[tuple[str, str]]:
         ("While playing, with no cell pinned: step, or go to another stage", "arrow keys"),
         ("Let go of the pinned cell", "Esc in the heatmaps"),
         ("Leave presenter mode, with no cell pinned", "Esc"),
+        ("See a head alone, sort by a column, copy all", "Enter, Space, Ctrl+C in the Heads pane"),
     ]
     return [*own, *panes, *walking]

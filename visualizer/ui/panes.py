@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtWidgets import QDockWidget, QLabel, QMainWindow, QToolBar, QWidget
+from PySide6.QtWidgets import QDockWidget, QLabel, QMainWindow, QTabBar, QToolBar, QWidget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from visualizer.state.screen import Screen
     from visualizer.ui.theme import Theme
 
+_DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 LEFT, RIGHT = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
 
 
@@ -51,6 +52,7 @@ PANES: tuple[Pane, ...] = (
     Pane("Setup", "F2", LEFT, 220),
     Pane("Cell", "F3", RIGHT, 360),
     Pane("Code", "F4", RIGHT, 280),
+    Pane("Heads", "F8", RIGHT, 280, beside="Code"),
 )
 LEFT_WIDTH, RIGHT_WIDTH = 248, 264
 
@@ -95,6 +97,9 @@ class Docks(QObject):
     def _see(self, is_seen: bool) -> None:
         name = frozenset({self.sender().objectName()})
         self._seen = self._seen | name if is_seen else self._seen - name
+        for bar in self._window.findChildren(QTabBar, options=_DIRECT):
+            bar.setAccessibleName("Panes")
+            bar.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every pane has its key
         self.changed.emit(self._seen)
 
 

@@ -25,6 +25,7 @@ from visualizer.ui.editor import Editor
 from visualizer.ui.exports import FILTERS, Exporter, named
 from visualizer.ui.focus import FocusRing
 from visualizer.ui.gaze import Gaze
+from visualizer.ui.heads import HeadsPane
 from visualizer.ui.icons import icon
 from visualizer.ui.inspector import Inspector
 from visualizer.ui.lesson import LessonPane
@@ -65,6 +66,7 @@ class Window(QMainWindow):
             "Setup": self.editor,
             "Cell": self.inspector,
             "Code": self.twin,
+            "Heads": HeadsPane(),
         }
         self.player, self.pointer = Player(workspace, self), Pointer(workspace, self)
         self.presenter = Presenter(self)
@@ -85,8 +87,7 @@ class Window(QMainWindow):
         self.actions_.give_keys(*readers)
         self.voice = accessible.Voice(self.board, readers)
         self.docks.add_to_menu(self.actions_.menus["&View"])
-        self.focus_ring = FocusRing(self)
-        self.motion = Motion(self)
+        self.focus_ring, self.motion = FocusRing(self), Motion(self)
         connect(self)
         self.set_scheme(self.scheme)
         self._take_place()
