@@ -93,6 +93,7 @@ class Actions:
             ("workspace.keep_weights", bool(document.spec.own_weights)),
             (f"gaze.set_curve {view.colouring.curve}", True),
             (f"gaze.set_limits {view.colouring.limits}", True),
+            (f"gaze.set_diverging {view.colouring.diverging}", True),
             (f"gaze.set_map {view.colouring.sequential}", True),
             (f"gaze.set_lens {view.lens}", True),
             *((f"gaze.toggle_fold {by}", by in view.folds) for by in Fold),

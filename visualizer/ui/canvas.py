@@ -41,6 +41,7 @@ class Canvas(QAbstractScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setAccessibleName("Heatmaps")
+        self.setAccessibleDescription("Arrow keys walk from cell to cell; Escape lets go.")
         self.viewport().setMouseTracking(True)
         self._board = Board()
         self._cursor = Cursor()

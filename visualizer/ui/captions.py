@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QPainte
 
 from visualizer.ui import colours
 from visualizer.ui.measures import LONGEST_LABEL, ends, ends_width, is_upright
-from visualizer.ui.theme import HEAD_COLOURS, font, metrics, text_scale
+from visualizer.ui.theme import font, head_colour, metrics, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +106,7 @@ def _paint_head(painter: QPainter, slot: Slot, theme: Theme) -> None:
     if head is not None:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(HEAD_COLOURS[head % len(HEAD_COLOURS)]))
+        painter.setBrush(QColor(head_colour(head, theme)))
         dot = 8 * scale
         painter.drawEllipse(QRectF(box.left(), box.center().y() - dot / 2, dot, dot))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)

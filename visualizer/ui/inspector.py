@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QScrollArea, QToolButton, QVBoxLayout, QWidget
 
+from visualizer.ui.accessible import tell
 from visualizer.ui.theme import LIGHT, Theme, text_scale
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Inspector(QScrollArea):
         if self._shown == (readout, theme):
             return
         self._shown = (readout, theme)
+        tell(self, readout.plain if readout else "")
         self.value.setVisible(readout is not None and bool(readout.value))
         self.terms.setVisible(readout is not None and bool(readout.formula))
         if readout is None:

@@ -142,15 +142,18 @@ class _Placing:
         return smallest / self.pixel_ratio
 
     def _seen_whole(self, cell: float) -> float:
-        """Make cells a little smaller where that saves scrolling."""
+        """Make cells a little smaller where all heads are seen at once, or else one is."""
         rows = max(len(column) for column in self.columns)
         heatmap = self.columns[0][0]
         smallest = min(cell, readable_cell())
-        for pixels in range(round(cell * self.pixel_ratio), int(smallest * self.pixel_ratio), -1):
-            self.cell = pixels / self.pixel_ratio
-            panel = self._top() + heatmap.side[0] * self.cell + foot_height(heatmap)
-            if HEAD * self.scale + rows * (panel + BELOW * self.scale) <= self.height:
-                return self.cell
+        for heads in (rows, 1):
+            for pixels in range(
+                round(cell * self.pixel_ratio), int(smallest * self.pixel_ratio), -1
+            ):
+                self.cell = pixels / self.pixel_ratio
+                panel = self._top() + heatmap.side[0] * self.cell + foot_height(heatmap)
+                if HEAD * self.scale + heads * (panel + BELOW * self.scale) <= self.height:
+                    return self.cell
         return cell
 
     def _width(self, cell: float) -> float:

@@ -55,6 +55,7 @@ def _lit_column(heatmap: Heatmap, cursor: Cursor) -> int | None:
 def frame(painter: QPainter, area: QRectF, width: float, theme: Theme, colour: str = "") -> None:
     """Draw a frame that can be seen on every colour of a map: the accent, edged with paper."""
     painter.setBrush(Qt.BrushStyle.NoBrush)
+    width *= theme.stroke
     for ink, thickness in ((theme.paper, width + 2), (colour or theme.accent, width)):
         painter.setPen(QPen(QColor(ink), thickness))
         painter.drawRect(area)

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtWidgets import QDockWidget, QLabel, QMainWindow, QToolBar, QWidget
+from PySide6.QtWidgets import QDockWidget, QLabel, QMainWindow, QTabBar, QToolBar, QWidget
+
+from visualizer.ui.colour_pane import ColourPane
+from visualizer.ui.editor import Editor
+from visualizer.ui.heads import HeadsPane
+from visualizer.ui.inspector import Inspector
+from visualizer.ui.lesson import LessonPane
+from visualizer.ui.twin import TwinPane
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from PySide6.QtGui import QAction
     from PySide6.QtWidgets import QMenu
 
-    from visualizer.state.screen import Screen
-    from visualizer.ui.theme import Theme
 
+_DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 LEFT, RIGHT = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
-
-
-class Shows(Protocol):
-    """What every pane can do."""
-
-    def show_screen(self, screen: Screen, theme: Theme) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class Pane:
 
     Parameters
     ----------
+    make : callable
+        Makes its widget, which has ``show_screen(screen, theme)``.
     keys : str
         What opens and closes it.
     height : int
@@ -41,6 +43,7 @@ class Pane:
     """
 
     name: str
+    make: Callable[[], QWidget]
     keys: str
     side: Qt.DockWidgetArea
     height: int
@@ -48,12 +51,12 @@ class Pane:
 
 
 PANES: tuple[Pane, ...] = (
-    Pane("Lesson", "F6", LEFT, 430),
-    Pane("Setup", "F2", LEFT, 220),
-    Pane("Cell", "F3", RIGHT, 360),
-    Pane("Code", "F4", RIGHT, 280),
-    Pane("Colours", "F11", RIGHT, 280, beside="Code"),
-    Pane("Heads", "F8", RIGHT, 280, beside="Code"),
+    Pane("Lesson", LessonPane, "F6", LEFT, 430),
+    Pane("Setup", Editor, "F2", LEFT, 220),
+    Pane("Cell", Inspector, "F3", RIGHT, 360),
+    Pane("Code", TwinPane, "F4", RIGHT, 280),
+    Pane("Colours", ColourPane, "F11", RIGHT, 280, beside="Code"),
+    Pane("Heads", HeadsPane, "F8", RIGHT, 280, beside="Code"),
 )
 LEFT_WIDTH, RIGHT_WIDTH = 248, 264
 
@@ -101,6 +104,9 @@ class Docks(QObject):
     def _see(self, is_seen: bool) -> None:
         name = frozenset({self.sender().objectName()})
         self._seen = self._seen | name if is_seen else self._seen - name
+        for bar in self._window.findChildren(QTabBar, options=_DIRECT):
+            bar.setAccessibleName("Panes")
+            bar.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every pane has its key
         self.changed.emit(self._seen)
 
 

@@ -8,6 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QWidget
 
 from visualizer.attention.stages import TABLE
+from visualizer.ui.accessible import tell
 from visualizer.ui.strip import Strip
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Rail(Strip):
                 self._arrows[stage].setVisible(stage in shown and stage != first)
         for item in items:
             self._show_item(self._buttons[item.stage], item)
+        tell(self, ", ".join(item.title for item in items if item.is_shown))
         self.updateGeometry()
 
     def button(self, stage: str) -> QToolButton:

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from visualizer.state.screen import Tokens
 from visualizer.state.words import counted
+from visualizer.ui.accessible import tell
 from visualizer.ui.theme import LIGHT, Theme, font, metrics, text_scale
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class TokenStrip(QWidget):
             self._arrange()
         count = counted(len(tokens.labels), "token")
         self.setAccessibleName(f"Tokens: {count}, {' '.join(tokens.labels[:100])}")
+        tell(self, _lit(tokens))
         self.update()
 
     def sizeHint(self) -> QSize:
@@ -102,3 +104,9 @@ class TokenStrip(QWidget):
         painter.setPen(QColor(theme.on_accent if is_query else theme.ink))
         text = self._text(tokens.labels[position])
         painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
+
+
+def _lit(tokens: Tokens) -> str:
+    """Say which tokens the cursor is on."""
+    places = (("query", tokens.query), ("key", tokens.key))
+    return ", ".join(f"{name} {tokens.labels[at]}" for name, at in places if at is not None)

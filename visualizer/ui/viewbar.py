@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QMenu, QToolButton
 from visualizer.attention.derived import Fold
 from visualizer.state.looks import Layouts, Looks
 from visualizer.ui.strip import Strip
-from visualizer.ui.theme import HEAD_COLOURS, LIGHT, Theme, text_scale
+from visualizer.ui.theme import LIGHT, Theme, head_colour, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -166,7 +166,7 @@ class ViewBar(Strip):
         painter = QPainter(picture)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(HEAD_COLOURS[head % len(HEAD_COLOURS)]))
+        painter.setBrush(QColor(head_colour(head, self._theme)))
         painter.drawEllipse(0, 0, int(side), int(side))
         painter.end()
         return QIcon(picture)
