@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from visualizer.attention.spec import Projection
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.code.twin import Twin, present_twin
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
@@ -130,7 +129,7 @@ def present(
         _lights(run, view, stand.lights, cursor, previous),
         present_twin(run, view.dialect, _stage(run, view, looked_at)),
         lesson,
-        computed == document and document.spec.projection is not Projection.NONE,
+        computed == document and bool(document.spec.weight_names),
         ways(run, view),
     )
 
