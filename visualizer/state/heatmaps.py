@@ -233,11 +233,12 @@ def _axes(
     if column == "key":
         return Axis(row, tokens, blocks[0]), Axis(column, tokens, blocks[1])
     count = trace.tensor(stage.name).shape[-1]
-    return Axis(row, tokens, blocks[0]), Axis(column, _counted(count), blocks[1])
+    return Axis(row, tokens, blocks[0]), Axis(column, counted_from_one(count), blocks[1])
 
 
 @lru_cache(maxsize=32)
-def _counted(count: int) -> tuple[str, ...]:
+def counted_from_one(count: int) -> tuple[str, ...]:
+    """Give the labels of an axis that counts no tokens."""
     return tuple(str(number) for number in range(1, count + 1))
 
 

@@ -15,6 +15,7 @@ from visualizer.state.playback.timeline import Grain
 from visualizer.state.playback.transport import Stand, present_stand
 from visualizer.state.readout import Readout, covered, present_readout
 from visualizer.state.setup import Setup, present_setup
+from visualizer.state.tables import NumberTable, present_table
 from visualizer.state.trail import ways
 from visualizer.state.words import counted, size
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from visualizer.state.view import Cell, View
 
 WAITING = "The heatmaps will be here in a moment: loading PyTorch."
+NUMBERS = "Numbers"
+"""The pane of the table."""
 EMPTY = "The heatmaps will be here, as soon as the text and the settings can be used."
 
 
@@ -87,6 +90,7 @@ class Screen:
     lights: Lights = field(default_factory=Lights)
     twin: Twin | None = None
     lesson: LessonPanel | None = None
+    table: NumberTable | None = None
     can_keep_weights: bool = False
     can_go: frozenset[int] = frozenset()
     can_undo: bool = False
@@ -129,6 +133,7 @@ def present(
         _lights(run, view, stand.lights, cursor, previous),
         present_twin(run, view.dialect, _stage(run, view, looked_at)),
         lesson,
+        present_table(document, run, view, stand.lights.covered) if NUMBERS in view.panes else None,
         computed == document and bool(document.spec.weight_names),
         ways(run, view),
     )

@@ -27,6 +27,7 @@ from visualizer.ui.exports import FILTERS, Exporter, named
 from visualizer.ui.icons import icon
 from visualizer.ui.inspector import Inspector
 from visualizer.ui.lesson import LessonPane
+from visualizer.ui.numbers import NumbersPane
 from visualizer.ui.panes import LEFT, Docks, add_bar
 from visualizer.ui.player import Player
 from visualizer.ui.pointer import Pointer
@@ -36,6 +37,7 @@ from visualizer.ui.reader import Reader
 from visualizer.ui.theme import Scheme, palette, style_sheet, theme_of
 from visualizer.ui.transport import TransportBar
 from visualizer.ui.twin import TwinPane
+from visualizer.ui.typist import Typist
 from visualizer.ui.wiring import connect
 
 if TYPE_CHECKING:
@@ -56,14 +58,16 @@ class Window(QMainWindow):
         self.setWindowIcon(icon("app", "#000000"))
         self.rail, self.board, self.progress = Rail(), BoardView(), Progress()
         self.editor, self.inspector, self.twin = Editor(), Inspector(), TwinPane()
-        self.lesson = LessonPane()
+        self.lesson, self.numbers = LessonPane(), NumbersPane()
         self.panes: dict[str, Any] = {
             "Lesson": self.lesson,
             "Setup": self.editor,
             "Cell": self.inspector,
             "Code": self.twin,
+            "Numbers": self.numbers,
         }
         self.player, self.pointer = Player(workspace, self), Pointer(workspace, self)
+        self.typist = Typist(workspace, self)
         self._has_lesson = False
         self.facts, self.notice = QLabel(), QLabel()
         self.exporter = Exporter(self)

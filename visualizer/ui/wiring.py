@@ -17,6 +17,7 @@ def connect(window: Window) -> None:
     _connect_board(window)
     _connect_playback(window)
     _connect_panes(window)
+    _connect_numbers(window)
     QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
 
 
@@ -68,3 +69,14 @@ def _connect_panes(window: Window) -> None:
     window.inspector.followed.connect(window.pointer.follow)
     window.twin.dialectChosen.connect(window.set_dialect)
     window.twin.scriptWanted.connect(window.copy_script)
+
+
+def _connect_numbers(window: Window) -> None:
+    numbers, typist = window.numbers, window.typist
+    numbers.tensorChosen.connect(typist.choose)
+    numbers.headChosen.connect(typist.choose_head)
+    numbers.cellPinned.connect(typist.pin)
+    numbers.numberTyped.connect(typist.type)
+    numbers.numbersPasted.connect(typist.paste)
+    numbers.copyWanted.connect(typist.copy)
+    numbers.drawnAgain.connect(typist.draw_again)
