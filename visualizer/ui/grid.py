@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import (
@@ -19,6 +21,9 @@ from visualizer.state.words import number
 from visualizer.ui.theme import LIGHT, Theme, font, metrics, text_scale
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from visualizer.state.heatmaps import Axis
     from visualizer.state.tables import NumberBlock, NumberTable
 
     Index = QModelIndex | QPersistentModelIndex
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
 NOWHERE = QModelIndex()
 SIDE = 64
 """Rows and columns that are read at once."""
-WIDEST_NAME = 88
+WIDEST_NAME = 104
 ACROSS = Qt.Orientation.Horizontal
 ROLE = Qt.ItemDataRole
 
@@ -44,15 +49,16 @@ class NumberModel(QAbstractTableModel):
 
     def show_table(self, table: NumberTable | None, theme: Theme) -> None:
         """Take other numbers; where they are of the same kind, all that is marked stays."""
-        before, is_same = self.table, _is_alike(table, self.table)
+        is_same = _is_alike(table, self.table)
+        is_read = (table and table.run, theme) == (self.table and self.table.run, self._theme)
         if not is_same:
             self.beginResetModel()
-        if not (table and before and is_same and table.run is before.run):
+        if not (is_same and is_read):
             self._read = {}
         self.table, self._theme = table, theme
         if not is_same:
             self.endResetModel()
-        elif table:
+        elif table and not is_read:
             rows, columns = table.shape
             self.dataChanged.emit(self.index(0, 0), self.index(rows - 1, columns - 1))
 
@@ -95,9 +101,9 @@ class NumberModel(QAbstractTableModel):
             return None
         axis = self.table.columns if orientation == ACROSS else self.table.rows
         if role in (ROLE.DisplayRole, ROLE.ToolTipRole):
-            return axis.labels[section]
+            return _name(axis, section)
         if role == ROLE.AccessibleTextRole:
-            return f"{axis.name} {axis.labels[section]}"
+            return f"{axis.name} {_name(axis, section)}"
         if role == ROLE.ForegroundRole:
             return QColor(self._theme.quiet)
         if role == ROLE.TextAlignmentRole:
@@ -107,7 +113,7 @@ class NumberModel(QAbstractTableModel):
     def _names(self, index: Index) -> str:
         assert self.table
         rows, columns = self.table.rows, self.table.columns
-        row, column = rows.labels[index.row()], columns.labels[index.column()]
+        row, column = _name(rows, index.row()), _name(columns, index.column())
         return f"{rows.name} {row}, {columns.name} {column}"
 
     def _cell(self, index: Index) -> tuple[float, str]:
@@ -135,6 +141,21 @@ def _column_width(table: NumberTable) -> int:
     """Give all columns the width of what may stand in them."""
     said = ["−0.0000", *(["forbidden"] if table.may_have_words else [])]
     return round(max(map(metrics(12).horizontalAdvance, said)) + 14 * text_scale())
+
+
+@lru_cache(maxsize=8)
+def _names_width(rows: Axis) -> int:
+    """Give the names of rows the room they need, within limits."""
+    longest = nlargest(8, set(rows.labels), key=len)  # of a long text not each is measured
+    last = f"{len(rows.labels)} " if rows.is_token else ""
+    needed = max((metrics(12).horizontalAdvance(last + name) for name in longest), default=0)
+    return round(min(needed + 28, WIDEST_NAME * text_scale()))
+
+
+def _name(axis: Axis, section: int) -> str:
+    """Name a row or a column; a token with its place, as a text may have it more than once."""
+    label = axis.labels[section]
+    return f"{section + 1} {label}" if axis.is_token else label
 
 
 class NumberGrid(QTableView):
@@ -168,9 +189,11 @@ class NumberGrid(QTableView):
         """Show a table, and where the pinned cell has gone to."""
         before = self._model.table
         self._model.show_table(table, theme)
-        if table:
+        if table and not (before and _is_alike(table, before)):
             self.horizontalHeader().setDefaultSectionSize(_column_width(table))
-        if table and table.current and (before is None or table.current != before.current):
+            self.verticalHeader().setFixedWidth(_names_width(table.rows))
+        moved = before is None or not table or table.current != before.current
+        if table and table.current and (moved or not self.currentIndex().isValid()):
             self._stand(*table.current)
 
     def currentChanged(self, current: Index, previous: Index) -> None:
@@ -178,16 +201,32 @@ class NumberGrid(QTableView):
         if current.isValid():
             self.stood.emit(current.row(), current.column())
 
+    def dataChanged(self, first: Index, last: Index, roles: Sequence[int] = ()) -> None:
+        """Paint newer numbers; what is being typed is not written over with them."""
+        if self._is_typing:
+            self.viewport().update()
+        else:
+            super().dataChanged(first, last, roles)
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Copy, paste, and begin to edit, as in a spreadsheet."""
         if event.matches(QKeySequence.StandardKey.Copy):
             self._copy()
         elif event.matches(QKeySequence.StandardKey.Paste):
             self._paste()
-        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and not event.modifiers():
-            self.edit(self.currentIndex())
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._begin_to_edit()
         else:
             super().keyPressEvent(event)
+
+    @property
+    def _is_typing(self) -> bool:
+        return self.state() == QAbstractItemView.State.EditingState
+
+    def _begin_to_edit(self) -> None:
+        index = self.currentIndex()  # an open editor passes on the key that closes it
+        if not self._is_typing and index.flags() & Qt.ItemFlag.ItemIsEditable:
+            self.edit(index)
 
     def _size_headers(self) -> None:
         across, down = self.horizontalHeader(), self.verticalHeader()
@@ -200,7 +239,6 @@ class NumberGrid(QTableView):
         across.setMinimumSectionSize(1)
         down.setMinimumSectionSize(1)
         down.setDefaultSectionSize(round(metrics(12).height() + 8))
-        down.setMaximumWidth(round(WIDEST_NAME * text_scale()))
 
     def _stand(self, row: int, column: int) -> None:
         index = self._model.index(row, column)
