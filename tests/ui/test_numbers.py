@@ -16,6 +16,7 @@ from visualizer.attention.spec import BooleanMatrix, Mask, NumberMatrix
 from visualizer.state.blocks import parse_block
 from visualizer.state.document import Document
 from visualizer.state.view import Cell, Guess
+from visualizer.ui.grid import NumberModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,6 +142,37 @@ def test_the_table_holds_the_very_numbers_of_the_heatmap(clerk: Clerk) -> None:
     assert words(clerk.pane.facts) == "6 queries × 6 keys"
     assert words(clerk.pane.note).startswith("Weights are computed: edit the input or the weights")
     assert not clerk.pane.draw.isVisible()
+
+
+def test_of_a_large_stage_only_what_is_seen_is_read(
+    open_window: Callable[..., Window], qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, open_window(Document("word " * 300)))
+    hand.settle()
+    clerk = Clerk(hand)
+    clerk.choose("Weights")
+    model = clerk.grid.model()
+    assert isinstance(model, NumberModel)
+    assert (model.rowCount(), model.columnCount()) == (300, 300)
+    QApplication.processEvents()
+    assert 1 <= len(model._read) <= 4
+    clerk.grid.scrollToBottom()
+    assert clerk.shown(299, 299) == f"{hand.panel('weights').values[-1, -1]:.4f}"
+
+
+def test_weights_that_are_kept_in_part_are_kept_as_a_whole(clerk: Clerk) -> None:
+    clerk.choose("W_key")
+    clerk.click(0, 0)
+    clerk.type("3")
+    clerk.hand.settle()
+    keep = clerk.hand.window.actions_.by_key["workspace.keep_weights"]
+    assert not keep.isChecked()
+    clerk.hand.press(Qt.Key.Key_K)
+    clerk.hand.settle()
+    assert keep.isChecked()
+    own = dict(clerk.document.spec.own_weights)
+    assert [*own] == ["W_query", "W_key", "W_value", "W_output"]
+    assert own["W_key"].array()[0, 0] == 3
 
 
 def test_every_cell_tells_a_screen_reader_where_it_is(clerk: Clerk) -> None:

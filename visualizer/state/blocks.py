@@ -129,8 +129,9 @@ def _numbers(rows: list[list[str]]) -> np.ndarray:
     wrong = np.argwhere(~np.isfinite(numbers))
     if len(wrong):
         row, column = wrong[0]
-        where = f"Row {row + 1}, column {column + 1}: " if numbers.size > 1 else ""
-        raise _refused(where + _what_is_wrong(rows[row][column].strip()))
+        said = _what_is_wrong(rows[row][column].strip())
+        is_one = numbers.size == 1
+        raise _refused(said if is_one else f"Row {row + 1}, column {column + 1}: {said}")
     return numbers
 
 
@@ -142,7 +143,7 @@ def _what_is_wrong(cell: str) -> str:
     said = f"“{shortened(cell)}”"
     plain = _plain(cell)
     if not cell:
-        return "nothing is written there. Write a number."
+        return "Nothing is written there. Write a number."
     if _NUMBER.fullmatch(plain):
         return f"{said} is larger than any number here can be."
     if _LIKE_THOUSANDS.fullmatch(plain):

@@ -11,6 +11,7 @@ from visualizer.attention.spec import InputError, NumberMatrix, Projection
 from visualizer.attention.stages import parameter_names
 
 if TYPE_CHECKING:
+    from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.trace import Trace
 
 MOST = 4_000_000
@@ -33,6 +34,12 @@ def kept_weights(trace: Trace) -> tuple[tuple[str, NumberMatrix], ...]:
     sizes = trace.spec.weight_sizes
     check_count(sum(rows * columns for rows, columns in sizes.values()))
     return tuple((name, NumberMatrix.of(weights_of(trace, name))) for name in sizes)
+
+
+def are_kept(spec: AttentionSpec) -> bool:
+    """Whether all the weights that a spec has are its own."""
+    own = {name for name, _ in spec.counting_weights}
+    return bool(own) and own.issuperset(spec.weight_names)
 
 
 def check_count(count: int) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from visualizer.ui.theme import Theme
 
 from visualizer.attention.spec import Mode
+from visualizer.state.weights import are_kept
 from visualizer.ui.icons import icon
 from visualizer.ui.panes import PANES
 
@@ -196,7 +197,7 @@ class Actions:
         for key, is_on in (
             ("toggle_mask", document.get("causal")),
             ("toggle_mode", document.spec.mode is Mode.TRAIN),
-            ("workspace.keep_weights", bool(document.spec.own_weights)),
+            ("workspace.keep_weights", are_kept(document.spec)),
             (f"set_scale {view.scale}", True),
             (f"set_map {view.sequential}", True),
             (f"set_dialect {view.dialect}", True),

@@ -162,7 +162,7 @@ def style_sheet(theme: Theme) -> str:
             border-radius: 3px; padding: 2px;
         }}
         QPlainTextEdit:focus {{ border: 1px solid {theme.accent}; }}
-        QTableView {{ background: {theme.field}; color: {theme.ink};
+        QTableView {{ background: {theme.paper}; color: {theme.ink};
             gridline-color: {theme.hairline}; border: 1px solid {theme.hairline}; }}
         QTableView QLineEdit {{ background: {theme.field}; color: {theme.ink}; border: none; }}
         QHeaderView, QHeaderView::section, QTableCornerButton::section {{
