@@ -461,7 +461,7 @@ def test_two_hundred_edits_are_undone_to_the_very_same_document(hand: Hand) -> N
             edited += bool(before.spec.own_weights != workspace.document.spec.own_weights)
         if chance.random() < 0.5:  # else the next one comes before the numbers of this one
             hand.until(lambda: not workspace.is_working)
-    assert edited > 20
+    assert edited > 10  # how many come before the numbers of the last is left to chance
     for wanted in seen[-2::-1]:
         hand.window.actions_.by_key["workspace.undo"].trigger()
         assert workspace.document == wanted
