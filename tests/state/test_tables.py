@@ -15,6 +15,7 @@ from tests.attention.test_attend import assert_agrees, expected
 from tests.state.making import EVERYTHING, a_run
 from visualizer.attention import masks
 from visualizer.attention.choices import LAYERS, OWN_LAYERS
+from visualizer.attention.derived import Fold
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     Arrangement,
@@ -152,6 +153,7 @@ def test_the_cell_is_the_pinned_one_and_its_head_is_shown() -> None:
     assert shown.place(3, 2) == (1, 3, 2)
     assert table(ran, "input", pinned=Cell("input", (4, 1))).current == (4, 1)
     assert table(ran, "scores", pinned=Cell("weights", (1, 3, 2))).current is None
+    assert table(ran, "weights", pinned=Cell("weights", (3, 2), Fold.MEAN)).current is None
 
 
 def test_what_is_to_be_predicted_is_covered() -> None:

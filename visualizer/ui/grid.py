@@ -23,7 +23,7 @@ from visualizer.ui.theme import LIGHT, Theme, font, metrics, text_scale
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from visualizer.state.heatmaps import Axis
+    from visualizer.state.panels import Axis
     from visualizer.state.tables import NumberBlock, NumberTable
 
     Index = QModelIndex | QPersistentModelIndex

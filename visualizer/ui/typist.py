@@ -33,7 +33,7 @@ class Typist(QObject):
     def choose_head(self, head: int) -> None:
         """Read another head; a cell that is pinned in this one goes along."""
         look, pinned = self._workspace.wanted.table, self._workspace.wanted.pinned
-        if pinned and pinned.stage == look.name and len(pinned.place) == 3:
+        if pinned and pinned.stage == look.name and pinned.head is not None:
             pinned = Cell(pinned.stage, (head, *pinned.place[1:]))
         self._workspace.look(table=TableLook(look.name, head), pinned=pinned)
 
