@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     Open = Callable[..., Window]
 
 
+CLOSED = {pane.name for pane in PANES if pane.beside}
+"""The panes that are closed at first."""
+
+
 @pytest.fixture
 def open_window(open_window: Open) -> Open:
     """Opens windows of the size that they choose."""

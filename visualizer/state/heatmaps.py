@@ -247,7 +247,7 @@ class _Panel:
     def _axes(self, tokens: tuple[str, ...]) -> tuple[Axis, Axis]:
         row, column = self.stage.dims[-2:]
         count = self.trace.tensor(self.stage.name).shape[-1]
-        labels = tokens if column == "key" else _counted(count)
+        labels = tokens if column == "key" else counted_from_one(count)
         return (
             Axis(row, tokens, self.look.blocks[0], self.look.rows),
             Axis(column, labels, self.look.blocks[1], self.look.columns),
@@ -295,5 +295,6 @@ def _forbidden(masking: Masking, tokens: int, text: int, rows: int, columns: int
 
 
 @lru_cache(maxsize=32)
-def _counted(count: int) -> tuple[str, ...]:
+def counted_from_one(count: int) -> tuple[str, ...]:
+    """Give the labels of an axis that counts no tokens."""
     return tuple(str(number) for number in range(1, count + 1))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from visualizer.attention.spec import Projection
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.code.twin import Twin, present_twin
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
@@ -19,6 +18,7 @@ from visualizer.state.playback.timeline import Grain
 from visualizer.state.playback.transport import Stand, present_stand
 from visualizer.state.readout import Readout, covered, present_readout
 from visualizer.state.setup import Setup, present_setup
+from visualizer.state.tables import NumberTable, present_table
 from visualizer.state.trail import ways
 from visualizer.state.words import counted, size
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from visualizer.state.view import Cell, View
 
 WAITING = "The heatmaps will be here in a moment: loading PyTorch."
+NUMBERS = "Numbers"
+"""The pane of the table."""
 EMPTY = "The heatmaps will be here, as soon as the text and the settings can be used."
 
 
@@ -93,6 +95,7 @@ class Screen:
     lesson: LessonPanel | None = None
     heads: HeadTable | None = None
     looks: Looks = field(default_factory=Looks)
+    table: NumberTable | None = None
     can_keep_weights: bool = False
     can_go: frozenset[int] = frozenset()
     can_undo: bool = False
@@ -134,11 +137,27 @@ def present(
         _lights(run, view, stand.lights, cursor, previous),
         present_twin(run, view.dialect, _stage(run, view, looked_at)),
         lesson,
-        _heads(run, view, stand, previous),
-        present_looks(run, view, board),
-        computed == document and document.spec.projection is not Projection.NONE,
-        ways(run, view),
+        can_keep_weights=computed == document and bool(document.spec.weight_names),
+        can_go=ways(run, view),
+        **_panes(document, run, view, board, stand, previous),
     )
+
+
+def _panes(
+    document: Document,
+    run: Run,
+    view: View,
+    board: Board,
+    stand: Stand,
+    previous: Screen | None,
+) -> dict[str, Any]:
+    """Show what is in panes that can be closed: of those that are, nothing is made."""
+    covered = stand.lights.covered
+    return {
+        "looks": present_looks(run, view, board),
+        "heads": _heads(run, view, stand, previous),
+        "table": present_table(document, run, view, covered) if NUMBERS in view.panes else None,
+    }
 
 
 def _without_numbers(setup: Setup, lesson: LessonPanel | None, is_working: bool) -> Screen:

@@ -13,6 +13,7 @@ from visualizer.state.playback.timeline import Playhead
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
+    from visualizer.state.document import Document
     from visualizer.state.lessons.pages import Reading
     from visualizer.state.zoom import Zoom
 
@@ -63,6 +64,24 @@ class Guess:
 
 
 @dataclass(frozen=True, slots=True)
+class TableLook:
+    """Which numbers are read in the table.
+
+    Parameters
+    ----------
+    name : str
+        A stage, weights or a bias; see `tables.present_table`.
+    problem : str
+        What was wrong with what was typed, while the document is the one it was typed into.
+    """
+
+    name: str = "input"
+    head: int = 0
+    problem: str = ""
+    document: Document | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """What of a run is shown.
 
@@ -90,6 +109,8 @@ class View:
         In whose words the code is.
     reading : Reading or None
         The page of a lesson.
+    table : TableLook
+        Which numbers are read as a table.
     past, future : tuple of Cell
         Cells that were pinned before this one, and after it where one has gone back: nearest last.
     """
@@ -109,6 +130,7 @@ class View:
     guess: Guess | None = None
     dialect: Dialect = Dialect.BOOK
     reading: Reading | None = None
+    table: TableLook = field(default_factory=TableLook)
     past: tuple[Cell, ...] = ()
     future: tuple[Cell, ...] = ()
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 from visualizer.attention.derived import Fold
 from visualizer.attention.spec import Mode
+from visualizer.state.weights import are_kept
 from visualizer.ui.entries import ENTRIES, Entry
 from visualizer.ui.icons import icon
 
@@ -90,7 +91,7 @@ class Actions:
         for key, is_on in (
             ("toggle_mask", document.get("causal")),
             ("toggle_mode", document.spec.mode is Mode.TRAIN),
-            ("workspace.keep_weights", bool(document.spec.own_weights)),
+            ("workspace.keep_weights", are_kept(document.spec)),
             (f"gaze.set_curve {view.colouring.curve}", True),
             (f"gaze.set_limits {view.colouring.limits}", True),
             (f"gaze.set_diverging {view.colouring.diverging}", True),

@@ -13,6 +13,7 @@ from visualizer.ui.editor import Editor
 from visualizer.ui.heads import HeadsPane
 from visualizer.ui.inspector import Inspector
 from visualizer.ui.lesson import LessonPane
+from visualizer.ui.numbers import NumbersPane
 from visualizer.ui.twin import TwinPane
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ PANES: tuple[Pane, ...] = (
     Pane("Cell", Inspector, "F3", RIGHT, 360),
     Pane("Code", TwinPane, "F4", RIGHT, 280),
     Pane("Colours", ColourPane, "F11", RIGHT, 280, beside="Code"),
+    Pane("Numbers", NumbersPane, "F7", RIGHT, 280, beside="Code"),
     Pane("Heads", HeadsPane, "F8", RIGHT, 280, beside="Code"),
 )
 LEFT_WIDTH, RIGHT_WIDTH = 248, 264

@@ -189,6 +189,11 @@ def style_sheet(theme: Theme) -> str:
             border-radius: 3px; padding: 2px;
         }}
         QPlainTextEdit:focus {{ border: 1px solid {theme.accent}; }}
+        QTableView {{ background: {theme.paper}; color: {theme.ink};
+            gridline-color: {theme.hairline}; border: 1px solid {theme.hairline}; }}
+        QTableView QLineEdit {{ background: {theme.field}; color: {theme.ink}; border: none; }}
+        QHeaderView, QHeaderView::section, QTableCornerButton::section {{
+            background: {theme.paper}; color: {theme.quiet}; border: none; padding: 0 6px; }}
         QToolTip {{ background: {theme.raised}; color: {theme.ink};
             border: 1px solid {theme.hairline}; padding: 4px; }}
     """

@@ -35,6 +35,7 @@ from visualizer.ui.rail import Rail
 from visualizer.ui.reader import Reader
 from visualizer.ui.theme import Scheme, palette, style_sheet, theme_of
 from visualizer.ui.transport import TransportBar
+from visualizer.ui.typist import Typist
 from visualizer.ui.viewbar import ViewBar
 from visualizer.ui.wiring import connect
 
@@ -88,6 +89,7 @@ class Window(QMainWindow):
     def _add_intents(self) -> None:
         """Add what a hand can want, part by part; the actions name them."""
         self.player, self.pointer = Player(self.workspace, self), Pointer(self.workspace, self)
+        self.typist = Typist(self.workspace, self)
         self.gaze, self.presenter = Gaze(self.workspace, self), Presenter(self)
         self.exporter = Exporter(self)
 

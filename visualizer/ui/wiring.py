@@ -17,6 +17,7 @@ def connect(window: Window) -> None:
     _connect_board(window)
     _connect_playback(window)
     _connect_panes(window)
+    _connect_numbers(window)
     QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
 
 
@@ -82,3 +83,14 @@ def _connect_panes(window: Window) -> None:
     window.panes["Heads"].headChosen.connect(window.gaze.solo_head)
     window.twin.dialectChosen.connect(window.set_dialect)
     window.twin.scriptWanted.connect(window.copy_script)
+
+
+def _connect_numbers(window: Window) -> None:
+    numbers, typist = window.panes["Numbers"], window.typist
+    numbers.tensorChosen.connect(typist.choose)
+    numbers.headChosen.connect(typist.choose_head)
+    numbers.cellPinned.connect(typist.pin)
+    numbers.numberTyped.connect(typist.type)
+    numbers.numbersPasted.connect(typist.paste)
+    numbers.copyWanted.connect(typist.copy)
+    numbers.drawnAgain.connect(typist.draw_again)
