@@ -18,6 +18,7 @@ from visualizer.ui.track import Track
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from PySide6.QtCore import QRect
     from PySide6.QtGui import QImage
 
     from tests.ui.conftest import Open
@@ -55,7 +56,11 @@ def panes(window: Window) -> dict[str, bool]:
 def edges(window: Window) -> list[int]:
     """Where the panes that can be seen begin and end."""
     shown = [window.docks.by_name[name] for name in sorted(window.workspace.wanted.panes)]
-    return [edge for dock in shown for edge in dock.geometry().getCoords()]
+    return [edge for dock in shown for edge in _ends(dock.geometry())]
+
+
+def _ends(area: QRect) -> tuple[int, ...]:
+    return area.left(), area.top(), area.right(), area.bottom()
 
 
 def arrangement(window: Window) -> dict[str, object]:

@@ -30,18 +30,34 @@ if TYPE_CHECKING:
     from visualizer.state.colouring import Colour
     from visualizer.state.view import View
 
-FOLDS = {Fold.MEAN: "Mean of heads", Fold.MAX: "Largest of heads"}
+OVERVIEW = 96
+FOLDS = {Fold.MEAN: "Mean", Fold.MAX: "Largest"}
 
 
 def present_board(run: Run, view: View, previous: Board) -> Board:
     """Show the stages that are looked at; panels that did not change are the very same objects."""
     known = {heatmap.key: heatmap for heatmap in previous.heatmaps}
+    if previous.overview:
+        known[previous.overview.key] = previous.overview
     columns = []
     for stage in run.trace.stages:
         if stage.name in shown_stages(run, view):
             panels = (_Panel(run, view, stage, *whose) for whose in _rows(run, view, stage))
             columns.append(tuple(panel.heatmap(known) for panel in panels))
-    return Board(tuple(columns))
+    zoom = fitted(view.zoom, run.trace.tokens)
+    return Board(tuple(columns), _overview(run, view, known) if zoom else None, zoom)
+
+
+def _overview(run: Run, view: View, known: dict[Hashable, Heatmap]) -> Heatmap:
+    """Show all of a panel of queries and keys: of the pinned cell's, or else of the first head."""
+    pinned = existing(run, view.pinned)
+    stages = (run.trace.stage(name) for name in shown_stages(run, view))
+    square = sorted(stage.name for stage in stages if stage.dims[-1] == "key")
+    weights = "weights" if "weights" in square or not square else square[0]
+    name = pinned.stage if pinned and pinned.stage in square else weights
+    head = (pinned and pinned.head) or next(iter(shown_heads(run, view)), 0)
+    whole = replace(view, zoom=None, room=OVERVIEW)
+    return _Panel(run, whole, run.trace.stage(name), head, None).heatmap(known)
 
 
 def shown_stages(run: Run, view: View) -> frozenset[str]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.derived import Fold
     from visualizer.state.colouring import Colour
+    from visualizer.state.zoom import Zoom
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +121,19 @@ class Heatmap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Board:
-    """All panels: a column a stage, a row a head."""
+    """All panels: a column a stage, a row a head.
+
+    Parameters
+    ----------
+    overview : Heatmap or None
+        All of one panel, where only a part is seen of the others.
+    zoom : Zoom or None
+        Which part.
+    """
 
     columns: tuple[tuple[Heatmap, ...], ...] = ()
+    overview: Heatmap | None = None
+    zoom: Zoom | None = None
 
     @property
     def heatmaps(self) -> tuple[Heatmap, ...]:

@@ -11,6 +11,7 @@ from visualizer.state.code.twin import Twin, present_twin
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
 from visualizer.state.heatmaps import present_board, shown_stages
 from visualizer.state.lessons.pages import LessonPanel, present_lesson
+from visualizer.state.looks import Looks, present_looks
 from visualizer.state.measures import HeadTable, present_heads
 from visualizer.state.panels import Board
 from visualizer.state.playback.lights import Lights, focus, read_for
@@ -91,6 +92,7 @@ class Screen:
     twin: Twin | None = None
     lesson: LessonPanel | None = None
     heads: HeadTable | None = None
+    looks: Looks = field(default_factory=Looks)
     can_keep_weights: bool = False
     can_go: frozenset[int] = frozenset()
     can_undo: bool = False
@@ -113,8 +115,7 @@ def present(
     setup = present_setup(document, refused)
     lesson = _lesson(view.reading, document, run, computed, is_working)
     if run is None:
-        message = WAITING if is_working else EMPTY
-        return Screen(setup, message, status=Status(is_working=is_working), lesson=lesson)
+        return _without_numbers(setup, lesson, is_working)
     board = present_board(run, view, previous.board if previous else Board())
     stand = present_stand(run, view, previous.stand if previous else Stand())
     cursor = present_cursor(run, _seen(view, stand.lights))
@@ -127,16 +128,26 @@ def present(
         _same(board, previous),
         cursor,
         _tokens(run, view, stand if looked_at is stand.cell else Stand(), cursor),
-        previous.readout if previous and readout == previous.readout else readout,
+        _same_readout(readout, previous),
         Status(_facts(run), (*_unused(setup), *run.notices), is_working),
         stand,
         _lights(run, view, stand.lights, cursor, previous),
         present_twin(run, view.dialect, _stage(run, view, looked_at)),
         lesson,
         _heads(run, view, stand, previous),
+        present_looks(run, view, board),
         computed == document and document.spec.projection is not Projection.NONE,
         ways(run, view),
     )
+
+
+def _without_numbers(setup: Setup, lesson: LessonPanel | None, is_working: bool) -> Screen:
+    message = WAITING if is_working else EMPTY
+    return Screen(setup, message, status=Status(is_working=is_working), lesson=lesson)
+
+
+def _same_readout(readout: Readout | None, previous: Screen | None) -> Readout | None:
+    return previous.readout if previous and readout == previous.readout else readout
 
 
 def _lesson(reading: Reading | None, *held: Any) -> LessonPanel | None:
@@ -199,7 +210,8 @@ def _unused(setup: Setup) -> tuple[str, ...]:
 
 
 def _same(board: Board, previous: Screen | None) -> Board:
-    return previous.board if previous and board.columns == previous.board.columns else board
+    same = previous and (board.columns, board.zoom) == (previous.board.columns, previous.board.zoom)
+    return previous.board if previous and same else board
 
 
 def _rail(run: Run, view: View) -> tuple[RailItem, ...]:

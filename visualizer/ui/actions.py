@@ -55,17 +55,17 @@ class Actions:
             action.setCheckable(True)
             group = self._groups.setdefault(entry.group, QActionGroup(self._window))
             group.addAction(action)
-        menu = self._menu(entry.menu)
+        menu = self.menu(entry.menu)
         if entry.divides:
             menu.addSeparator()
         menu.addAction(action)
         return action
 
-    def _menu(self, path: str) -> QMenu:
+    def menu(self, path: str) -> QMenu:
         """Give a menu by its name, or one within another: ``View>Colours``."""
         if path not in self.menus:
             above, _, name = path.rpartition(">")
-            parent = self._menu(above) if above else self._window.menuBar()
+            parent = self.menu(above) if above else self._window.menuBar()
             self.menus[path] = parent.addMenu(name)
         return self.menus[path]
 

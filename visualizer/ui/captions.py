@@ -120,7 +120,7 @@ def paint_foot(painter: QPainter, slot: Slot, theme: Theme) -> None:
     heatmap, scale = slot.heatmap, text_scale()
     needed = ends_width(heatmap)
     width = max(96 * scale, needed, min(slot.cells.width(), 200 * scale))
-    bar = QRectF(slot.cells.left(), slot.cells.bottom() + 6 * scale, width, 6 * scale)
+    bar = QRectF(slot.cells.left(), slot.cells.bottom() + 5 * scale, width, 6 * scale)
     ramp = np.arange(colours.LARGEST + 1, dtype=np.uint8)[None]
     painter.drawImage(bar, colours.image(ramp, heatmap.colour.map, theme))
     painter.setFont(font(12))
@@ -149,11 +149,11 @@ def paint_titles(
         painter.setFont(font(14, QFont.Weight.DemiBold))
         painter.setPen(QColor(theme.ink))
         width = QFontMetricsF(painter.font()).horizontalAdvance(heatmap.title)
-        painter.drawText(QRectF(left, 4 * scale, width + 4, 20 * scale), LEFT, heatmap.title)
+        painter.drawText(QRectF(left, 0, width + 4, 20 * scale), LEFT, heatmap.title)
         painter.setFont(font(12))
         painter.setPen(QColor(theme.quiet))
         axes = f"{heatmap.rows.name} ↓  {_axis_words(heatmap.columns.name)} →"
-        painter.drawText(QRectF(left, 22 * scale, 300, 18 * scale), LEFT, axes)
+        painter.drawText(QRectF(left, 17 * scale, 300, 16 * scale), LEFT, axes)
 
 
 def _axis_words(name: str) -> str:

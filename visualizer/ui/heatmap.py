@@ -128,7 +128,7 @@ def _paint_numbers(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Th
     if heatmap.is_pooled or slot.cell_width < 24:
         return
     texts = [[number(value) for value in row] for row in heatmap.values.tolist()]
-    room = slot.cell_width - 2
+    room = slot.cell_width - 1
     numbers_font = _fitting_font(texts, True, room) or _fitting_font(texts, False, room)
     if numbers_font is None:
         return

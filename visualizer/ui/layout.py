@@ -34,8 +34,8 @@ SMALLEST_GRID = 110
 COMFORTABLE = 200
 GAP = 24
 MARGIN = 16
-HEAD = 40
-BELOW = 6
+HEAD = 34
+BELOW = 4
 
 
 def room(board: Board, width: float, height: float, pixel_ratio: float) -> int:

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QDockWidget, QLabel, QMainWindow, QTabBar, QToolBa
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from PySide6.QtGui import QAction
     from PySide6.QtWidgets import QMenu
 
     from visualizer.state.screen import Screen
@@ -52,6 +53,7 @@ PANES: tuple[Pane, ...] = (
     Pane("Setup", "F2", LEFT, 220),
     Pane("Cell", "F3", RIGHT, 360),
     Pane("Code", "F4", RIGHT, 280),
+    Pane("Colours", "F11", RIGHT, 280, beside="Code"),
     Pane("Heads", "F8", RIGHT, 280, beside="Code"),
 )
 LEFT_WIDTH, RIGHT_WIDTH = 248, 264
@@ -88,11 +90,14 @@ class Docks(QObject):
 
     def add_to_menu(self, menu: QMenu) -> None:
         """Let panes be opened and closed from a menu and by their keys."""
-        menu.addSeparator()
         for pane in PANES:
-            action = self.by_name[pane.name].toggleViewAction()
-            action.setShortcut(pane.keys)
-            menu.addAction(action)
+            self.actions[pane.name].setShortcut(pane.keys)
+            menu.addAction(self.actions[pane.name])
+
+    @property
+    def actions(self) -> dict[str, QAction]:
+        """What opens and closes each pane."""
+        return {name: dock.toggleViewAction() for name, dock in self.by_name.items()}
 
     def _see(self, is_seen: bool) -> None:
         name = frozenset({self.sender().objectName()})

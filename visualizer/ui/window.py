@@ -21,6 +21,7 @@ from visualizer.state.code.dialects import Dialect
 from visualizer.ui import accessible, messages, motion, settings
 from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
+from visualizer.ui.colour_pane import ColourPane
 from visualizer.ui.editor import Editor
 from visualizer.ui.exports import FILTERS, Exporter, named
 from visualizer.ui.focus import FocusRing
@@ -40,6 +41,7 @@ from visualizer.ui.reader import Reader
 from visualizer.ui.theme import Scheme, palette, style_sheet, theme_of
 from visualizer.ui.transport import TransportBar
 from visualizer.ui.twin import TwinPane
+from visualizer.ui.viewbar import ViewBar
 from visualizer.ui.wiring import connect
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ class Window(QMainWindow):
             "Setup": self.editor,
             "Cell": self.inspector,
             "Code": self.twin,
+            "Colours": ColourPane(),
             "Heads": HeadsPane(),
         }
         self.player, self.pointer = Player(workspace, self), Pointer(workspace, self)
@@ -74,30 +77,30 @@ class Window(QMainWindow):
         self._has_lesson = False
         self.facts, self.notice = QLabel(), QLabel()
         self.exporter = Exporter(self)
-        self.setCentralWidget(self._centre())
         self.docks = Docks(self, self.panes)
         self.facts.setTextFormat(Qt.TextFormat.PlainText)  # tokens may look like tags
         self.statusBar().addWidget(self.facts, 1)
         self.actions_ = Actions(self)
+        actions = {**self.actions_.by_key, **self.docks.actions}
+        self.viewbar = ViewBar(actions)
+        self.setCentralWidget(self._centre())
         self.reader = Reader(workspace, self.actions_.menus["&Lessons"], self)
         self.inspector.add_trail(*(self.actions_.by_key[f"pointer.go {by}"] for by in (-1, 1)))
         self.transport = TransportBar(self.actions_.by_key)
         add_bar(self, "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
-        readers = (self.board, *self.transport.readers)
-        self.actions_.give_keys(*readers)
-        self.voice = accessible.Voice(self.board, readers)
-        self.docks.add_to_menu(self.actions_.menus["&View"])
-        self.focus_ring, self.motion = FocusRing(self), Motion(self)
+        self._serve_keys()
+        self.docks.add_to_menu(self.actions_.menu("&View>Pan&es"))
+        self.motion = Motion(self)
         connect(self)
         self.set_scheme(self.scheme)
         self._take_place()
 
-    def _take_place(self) -> None:
-        if not settings.restore_window(self):
-            screen = self.screen().availableGeometry().size()
-            self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
-        self.docks.by_name["Lesson"].hide()
-        self.actions_.enable("presenter.hide_all", False)
+    def _serve_keys(self) -> None:
+        """Have those who use no mouse, or see no screen, know where they are."""
+        readers = (self.board, *self.transport.readers)
+        self.actions_.give_keys(*readers)
+        self.voice = accessible.Voice(self.board, readers)
+        self.focus_ring = FocusRing(self)
 
     def _centre(self) -> QWidget:
         centre = QWidget()
@@ -107,9 +110,18 @@ class Window(QMainWindow):
         self.notice.setProperty("role", "notice")
         self.notice.setWordWrap(True)
         self.notice.setTextFormat(Qt.TextFormat.PlainText)
-        for widget in (self.rail, self.progress, self.notice, self.board, self.presenter.sentence):
+        widgets = (self.rail, self.viewbar, self.progress, self.notice, self.board)
+        for widget in (*widgets, self.presenter.sentence):
             column.addWidget(widget)
         return centre
+
+    def _take_place(self) -> None:
+        """Be where one was; at first, as large as is usual."""
+        if not settings.restore_window(self):
+            screen = self.screen().availableGeometry().size()
+            self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
+        self.docks.by_name["Lesson"].hide()
+        self.actions_.enable("presenter.hide_all", False)
 
     def begin(self) -> None:
         """Do what can wait until there is a window to be seen."""
@@ -127,6 +139,7 @@ class Window(QMainWindow):
         if self.workspace.screen is not screen:
             return  # its panels asked for another room, and what is newer has been shown
         self.rail.show_items(screen.rail, self.theme)
+        self.viewbar.show_screen(screen, self.theme)
         self.transport.show_transport(screen.stand.transport, self.theme)
         self._open_lesson(screen.lesson is not None)
         for pane in self.panes.values():

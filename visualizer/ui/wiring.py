@@ -46,7 +46,14 @@ def _connect_board(window: Window) -> None:
     board.cellHovered.connect(pointer.hover)
     board.cellClicked.connect(pointer.pin)
     board.walked.connect(window.walk)
+    board.zoomed.connect(window.gaze.zoom_at)
+    board.dragged.connect(window.gaze.drag)
+    board.minimap.centred.connect(window.gaze.centre)
     board.roomChanged.connect(window.make_room)
+    bar, gaze = window.viewbar, window.gaze
+    bar.layoutChosen.connect(window.gaze.arrange)
+    bar.headToggled.connect(gaze.toggle_head)
+    bar.headAlone.connect(gaze.solo_head)
     window.rail.stageToggled.connect(window.go_to_stage)
 
 
@@ -66,6 +73,12 @@ def _connect_panes(window: Window) -> None:
     lesson.returned.connect(reader.back)
     lesson.closed.connect(reader.close)
     window.inspector.followed.connect(window.pointer.follow)
+    colours, gaze = window.panes["Colours"], window.gaze
+    colours.lensChosen.connect(gaze.set_lens)
+    colours.curveChosen.connect(gaze.set_curve)
+    colours.limitsChosen.connect(gaze.set_limits)
+    colours.mapChosen.connect(gaze.set_map)
+    colours.endsTyped.connect(gaze.type_limits)
     window.panes["Heads"].headChosen.connect(window.gaze.solo_head)
     window.twin.dialectChosen.connect(window.set_dialect)
     window.twin.scriptWanted.connect(window.copy_script)

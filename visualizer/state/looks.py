@@ -1,0 +1,98 @@
+"""How the panels are looked at, as controls show it: layout, heads, colours and their ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from visualizer.attention.derived import Fold, Lens
+from visualizer.state.colouring import Colouring
+from visualizer.state.heatmaps import shown_folds, shown_heads
+from visualizer.state.zoom import fitted
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.state.panels import Board
+    from visualizer.state.view import View
+
+
+class Layouts(StrEnum):
+    """How the panels are arranged."""
+
+    ALL = "all_panels"
+    STAGE = "one_stage"
+    HEAD = "one_head"
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The numbers at the ends of a stage's colours; where 0 is in the middle, the lower follows."""
+
+    stage: str
+    title: str
+    low: float
+    high: float
+    is_signed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What is chosen, and what there is to choose from.
+
+    Parameters
+    ----------
+    heads : tuple of bool
+        Which head has a row of panels.
+    folds : frozenset of Fold
+        Which ways of folding the heads have one.
+    part : str
+        What is seen of the text; empty where all is.
+    """
+
+    layout: Layouts = Layouts.ALL
+    heads: tuple[bool, ...] = ()
+    folds: frozenset[Fold] = frozenset()
+    lens: Lens = Lens.PLAIN
+    colouring: Colouring = field(default_factory=Colouring)
+    ends: tuple[Ends, ...] = ()
+    part: str = ""
+
+
+def present_looks(run: Run, view: View, board: Board) -> Looks:
+    """Say how a run's panels are looked at."""
+    shown = shown_heads(run, view)
+    heads = tuple(head in shown for head in range(run.trace.spec.heads))
+    return Looks(
+        _layout(board, heads),
+        heads,
+        frozenset(shown_folds(run, view)),
+        view.lens,
+        view.colouring,
+        tuple(_ends(board)),
+        _part(run, view),
+    )
+
+
+def _layout(board: Board, heads: tuple[bool, ...]) -> Layouts:
+    if len(heads) > 1 and sum(heads) == 1:
+        return Layouts.HEAD
+    is_one = len(board.columns) == 1 and len(board.columns[0]) > 1
+    return Layouts.STAGE if is_one else Layouts.ALL
+
+
+def _ends(board: Board) -> list[Ends]:
+    firsts = {column[0].stage: column[0] for column in board.columns}
+    return [
+        Ends(stage, first.title, first.colour.low, first.colour.high, first.colour.is_signed)
+        for stage, first in firsts.items()
+    ]
+
+
+def _part(run: Run, view: View) -> str:
+    zoom = fitted(view.zoom, run.trace.tokens)
+    if zoom is None:
+        return ""
+    sides = (("queries", zoom.queries), ("keys", zoom.keys))
+    said = [f"{name} {span.start + 1}–{span.stop}" for name, span in sides]
+    return ", ".join(said) + f" of {run.trace.tokens:,}"
