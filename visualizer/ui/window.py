@@ -72,8 +72,7 @@ class Window(QMainWindow):
             "Heads": HeadsPane(),
         }
         self.player, self.pointer = Player(workspace, self), Pointer(workspace, self)
-        self.presenter = Presenter(self)
-        self.gaze = Gaze(workspace, self)
+        self.presenter, self.gaze = Presenter(self), Gaze(workspace, self)
         self._has_lesson = False
         self.facts, self.notice = QLabel(), QLabel()
         self.exporter = Exporter(self)
