@@ -57,7 +57,8 @@ class Clerk:
         return words(self.pane.problem) if self.pane.problem.isVisible() else ""
 
     def index(self, row: int, column: int) -> QModelIndex:
-        return self.grid.model().index(row, column)
+        found: QModelIndex = self.grid.model().index(row, column)
+        return found
 
     def shown(self, row: int, column: int) -> str:
         return str(self.grid.model().data(self.index(row, column), DISPLAY))
@@ -87,7 +88,8 @@ class Clerk:
 
     def at(self, row: int, column: int) -> QPoint:
         self.grid.scrollTo(self.index(row, column))
-        return self.grid.visualRect(self.index(row, column)).center()
+        area: QRect = self.grid.visualRect(self.index(row, column))
+        return area.center()
 
     def click(self, row: int, column: int) -> None:
         self.hand.click(self.grid.viewport(), self.at(row, column))

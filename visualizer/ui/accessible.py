@@ -24,16 +24,19 @@ Politeness = QAccessible.AnnouncementPoliteness
 # By the names of the widgets' classes, as Qt asks by them.
 ROLES = {
     "BoardView": Role.Chart,
+    "ColourPane": Role.Grouping,
     "Editor": Role.Grouping,
     "HeadsPane": Role.Grouping,
     "Inspector": Role.Grouping,
     "LessonPane": Role.Grouping,
+    "Minimap": Role.Graphic,
     "Progress": Role.ProgressBar,
     "Rail": Role.ToolBar,
     "TokenStrip": Role.StaticText,
     "Track": Role.Slider,
     "TransportBar": Role.ToolBar,
     "TwinPane": Role.Grouping,
+    "ViewBar": Role.ToolBar,
 }
 VALUE = "value told"
 

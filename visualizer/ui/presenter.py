@@ -133,9 +133,9 @@ class Presenter(QObject):
         window.menuBar().setMinimumHeight(0)
         window.menuBar().setMaximumHeight(TALLEST)
         window.setWindowState(before.state)
-        window.restoreState(before.panes)
-        window.docks.by_name["Lesson"].setVisible(window.workspace.screen.lesson is not None)
         self._show_mode(before.font)
+        window.restoreState(before.panes)  # last, as the type makes them larger
+        window.docks.by_name["Lesson"].setVisible(window.workspace.screen.lesson is not None)
 
     def _show_mode(self, font: QFont) -> None:
         QApplication.setFont(font)  # all sizes follow it

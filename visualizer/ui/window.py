@@ -77,11 +77,9 @@ class Window(QMainWindow):
         self.inspector.add_trail(*(self.actions_.by_key[f"pointer.go {by}"] for by in (-1, 1)))
         self.transport = TransportBar(self.actions_.by_key)
         add_bar(self, "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
-        readers = (self.board, *self.transport.readers)
-        self.actions_.give_keys(*readers)
-        self.voice = accessible.Voice(self.board, readers)
+        self._serve_keys()
         self.docks.add_to_menu(self.actions_.menu("&View>Pan&es"))
-        self.focus_ring, self.motion = FocusRing(self), Motion(self)
+        self.motion = Motion(self)
         connect(self)
         self.set_scheme(self.scheme)
         self._take_place()
@@ -92,6 +90,13 @@ class Window(QMainWindow):
         self.typist = Typist(self.workspace, self)
         self.gaze, self.presenter = Gaze(self.workspace, self), Presenter(self)
         self.exporter = Exporter(self)
+
+    def _serve_keys(self) -> None:
+        """Have those who use no mouse, or see no screen, know where they are."""
+        readers = (self.board, *self.transport.readers)
+        self.actions_.give_keys(*readers)
+        self.voice = accessible.Voice(self.board, readers)
+        self.focus_ring = FocusRing(self)
 
     def _centre(self) -> QWidget:
         centre = QWidget()
