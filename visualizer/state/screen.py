@@ -16,6 +16,7 @@ from visualizer.state.playback.timeline import Grain
 from visualizer.state.playback.transport import Stand, present_stand
 from visualizer.state.readout import Readout, covered, present_readout
 from visualizer.state.setup import Setup, present_setup
+from visualizer.state.shapes import Ledger, present_shapes
 from visualizer.state.trail import ways
 from visualizer.state.words import counted, size
 
@@ -88,6 +89,7 @@ class Screen:
     lights: Lights = field(default_factory=Lights)
     twin: Twin | None = None
     lesson: LessonPanel | None = None
+    shapes: Ledger = field(default_factory=Ledger)
     can_keep_weights: bool = False
     can_go: frozenset[int] = frozenset()
     can_undo: bool = False
@@ -130,9 +132,16 @@ def present(
         _lights(run, view, stand.lights, cursor, previous),
         present_twin(run, view.dialect, _stage(run, view, looked_at)),
         lesson,
+        _shapes(run, view, previous),
         computed == document and document.spec.projection is not Projection.NONE,
         ways(run, view),
     )
+
+
+def _shapes(run: Run, view: View, previous: Screen | None) -> Ledger:
+    if "Shapes" not in view.panes:
+        return Ledger()
+    return present_shapes(run, view, previous.shapes if previous else Ledger())
 
 
 def _lesson(reading: Reading | None, *held: Any) -> LessonPanel | None:

@@ -117,9 +117,9 @@ def _looked_at(run: Run, view: View) -> str | None:
 def _batch(run: Run) -> str:
     texts, tokens = len(run.texts), counted(run.trace.tokens, "token")
     if texts == 1:
-        return "The batch is 1: there is one text. The equations are those of one text."
+        return "Batch 1: there is one text."
     padded = f", padded to {tokens}" if run.trace.spec.lengths else f" of {tokens}"
-    return f"The batch is {texts:,}: as many texts{padded}. The equations are those of one text."
+    return f"Batch {texts:,}: as many texts{padded}. The equations are those of one."
 
 
 def _row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:

@@ -112,6 +112,8 @@ ENTRIES: tuple[Entry, ...] = (
           "dialect"),
     Entry("&View", "Code in one call of P&yTorch", "set_dialect", ("Ctrl+6",), ("sdpa",),
           "dialect"),
+    Entry("&View", "Split or &join the heads’ columns", "shapes.drawing.turn", ("Ctrl+J",),
+          divides=True),
     Entry("&View", "Colour map: &viridis", "set_map", ("Ctrl+Alt+1",), ("viridis",), "map",
           divides=True),
     Entry("&View", "Colour map: &cividis", "set_map", ("Ctrl+Alt+2",), ("cividis",), "map"),
@@ -224,6 +226,8 @@ class Actions:
         self.enable("reader.step -1", bool(screen.lesson and screen.lesson.number > 1))
         self.enable("reader.back", bool(screen.lesson and screen.lesson.is_changed))
         self.enable("reader.close", screen.lesson is not None)
+        split = screen.shapes.split
+        self.enable("shapes.drawing.turn", split is not None and split.heads > 1)
         self.enable("pointer.let_go", screen.cursor.pinned is not None)
         for step in (1, -1):
             self.enable(f"step_text {step}", screen.tokens.texts > 1)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEasingCurve, QRectF, QSize, Qt, QVariantAnimation
+from PySide6.QtCore import QEasingCurve, QLineF, QRectF, QSize, Qt, QVariantAnimation
 from PySide6.QtGui import QColor, QFont, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from visualizer.state.split import Split
 
 DURATION_MS = 200
-LARGEST_CELL = 18
-ROWS_HEIGHT = 88
+LARGEST_CELL = 22
+ROWS_HEIGHT = (44, 88)
 PROJECTED = {"queries", "keys", "values"}
 
 
@@ -31,6 +32,7 @@ class SplitView(QWidget):
         self._split: Split | None = None
         self._theme = LIGHT
         self._progress = 0.0
+        self._height = float(ROWS_HEIGHT[0])
         self._motion = QVariantAnimation(self)
         self._motion.setDuration(DURATION_MS)
         self._motion.setEasingCurve(QEasingCurve.Type.InOutCubic)
@@ -48,7 +50,13 @@ class SplitView(QWidget):
         return float(self._motion.endValue()) if is_moving else self._progress
 
     def sizeHint(self) -> QSize:
-        return QSize(200, round(2 * metrics(12).height() + (ROWS_HEIGHT + 20) * text_scale()))
+        return QSize(200, round(2 * metrics(12).height() + (self._height + 20) * text_scale()))
+
+    def make_room(self, height: float) -> None:
+        """Let the rows take so much height, within what is good for them."""
+        least, most = ROWS_HEIGHT
+        self._height = min(max(height, least), most)
+        self.updateGeometry()
 
     def show_split(self, split: Split | None, theme: Theme) -> None:
         """Show a matrix; it slides where the heads become others, or another is split."""
@@ -98,7 +106,7 @@ class SplitView(QWidget):
         gap = 1 + count / 32  # narrow columns need more of them between two blocks
         whole = count + gap * (heads - 1)
         width = min(LARGEST_CELL * text_scale(), (self.width() - 2) / whole)
-        height = min(ROWS_HEIGHT * text_scale() / split.rows, 1.2 * LARGEST_CELL * text_scale())
+        height = min(self._height * text_scale() / split.rows, 1.2 * LARGEST_CELL * text_scale())
         lefts = split.lefts(self._progress, gap)
         left = (self.width() - width * (lefts[-1] + 1)) / 2
         top = metrics(12).height() + 10 * text_scale()
@@ -117,9 +125,13 @@ class SplitView(QWidget):
         columns = self.columns()
         for head, column in columns:
             self._paint_column(painter, column, head, split.rows)
-        for head in dict.fromkeys(split.columns):
-            places = [column for other, column in columns if other == head]
-            self._paint_block(painter, places[0].united(places[-1]), head)
+        blocks: dict[int, QRectF] = {}
+        for head, column in columns:
+            blocks[head] = blocks.get(head, column).united(column)
+        painter.setPen(QPen(QColor(self._theme.border), 1))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRects(list(blocks.values()))
+        self._paint_names(painter, blocks)
         painter.end()
 
     def _paint_shapes(self, painter: QPainter, split: Split) -> None:
@@ -146,22 +158,27 @@ class SplitView(QWidget):
         painter.setPen(QPen(QColor(self._theme.paper), 1))
         for row in range(1, rows):
             y = column.top() + row * height
-            painter.drawLine(column.topLeft().x(), y, column.right(), y)  # type: ignore[call-overload]
+            painter.drawLine(QLineF(column.left(), y, column.right(), y))
         if column.width() > 5:
-            painter.drawLine(column.topRight(), column.bottomRight())
+            painter.drawLine(QLineF(column.topRight(), column.bottomRight()))
 
-    def _paint_block(self, painter: QPainter, block: QRectF, head: int) -> None:
-        painter.setPen(QPen(QColor(self._theme.border), 1))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawRect(block)
+    def _paint_names(self, painter: QPainter, blocks: dict[int, QRectF]) -> None:
+        """Write each head's name under its block: all of them, or numbers that do not touch."""
         painter.setFont(font(12))
         painter.setPen(QColor(self._theme.quiet))
-        words = (f"head {head + 1}", str(head + 1))
-        fits = [word for word in words if metrics(12).horizontalAdvance(word) <= block.width() + 8]
-        if fits:
-            below = QRectF(block.left() - 20, block.bottom() + 3, block.width() + 40, 40)
-            align = Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignTop
-            painter.drawText(below, align, fits[0])
+        names = {head: f"head {head + 1}" for head in blocks}
+        widest = max(metrics(12).horizontalAdvance(name) for name in names.values()) + 4
+        apart = [after.left() - one.left() for one, after in pairwise(blocks.values())]
+        if apart and min(apart) < widest:
+            names = {head: str(head + 1) for head in blocks}
+        right = -9.0
+        for head, block in blocks.items():
+            width = metrics(12).horizontalAdvance(names[head])
+            left = min(block.center().x() - width / 2, self.width() - width)
+            if left > right + 2:
+                below = QRectF(left, block.bottom() + 3, width + 4, metrics(12).height())
+                painter.drawText(below, names[head])
+                right = left + width
 
 
 def _is_another(before: Split, split: Split) -> bool:

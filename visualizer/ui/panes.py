@@ -51,6 +51,7 @@ PANES: tuple[Pane, ...] = (
     Pane("Setup", "F2", LEFT, 220),
     Pane("Cell", "F3", RIGHT, 360),
     Pane("Code", "F4", RIGHT, 280),
+    Pane("Shapes", "Shift+F4", RIGHT, 280, beside="Code"),
 )
 LEFT_WIDTH, RIGHT_WIDTH = 248, 264
 

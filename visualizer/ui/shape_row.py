@@ -21,6 +21,7 @@ SIZE = 14
 WRAPPED = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop
 CENTRED = Qt.AlignmentFlag.AlignCenter
 MIDDLE = Qt.AlignmentFlag.AlignVCenter
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class ShapeButton(QAbstractButton):
@@ -89,9 +90,8 @@ class ShapeButton(QAbstractButton):
         row = self._row
         if row is None:
             return ()
-        met = f"  ·  {row.parameter.written}" if row.parameter else ""
         return (
-            (row.says + met, True),
+            (row.says, True),
             *((_unbroken(equation), False) for equation in row.equations),
             (row.cost, True),
         )
@@ -108,7 +108,7 @@ class ShapeButton(QAbstractButton):
             return []
         left, top = MARGIN + metrics(SIZE).horizontalAdvance("("), self._top_of_words()
         top -= 4 + self._dims_height()
-        comma, found = metrics(SIZE).horizontalAdvance(","), []
+        comma, found = metrics(SIZE).horizontalAdvance(", "), []
         for dim in self._row.dims:
             number = metrics(SIZE).horizontalAdvance(str(dim.size))
             width = max(number, metrics(12).horizontalAdvance(dim.name)) + 8 * text_scale()
@@ -147,6 +147,9 @@ class ShapeButton(QAbstractButton):
         painter.setFont(font(12))
         painter.setPen(QColor(self._theme.quiet))
         room = self.width() - MARGIN - left
+        met = row.parameter.written if row.parameter else ""
+        painter.drawText(QRectF(left, top, room, height), RIGHT, met)
+        room -= metrics(12).horizontalAdvance(met) + 8 * text_scale()
         symbol = metrics(12).elidedText(row.symbol, Qt.TextElideMode.ElideRight, room)
         painter.drawText(QRectF(left, top, room, height), MIDDLE, symbol)
 

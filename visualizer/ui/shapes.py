@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
@@ -10,8 +12,15 @@ from visualizer.ui.heads import SplitView
 from visualizer.ui.shape_row import ShapeButton
 from visualizer.ui.theme import LIGHT, Theme, text_scale
 
+if TYPE_CHECKING:
+    from PySide6.QtGui import QResizeEvent
+
+    from visualizer.state.screen import Screen
+
 EMPTY = "The sizes of every stage stand here, as soon as there are some."
 WIDTH = 252
+FIRST = 2
+"""Where the rows begin: after the sentences of the split and of the batch."""
 
 
 class ShapesPane(QWidget):
@@ -54,6 +63,14 @@ class ShapesPane(QWidget):
         if ledger.current and ledger.current != before:
             self._follow(ledger.current)
 
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Show what of a screen is for this pane."""
+        self.show_ledger(screen.shapes, theme)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self.drawing.make_room(self.height() / 7)
+        super().resizeEvent(event)
+
     def row(self, stage: str) -> ShapeButton:
         """Give the row of a stage."""
         return next(row for row in self.rows if row.stage == stage)
@@ -63,6 +80,14 @@ class ShapesPane(QWidget):
         self._column = QVBoxLayout(inner)
         self._column.setContentsMargins(0, 0, 0, 8)
         self._column.setSpacing(0)
+        said = QHBoxLayout()
+        said.setContentsMargins(12, 0, 12, 0)
+        said.addWidget(self.says, 1)
+        said.addWidget(self.turn, 0, Qt.AlignmentFlag.AlignTop)
+        self._column.addLayout(said)
+        for label in (self.batch, self.total):
+            label.setContentsMargins(12, 6, 12, 2)
+            self._column.addWidget(label)
         self._column.addStretch(1)
         self._scroll = QScrollArea()
         self._scroll.setWidgetResizable(True)
@@ -70,31 +95,21 @@ class ShapesPane(QWidget):
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its rows have it
         self._scroll.setWidget(inner)
         self._scroll.setAccessibleName("Shapes of the stages")
-        said = QHBoxLayout()
-        said.addWidget(self.says, 1)
-        said.addWidget(self.turn, 0, Qt.AlignmentFlag.AlignTop)
         top = QVBoxLayout()
-        top.setContentsMargins(12, 8, 12, 8)
-        top.setSpacing(6)
+        top.setContentsMargins(12, 4, 12, 4)
         top.addWidget(self.drawing)
-        top.addLayout(said)
-        top.addWidget(self.batch)
-        foot = QVBoxLayout()
-        foot.setContentsMargins(12, 6, 12, 8)
-        foot.addWidget(self.total)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         column.addLayout(top)
         column.addWidget(self._scroll, 1)
-        column.addLayout(foot)
 
     def _show_rows(self, ledger: Ledger, theme: Theme) -> None:
         while len(self.rows) < len(ledger.rows):
             made = ShapeButton()
             made.clicked.connect(self._choose)
             made.dimPointed.connect(self._light)
-            self._column.insertWidget(len(self.rows), made)
+            self._column.insertWidget(FIRST + len(self.rows), made)
             self.rows.append(made)
         for number, button in enumerate(self.rows):
             button.setVisible(number < len(ledger.rows))
@@ -111,6 +126,9 @@ class ShapesPane(QWidget):
             row.light(counts)
 
     def _follow(self, stage: str) -> None:
+        """Scroll to a row, or as much of it as there is room for."""
         row = self.row(stage)
         if self.isVisible() and not row.underMouse():
-            self._scroll.ensureWidgetVisible(row, 0, 8)
+            self._column.activate()
+            half = min(row.height(), self._scroll.viewport().height()) // 2
+            self._scroll.ensureVisible(0, row.y() + half, 0, half)

@@ -33,6 +33,7 @@ from visualizer.ui.pointer import Pointer
 from visualizer.ui.progress import Progress
 from visualizer.ui.rail import Rail
 from visualizer.ui.reader import Reader
+from visualizer.ui.shapes import ShapesPane
 from visualizer.ui.theme import Scheme, palette, style_sheet, theme_of
 from visualizer.ui.transport import TransportBar
 from visualizer.ui.twin import TwinPane
@@ -56,12 +57,13 @@ class Window(QMainWindow):
         self.setWindowIcon(icon("app", "#000000"))
         self.rail, self.board, self.progress = Rail(), BoardView(), Progress()
         self.editor, self.inspector, self.twin = Editor(), Inspector(), TwinPane()
-        self.lesson = LessonPane()
+        self.lesson, self.shapes = LessonPane(), ShapesPane()
         self.panes: dict[str, Any] = {
             "Lesson": self.lesson,
             "Setup": self.editor,
             "Cell": self.inspector,
             "Code": self.twin,
+            "Shapes": self.shapes,
         }
         self.player, self.pointer = Player(workspace, self), Pointer(workspace, self)
         self._has_lesson = False
@@ -156,6 +158,12 @@ class Window(QMainWindow):
             self.player.seek_stage(stage)  # while playing, panels come and go by themselves
         else:
             self.workspace.toggle_stage(stage)
+
+    def show_stage(self, stage: str) -> None:
+        """Have a stage in sight, in the picture that is there."""
+        if any(item.stage == stage and not item.is_shown for item in self.workspace.screen.rail):
+            self.go_to_stage(stage)
+        self.board.reveal_stage(stage)
 
     def walk(self, down: int, right: int) -> None:
         screen = self.workspace.screen

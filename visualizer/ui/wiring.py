@@ -66,5 +66,6 @@ def _connect_panes(window: Window) -> None:
     lesson.returned.connect(reader.back)
     lesson.closed.connect(reader.close)
     window.inspector.followed.connect(window.pointer.follow)
+    window.shapes.stageChosen.connect(window.show_stage)
     window.twin.dialectChosen.connect(window.set_dialect)
     window.twin.scriptWanted.connect(window.copy_script)
