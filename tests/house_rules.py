@@ -24,6 +24,7 @@ FOR_STATE = (
     "visualizer.attention.explain",
     "visualizer.attention.explanation",
     "visualizer.attention.masks",
+    "visualizer.attention.measures",
     "visualizer.attention.mechanisms",
     "visualizer.attention.spec",
     "visualizer.attention.stages",

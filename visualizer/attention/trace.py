@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from visualizer.attention.measures import Fold, Measures, fold, measure, norms
 from visualizer.attention.stages import Stage, shape
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 Index = tuple[int | slice, ...]
 
+Name = str | tuple[str, Fold]
+"""A stage or a parameter; or a stage with its heads folded into one: ``("weights", Fold.MEAN)``."""
+
 
 @dataclass(slots=True, eq=False)
 class _Held:
@@ -29,6 +33,9 @@ class _Held:
     tensor: Tensor
     pooled: dict[tuple[int, int], Tensor] = field(default_factory=dict)
     limits: tuple[float, float] | None = None
+    folded: dict[Fold, _Held] = field(default_factory=dict)
+    measures: Measures | None = None
+    norms: Tensor | None = None
 
 
 class Trace:
@@ -95,21 +102,40 @@ class Trace:
         """Look up a stage's row of the table."""
         return next(stage for stage in self.stages if stage.name == name)
 
-    def tensor(self, name: str) -> Tensor:
+    def tensor(self, name: Name) -> Tensor:
         """Give a stage's or a parameter's tensor, for work with torch."""
-        return self._held[name].tensor if name in self._held else self.parameters[name]
+        if isinstance(name, str) and name in self.parameters:
+            return self.parameters[name]
+        return self.holding(name).tensor
 
-    def holding(self, stage: str) -> _Held:
-        """Give a stage together with what was read of it, to be kept by a later trace."""
-        return self._held[stage]
+    def holding(self, name: Name) -> _Held:
+        """Give a stage together with what was read of it, to be kept by a later trace.
 
-    def read(self, name: str, index: Index = ()) -> np.ndarray:
+        With its heads folded it is kept with the stage, so it goes wherever that goes.
+
+        Raises
+        ------
+        KeyError
+            When there is no such stage, or heads are to be folded of one that has none.
+        """
+        if isinstance(name, str):
+            return self._held[name]
+        stage, by = name
+        held = self._held[stage]
+        if "head" not in self.stage(stage).dims:
+            raise KeyError(name)
+        if by not in held.folded:
+            held.folded[by] = hold(fold(held.tensor.detach(), by))
+        return held.folded[by]
+
+    def read(self, name: Name, index: Index = ()) -> np.ndarray:
         """Read numbers of a stage or of a parameter.
 
         Parameters
         ----------
-        name : str
-            A stage, or a parameter by its ``state_dict`` name.
+        name : str or (str, Fold)
+            A stage, a parameter by its ``state_dict`` name, or a stage with its heads folded, whose
+            dims are then the others.
         index : tuple of int and slice
             Into the batch axes first, then the stage's dims; what is left out is read whole.
 
@@ -120,23 +146,37 @@ class Trace:
         """
         return _readable(self.tensor(name)[index])
 
-    def read_pooled(self, stage: str, rows: int, columns: int, index: Index = ()) -> np.ndarray:
+    def read_pooled(self, stage: Name, rows: int, columns: int, index: Index = ()) -> np.ndarray:
         """Read a stage with each block of so many rows and columns as its largest number.
 
         The last blocks of an axis may be smaller. What was pooled is kept with the tensor.
         """
-        held, blocks = self._held[stage], (rows, columns)
+        held, blocks = self.holding(stage), (rows, columns)
         if blocks not in held.pooled:
             tensor = _largest(_largest(held.tensor.detach(), rows, -2), columns, -1)
             held.pooled[blocks] = tensor
         return _readable(held.pooled[blocks][index])
 
-    def limits(self, stage: str) -> tuple[float, float]:
+    def limits(self, stage: Name) -> tuple[float, float]:
         """Give the smallest and largest finite number of a stage, over all heads and texts."""
-        held = self._held[stage]
+        held = self.holding(stage)
         if held.limits is None:
             held.limits = _limits(held.tensor.detach()) or (0.0, 0.0)
         return held.limits
+
+    def measured(self, stage: str) -> Measures:
+        """Say what each head looks at, by a stage of weights; kept with the tensor."""
+        held = self._held[stage]
+        if held.measures is None:
+            held.measures = measure(held.tensor.detach(), self.spec.lengths)
+        return held.measures
+
+    def value_norms(self) -> np.ndarray:
+        """Read the length of each value, [head, key] after the batch axes; kept with the tensor."""
+        held = self._held["values"]
+        if held.norms is None:
+            held.norms = norms(held.tensor.detach())
+        return _readable(held.norms)
 
     def check(self) -> None:
         """Compare every stage's shape with the stage table; a difference is a bug."""
