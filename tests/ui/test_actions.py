@@ -192,7 +192,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     idle = {key for key, action in by_key.items() if not action.isEnabled()}
     assert idle == {
         *("workspace.undo", "workspace.redo", "inspector.copy", "pointer.let_go", "player.reveal"),
-        *("pointer.mark", "pointer.go -1", "pointer.go 1", "shapes.drawing.turn"),
+        *("pointer.mark", "pointer.go -1", "pointer.go 1", "shapes.drawing.turn", "chooser.let_go"),
         *("step_text 1", "step_text -1", *READING),
     }
     hand.hover(Cell("weights", (0, 1, 0)))
@@ -203,7 +203,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     idle = {key for key, action in by_key.items() if not action.isEnabled()}
     assert idle == {
         *("workspace.redo", "pointer.mark", "player.reveal"),
-        *("pointer.go -1", "pointer.go 1", "shapes.drawing.turn"),
+        *("pointer.go -1", "pointer.go 1", "shapes.drawing.turn", "chooser.let_go"),
         *("step_text 1", "step_text -1", *READING),
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from visualizer.state.heatmaps import Board, Heatmap
     from visualizer.state.view import View
 
+from visualizer.state.chosen import Role
 from visualizer.state.view import Cell, existing
 
 # The token that a row stands for: of these stages the key that is read, else the query.
@@ -26,6 +27,8 @@ class Cursor:
         Which tokens light up, in every panel and in the token strip.
     column : tuple of (stage, int) or None
         Which column of a panel whose columns are no tokens.
+    queries, keys : frozenset of int
+        Tokens that were chosen together in the token strip, as the one or as the other.
     """
 
     hovered: Cell | None = None
@@ -33,19 +36,29 @@ class Cursor:
     query: int | None = None
     key: int | None = None
     column: tuple[str, int] | None = None
+    queries: frozenset[int] = frozenset()
+    keys: frozenset[int] = frozenset()
 
 
 def present_cursor(run: Run, view: View) -> Cursor:
     """Say what lights up with the cell under the pointer, or else with the pinned one."""
     hovered, pinned = (existing(run, cell) for cell in (view.hovered, view.pinned))
     cell = hovered or pinned
+    chosen = frozenset(at for at in view.tokens.chosen if at < run.trace.tokens)
     if cell is None:
-        return Cursor()
+        return _with_chosen(Cursor(), view.tokens.role, chosen)
     stage = run.trace.stage(cell.stage)
     place = dict(zip(stage.dims, cell.place, strict=True))
     tokens = {row_role(stage.name): place["token"]} if "token" in place else place
     column = None if stage.dims[-1] == "key" else (stage.name, cell.place[-1])
-    return Cursor(hovered, pinned, tokens.get("query"), tokens.get("key"), column)
+    cursor = Cursor(hovered, pinned, tokens.get("query"), tokens.get("key"), column)
+    return _with_chosen(cursor, view.tokens.role, chosen)
+
+
+def _with_chosen(cursor: Cursor, role: Role, chosen: frozenset[int]) -> Cursor:
+    if role is Role.QUERY:
+        return replace(cursor, queries=chosen)
+    return replace(cursor, keys=chosen)
 
 
 def row_role(stage: str) -> str:

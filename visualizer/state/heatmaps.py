@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.masks import Masking, allowed_by
+from visualizer.attention.measures import Fold
 from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.playback.lights import focus
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
-    from visualizer.state.view import View
+    from visualizer.state.view import Cell, View
 
 # In a longer text nearly all weights are so small that on a scale to 1 all look alike.
 SHORT = 24
@@ -154,12 +155,33 @@ def toggled(run: Run, view: View, stage: str) -> View:
 
 def needs(run: Run, view: View) -> Hashable:
     """Name all that has to be read for a view; two views that need the same are read together."""
-    return view.room, shown_stages(run, view)
+    return view.room, shown_stages(run, view), _folded(run, view)
 
 
 def warm(run: Run, view: View) -> None:
     """Read all that a view needs, so that whoever presents it finds it read: for the worker."""
     present_board(run, view, Board())
+    if folded := _folded(run, view):
+        run.trace.holding(folded)
+
+
+def read_stage(run: Run, view: View) -> str:
+    """Name the stage of weights that says what is read: after dropout, where that is shown."""
+    return "dropped" if "dropped" in shown_stages(run, view) else "weights"
+
+
+def head_read(run: Run, cell: Cell | None) -> int | None:
+    """Give the head that is looked at with a cell; None where it is all of them."""
+    if run.trace.spec.heads == 1:
+        return 0
+    has_head = cell is not None and "head" in run.trace.stage(cell.stage).dims
+    return cell.place[0] if cell and has_head else None
+
+
+def _folded(run: Run, view: View) -> tuple[str, Fold] | None:
+    """Name the stage whose heads are folded into one for chosen tokens; mostly there is none."""
+    is_folded = head_read(run, existing(run, view.pinned)) is None and view.tokens.chosen
+    return (read_stage(run, view), Fold.MEAN) if is_folded else None
 
 
 def _heatmap(

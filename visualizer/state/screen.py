@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.spec import Projection
-from visualizer.language.tokenizers import all_visible
 from visualizer.state.code.twin import Twin, present_twin
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
 from visualizer.state.heatmaps import Board, present_board, shown_stages
@@ -17,6 +16,7 @@ from visualizer.state.playback.transport import Stand, present_stand
 from visualizer.state.readout import Readout, covered, present_readout
 from visualizer.state.setup import Setup, present_setup
 from visualizer.state.shapes import Ledger, present_shapes
+from visualizer.state.tokens import Tokens, present_tokens
 from visualizer.state.trail import ways
 from visualizer.state.words import counted, size
 
@@ -42,18 +42,6 @@ class RailItem:
     says: str
     is_shown: bool
     is_current: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """The token strip, of the text that is looked at."""
-
-    labels: tuple[str, ...] = ()
-    query: int | None = None
-    key: int | None = None
-    text: int = 0
-    texts: int = 1
-    padding: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +113,7 @@ def present(
         _rail(run, view),
         _same(board, previous),
         cursor,
-        _tokens(run, view, stand if looked_at is stand.cell else Stand(), cursor),
+        _tokens(run, view, stand, cursor),
         previous.readout if previous and readout == previous.readout else readout,
         Status(_facts(run), (*_unused(setup), *run.notices), is_working),
         stand,
@@ -217,13 +205,11 @@ def _rail(run: Run, view: View) -> tuple[RailItem, ...]:
 
 
 def _tokens(run: Run, view: View, stand: Stand, cursor: Cursor) -> Tokens:
-    if stand.cell and view.playhead.grain is not Grain.STAGE:
-        cursor = present_cursor(run, replace(view, hovered=stand.cell))
-    text = run.nearest(view.text)
-    labels = all_visible(run.texts[text])
-    lengths = run.trace.spec.lengths
-    padding = len(labels) - lengths[text] if lengths else 0
-    return Tokens(labels, cursor.query, cursor.key, text, len(run.texts), padding)
+    cell = cursor.hovered or cursor.pinned
+    if cell is None and stand.cell and view.playhead.grain is not Grain.STAGE:
+        cell = stand.cell
+        cursor = present_cursor(run, replace(view, hovered=cell))
+    return present_tokens(run, view, stand.lights, cursor, cell)
 
 
 def _facts(run: Run) -> str:

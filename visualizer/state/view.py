@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from visualizer.state.chosen import TokenLook
 from visualizer.state.code.dialects import Dialect
 from visualizer.state.playback.timeline import Playhead
 
@@ -80,6 +81,8 @@ class View:
         In whose words the code is.
     reading : Reading or None
         The page of a lesson.
+    tokens : TokenLook
+        Which tokens are looked at together.
     past, future : tuple of Cell
         Cells that were pinned before this one, and after it where one has gone back: nearest last.
     """
@@ -97,6 +100,7 @@ class View:
     guess: Guess | None = None
     dialect: Dialect = Dialect.BOOK
     reading: Reading | None = None
+    tokens: TokenLook = field(default_factory=TokenLook)
     past: tuple[Cell, ...] = ()
     future: tuple[Cell, ...] = ()
 

@@ -69,6 +69,10 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("&Edit", "Copy as scri&pt", "copy_script", ("Ctrl+Alt+C",)),
     Entry("&Edit", "&Let go of the pinned cell", "pointer.let_go", ("Ctrl+Shift+P",), icon="pin"),
     Entry("&Edit", "Edit the &sentence", "edit_sentence", ("Ctrl+L",), divides=True),
+    Entry("&Edit", "&Find a token", "find_token", ("Ctrl+F",)),
+    Entry("&Edit", "&Other role of the tokens: what they read, or who reads them",
+          "chooser.turn", ("Ctrl+Shift+F",)),
+    Entry("&Edit", "Let go of the chosen &tokens", "chooser.let_go", ("Ctrl+Shift+D",)),
     Entry("&Module", "Causal &mask", "toggle_mask", ("Ctrl+M",), ticks=True),
     Entry("&Module", "Dropout as in &training", "toggle_mode", ("Ctrl+T",), ticks=True),
     Entry("&Module", "&Resample dropout", "workspace.resample", ("Ctrl+R",), ("dropout_seed",),
@@ -228,6 +232,7 @@ class Actions:
         self.enable("reader.close", screen.lesson is not None)
         split = screen.shapes.split
         self.enable("shapes.drawing.turn", split is not None and split.heads > 1)
+        self.enable("chooser.let_go", bool(screen.tokens.chosen))
         self.enable("pointer.let_go", screen.cursor.pinned is not None)
         for step in (1, -1):
             self.enable(f"step_text {step}", screen.tokens.texts > 1)

@@ -97,12 +97,6 @@ class BoardView(QAbstractScrollArea):
             with QSignalBlocker(self):  # who walks by keys looks at that cell, not at the pointer's
                 self._scroll_to(area)
 
-    def reveal_stage(self, stage: str) -> None:
-        """Scroll to a stage's panels."""
-        slots = [slot for slot in self._layout.slots if slot.heatmap.stage == stage]
-        if slots:
-            self._scroll_to(slots[0].whole.toAlignedRect())
-
     def _see(self, cell: Cell | None) -> None:
         """Scroll to the cell that is pinned, or that a step is about, where it cannot be seen."""
         area = self.area_of(cell) if cell else None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPen
 
+from visualizer.state.chosen import runs
 from visualizer.state.cursor import Cursor, row_role
 from visualizer.ui import heatmap as draw
 from visualizer.ui.measures import is_upright
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 def paint_cursor(painter: QPainter, slot: Slot, cursor: Cursor, theme: Theme) -> None:
     """Light a panel up, as far as the cursor concerns it."""
     heatmap, cells = slot.heatmap, slot.cells
+    _paint_chosen(painter, slot, cursor, theme)
     row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query
     column = _lit_column(heatmap, cursor)
     if row is not None and row < len(heatmap.rows.labels):
@@ -37,6 +39,32 @@ def paint_cursor(painter: QPainter, slot: Slot, cursor: Cursor, theme: Theme) ->
         if cell and cell.stage == heatmap.stage and head_of(cell) == heatmap.head:
             place = slot.cell(*cell.place[-2:]).adjusted(-0.5, -0.5, 0.5, 0.5)
             frame(painter, place, width, theme)
+
+
+def _paint_chosen(painter: QPainter, slot: Slot, cursor: Cursor, theme: Theme) -> None:
+    """Light the rows and columns of tokens that were chosen together; side by side, as one."""
+    heatmap, cells = slot.heatmap, slot.cells
+    rows = cursor.keys if row_role(heatmap.stage) == "key" else cursor.queries
+    columns = cursor.keys if heatmap.columns.name == "key" else frozenset[int]()
+    for tokens in runs(rows):
+        top, bottom = slot.cell(tokens[0], 0).top(), slot.cell(tokens[-1], 0).bottom()
+        frame(painter, QRectF(cells.left(), top, cells.width(), bottom - top), 1.5, theme)
+    for tokens in runs(columns):
+        left, right = slot.cell(0, tokens[0]).left(), slot.cell(0, tokens[-1]).right()
+        frame(painter, QRectF(left, cells.top(), right - left, cells.height()), 1.5, theme)
+    for row in _apart(rows, slot.cell_height / heatmap.rows.block) if slot.has_row_labels else ():
+        light_row_label(painter, slot, row, theme)
+    for column in _apart(columns, slot.cell_width / heatmap.columns.block):
+        light_column_label(painter, slot, column, theme)
+
+
+def _apart(tokens: frozenset[int], pitch: float) -> list[int]:
+    """Leave out tokens whose labels would touch the one before."""
+    found: list[int] = []
+    for token in sorted(tokens):
+        if not found or (token - found[-1]) * pitch >= metrics(12).height():
+            found.append(token)
+    return found
 
 
 def head_of(cell: Cell) -> int | None:

@@ -18,10 +18,11 @@ from PySide6.QtWidgets import (
 
 from visualizer.attention.spec import Mode
 from visualizer.state.code.dialects import Dialect
-from visualizer.state.view import ColourScale
+from visualizer.state.view import Cell, ColourScale
 from visualizer.ui import messages, settings
 from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
+from visualizer.ui.chooser import Chooser
 from visualizer.ui.editor import Editor
 from visualizer.ui.exports import FILTERS, Exporter, named
 from visualizer.ui.icons import icon
@@ -66,6 +67,7 @@ class Window(QMainWindow):
             "Shapes": self.shapes,
         }
         self.player, self.pointer = Player(workspace, self), Pointer(workspace, self)
+        self.chooser = Chooser(workspace, self)
         self._has_lesson = False
         self.facts, self.notice = QLabel(), QLabel()
         self.exporter = Exporter(self)
@@ -163,7 +165,8 @@ class Window(QMainWindow):
         """Have a stage in sight, in the picture that is there."""
         if any(item.stage == stage and not item.is_shown for item in self.workspace.screen.rail):
             self.go_to_stage(stage)
-        self.board.reveal_stage(stage)
+        dims = self.workspace.run.trace.stage(stage).dims if self.workspace.run else ()
+        self.board.reveal(Cell(stage, (0,) * len(dims)))
 
     def walk(self, down: int, right: int) -> None:
         screen = self.workspace.screen
@@ -188,6 +191,11 @@ class Window(QMainWindow):
     def toggle_mode(self) -> None:
         trains = self.workspace.document.spec.mode is Mode.TRAIN
         self.workspace.set("mode", Mode.EVAL if trains else Mode.TRAIN)
+
+    def find_token(self) -> None:
+        self.docks.by_name["Setup"].show()
+        self.editor.token_pane.open_search()
+        self.editor.ensureWidgetVisible(self.editor.token_pane)
 
     def open_settings(self) -> None:
         self.editor.open_more()
