@@ -49,6 +49,10 @@ def weights(hand: Hand) -> np.ndarray:
     return np.asarray(run.trace.tensor("weights").double().numpy())  # head query key
 
 
+def found_now(pane: TokenPane) -> tuple[set[int], str]:
+    return set(pane.strip._tokens.chosen), words(pane.found)
+
+
 NO = Qt.KeyboardModifier.NoModifier
 
 
@@ -127,14 +131,14 @@ def test_a_token_is_found(hand: Hand, pane: TokenPane) -> None:
     assert pane.search.hasFocus()
     QTest.keyClicks(pane.search, "ST")
     hand.settle()
-    assert (pane.strip._tokens.chosen, words(pane.found)) == ({2, 5}, "2 found")
+    assert found_now(pane) == ({2, 5}, "2 found")
     for modifiers, token, found in ((NO, 2, "1 of 2"), (NO, 5, "2 of 2"), (SHIFT, 2, "1 of 2")):
         hand.press(Qt.Key.Key_Return, modifiers)
         hand.settle()
-        assert (pane.strip._tokens.chosen, words(pane.found)) == ({token}, found)
+        assert found_now(pane) == ({token}, found)
     QTest.keyClicks(pane.search, "x")
     hand.settle()
-    assert (pane.strip._tokens.chosen, words(pane.found)) == (frozenset(), "none")
+    assert found_now(pane) == (set(), "none")
     assert pane.search.text() == "STx"
     hand.key(Qt.Key.Key_Escape)
     hand.settle()

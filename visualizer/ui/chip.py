@@ -27,12 +27,12 @@ def chip_height(has_number: bool) -> float:
     return metrics(12).height() + 6 * text_scale() + number_line
 
 
-def chip_width(label: str, has_number: bool) -> float:
-    """Give the width that a token needs."""
-    width = metrics(12).horizontalAdvance(label)
-    if has_number:
-        width = max(width, metrics(NUMBER_SIZE).horizontalAdvance("−0.00"))
-    return width + 12 * text_scale()
+def chip_widths(labels: tuple[str, ...], has_number: bool) -> list[float]:
+    """Give the widths that tokens need; each word is measured once, as a text has many tokens."""
+    least = metrics(NUMBER_SIZE).horizontalAdvance("−0.00") if has_number else 0
+    measures, margin = metrics(12), 12 * text_scale()
+    found = {label: max(measures.horizontalAdvance(label), least) for label in set(labels)}
+    return [found[label] + margin for label in labels]
 
 
 def paint_chip(

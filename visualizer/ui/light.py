@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from visualizer.ui.slots import Slot
     from visualizer.ui.theme import Theme
 
+MOST_LABELS = 12
+
 
 def paint_cursor(painter: QPainter, slot: Slot, cursor: Cursor, theme: Theme) -> None:
     """Light a panel up, as far as the cursor concerns it."""
@@ -46,22 +48,31 @@ def _paint_chosen(painter: QPainter, slot: Slot, cursor: Cursor, theme: Theme) -
     heatmap, cells = slot.heatmap, slot.cells
     rows = cursor.keys if row_role(heatmap.stage) == "key" else cursor.queries
     columns = cursor.keys if heatmap.columns.name == "key" else frozenset[int]()
-    for tokens in runs(rows):
-        top, bottom = slot.cell(tokens[0], 0).top(), slot.cell(tokens[-1], 0).bottom()
-        frame(painter, QRectF(cells.left(), top, cells.width(), bottom - top), 1.5, theme)
-    for tokens in runs(columns):
-        left, right = slot.cell(0, tokens[0]).left(), slot.cell(0, tokens[-1]).right()
-        frame(painter, QRectF(left, cells.top(), right - left, cells.height()), 1.5, theme)
+    bands = []
+    for top, bottom in _bands(rows, heatmap.rows.block, slot.cell_height):
+        bands.append(QRectF(cells.left(), cells.top() + top, cells.width(), bottom - top))
+    for left, right in _bands(columns, heatmap.columns.block, slot.cell_width):
+        bands.append(QRectF(cells.left() + left, cells.top(), right - left, cells.height()))
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    for ink, thickness in ((theme.paper, 3.5), (theme.accent, 1.5)):
+        painter.setPen(QPen(QColor(ink), thickness))
+        painter.drawRects(bands)
     for row in _apart(rows, slot.cell_height / heatmap.rows.block) if slot.has_row_labels else ():
         light_row_label(painter, slot, row, theme)
     for column in _apart(columns, slot.cell_width / heatmap.columns.block):
         light_column_label(painter, slot, column, theme)
 
 
+def _bands(tokens: frozenset[int], block: int, pitch: float) -> list[tuple[float, float]]:
+    """Give the edges of the drawn cells that hold tokens, in one band where they touch."""
+    drawn = runs({token // block for token in tokens})
+    return [(cells.start * pitch, cells.stop * pitch) for cells in drawn]
+
+
 def _apart(tokens: frozenset[int], pitch: float) -> list[int]:
-    """Leave out tokens whose labels would touch the one before."""
+    """Leave out tokens whose labels would touch the one before; of many, light none."""
     found: list[int] = []
-    for token in sorted(tokens):
+    for token in sorted(tokens) if len(tokens) <= MOST_LABELS else ():
         if not found or (token - found[-1]) * pitch >= metrics(12).height():
             found.append(token)
     return found

@@ -12,7 +12,7 @@ from visualizer.state.chosen import span
 from visualizer.state.heatmaps import SHORT
 from visualizer.state.tokens import Tokens
 from visualizer.state.words import counted, number
-from visualizer.ui.chip import GAP, chip_height, chip_width, paint_chip
+from visualizer.ui.chip import GAP, chip_height, chip_widths, paint_chip
 from visualizer.ui.manners import is_command
 from visualizer.ui.theme import LIGHT, Theme, text_scale
 
@@ -133,8 +133,8 @@ class TokenStrip(QAbstractScrollArea):
     def _flow(self, room: int) -> None:
         height, gap = self._chip_height, GAP * text_scale()
         self._chips, left, top = [], 0.0, gap / 2
-        for label in self._tokens.labels:
-            width = min(chip_width(label, self._has_numbers), room - 2.0)
+        for needed in chip_widths(self._tokens.labels, self._has_numbers):
+            width = min(needed, room - 2.0)
             if left and left + width > room:
                 left, top = 0.0, top + height + gap
             self._chips.append(QRectF(left + 1, top, width, height))
