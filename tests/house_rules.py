@@ -21,6 +21,7 @@ QT = ("PySide6", "pyqtgraph", "shiboken6")
 TORCH_HOMES = ("visualizer.attention", "visualizer.language")
 FOR_STATE = (
     "visualizer.attention.choices",
+    "visualizer.attention.derived",
     "visualizer.attention.explain",
     "visualizer.attention.explanation",
     "visualizer.attention.masks",
@@ -30,7 +31,12 @@ FOR_STATE = (
     "visualizer.attention.stages",
     "visualizer.language.tokenizers",
 )
-TORCH_FREE = (*FOR_STATE, "visualizer.attention.embedding", "visualizer.attention.trace")
+TORCH_FREE = (
+    *FOR_STATE,
+    "visualizer.attention.embedding",
+    "visualizer.attention.held",
+    "visualizer.attention.trace",
+)
 STANDARD_LIBRARY = tuple(sys.stdlib_module_names)
 
 FILE_LINES = 300

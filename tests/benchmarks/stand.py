@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication
 
     from visualizer.attention.trace import Trace
-    from visualizer.state.heatmaps import Heatmap
+    from visualizer.state.panels import Heatmap
     from visualizer.ui.window import Window
 
 TIMEOUT_S = 120

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.attention.strategies import Case, cases
 from tests.state.making import EVERYTHING, a_run
-from visualizer.attention.measures import Fold
+from visualizer.attention.derived import Fold
 from visualizer.attention.spec import Mask, Normalisation
 from visualizer.state.chosen import Role, TokenLook
 from visualizer.state.document import Document
@@ -126,11 +126,11 @@ def test_the_mean_is_folded_before_it_is_shown() -> None:
     pinned = replace(view, pinned=Cell("context", (0, 1, 0)))
     assert needs(run, view) != needs(run, View())
     assert needs(run, pinned) == needs(run, replace(pinned, tokens=TokenLook()))
-    assert Fold.MEAN not in run.trace.holding("weights").folded
+    assert Fold.MEAN not in run.trace.holding("weights").kept
     warm(run, pinned)
-    assert Fold.MEAN not in run.trace.holding("weights").folded
+    assert Fold.MEAN not in run.trace.holding("weights").kept
     warm(run, view)
-    assert Fold.MEAN in run.trace.holding("weights").folded
+    assert Fold.MEAN in run.trace.holding("weights").kept
 
 
 # ----------------------------------------------------------------------------- words, colours

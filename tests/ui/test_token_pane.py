@@ -85,7 +85,7 @@ def test_the_switch_turns_from_queries_to_keys(hand: Hand, pane: TokenPane) -> N
     assert words(pane.says) == "Who reads starts, mean of 2 heads"
     assert shown(hand).values == pytest.approx(weights(hand).mean(0)[:, 2])
     assert pane.roles[Role.KEY].isChecked()
-    hand.press(Qt.Key.Key_F, CONTROL | SHIFT)
+    hand.press(Qt.Key.Key_T, CONTROL | SHIFT)
     hand.settle()
     assert pane.roles[Role.QUERY].isChecked()
     assert words(pane.says) == "What starts reads, mean of 2 heads"

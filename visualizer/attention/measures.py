@@ -1,18 +1,16 @@
-"""What a head looks at, in a few numbers, and all heads folded into one matrix; no torch.
+"""What a head looks at, in a few numbers; no torch.
 
 Works with the methods of the tensors it is given, so it needs no torch and runs where they are.
 
 Sources: Clark et al. 2019, "What Does BERT Look At?", §3 (previous token, first token, itself,
 entropy); Vig and Belinkov 2019, "Analyzing the Structure of Attention in a Transformer Language
-Model" (mean distance); Kobayashi et al. 2020, "Attention is Not Only a Weight" (norms, which they
-take behind the output projection, where heads are no longer apart by their values alone).
+Model" (mean distance).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum, auto
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,13 +20,6 @@ if TYPE_CHECKING:
 
 # So many rows of a matrix at a time: what is worked out on the way stays small.
 ROWS = 1024
-
-
-class Fold(StrEnum):
-    """How the heads of a stage become one."""
-
-    MEAN = auto()
-    MAX = auto()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +35,7 @@ class Measures:
     entropy : numpy.ndarray
         Σ −w·log2 w over the keys, in bits; 0·log 0 counts as 0.
     distance : numpy.ndarray
-        Σ w·\\|query − key\\|, in tokens.
+        Σ w·(distance from query to key), in tokens.
     first, own, previous : numpy.ndarray
         Weight on the first token, on the query's own, and on the one before it. The last is a mean
         over the queries from the second on, as nothing is before the first.
@@ -113,13 +104,3 @@ def _means(found: Tensor) -> Tensor:
     means[PREVIOUS] = sums[PREVIOUS] / reads[1:].sum()
     means[READS] = sums[READS]
     return means
-
-
-def fold(tensor: Tensor, by: Fold) -> Tensor:
-    """Fold [..., head, row, column] into [..., row, column]."""
-    return tensor.mean(-3) if by is Fold.MEAN else tensor.amax(-3)
-
-
-def norms(values: Tensor) -> Tensor:
-    """Give the length of each value, [..., head, key]."""
-    return values.norm(dim=-1)

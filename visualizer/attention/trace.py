@@ -5,11 +5,11 @@ Reading gives numpy, so nothing above needs torch; nor does this module, which o
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from visualizer.attention.measures import Fold, Measures, fold, measure, norms
+from visualizer.attention.derived import Fold, Lens, fold, times_value, without_first
+from visualizer.attention.held import Held, Index, readable
+from visualizer.attention.measures import Measures, measure
 from visualizer.attention.stages import Stage, shape
 
 if TYPE_CHECKING:
@@ -19,23 +19,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from visualizer.attention.spec import AttentionSpec
-
-Index = tuple[int | slice, ...]
-
-Name = str | tuple[str, Fold]
-"""A stage or a parameter; or a stage with its heads folded into one: ``("weights", Fold.MEAN)``."""
-
-
-@dataclass(slots=True, eq=False)
-class _Held:
-    """A tensor with what was read of it as a whole."""
-
-    tensor: Tensor
-    pooled: dict[tuple[int, int], Tensor] = field(default_factory=dict)
-    limits: tuple[float, float] | None = None
-    folded: dict[Fold, _Held] = field(default_factory=dict)
-    measures: Measures | None = None
-    norms: Tensor | None = None
 
 
 class Trace:
@@ -50,7 +33,7 @@ class Trace:
     parameters : mapping
         The weights it read, by the names of the book's ``state_dict``.
     held : mapping
-        The stages' tensors, held as `holding` gives them.
+        The stages' tensors, as `holding` gives them.
     recomputed : frozenset of str
         The stages that were computed anew; the others are an earlier trace's very tensors.
     """
@@ -60,7 +43,7 @@ class Trace:
         spec: AttentionSpec,
         stages: tuple[Stage, ...],
         parameters: Mapping[str, Tensor],
-        held: Mapping[str, _Held],
+        held: Mapping[str, Held],
         recomputed: frozenset[str],
     ) -> None:
         self.spec = spec
@@ -102,40 +85,50 @@ class Trace:
         """Look up a stage's row of the table."""
         return next(stage for stage in self.stages if stage.name == name)
 
-    def tensor(self, name: Name) -> Tensor:
+    def tensor(self, name: str) -> Tensor:
         """Give a stage's or a parameter's tensor, for work with torch."""
-        if isinstance(name, str) and name in self.parameters:
-            return self.parameters[name]
-        return self.holding(name).tensor
+        return self._held[name].tensor if name in self._held else self.parameters[name]
 
-    def holding(self, name: Name) -> _Held:
-        """Give a stage together with what was read of it, to be kept by a later trace.
+    def holding(self, stage: str) -> Held:
+        """Give a stage together with what was read of it, to be kept by a later trace."""
+        return self._held[stage]
 
-        With its heads folded it is kept with the stage, so it goes wherever that goes.
+    def seen(self, stage: str, lens: Lens = Lens.PLAIN, by: Fold | None = None) -> Held:
+        """Give a stage as it is looked at: of weights through a lens, with its heads folded.
+
+        What is made for it is kept with the stage, so it goes wherever that goes.
 
         Raises
         ------
         KeyError
             When there is no such stage, or heads are to be folded of one that has none.
         """
-        if isinstance(name, str):
-            return self._held[name]
-        stage, by = name
-        held = self._held[stage]
-        if "head" not in self.stage(stage).dims:
-            raise KeyError(name)
-        if by not in held.folded:
-            held.folded[by] = hold(fold(held.tensor.detach(), by))
-        return held.folded[by]
+        held, row = self._held[stage], self.stage(stage)
+        if row.is_weights and lens is not Lens.PLAIN:
+            held = self._through(held, lens)
+        if by is None:
+            return held
+        if "head" not in row.dims:
+            raise KeyError((stage, by))
+        folded: Held = held.keep(by, lambda tensor: Held(fold(tensor, by)))
+        return folded
 
-    def read(self, name: Name, index: Index = ()) -> np.ndarray:
+    def _through(self, held: Held, lens: Lens) -> Held:
+        values = self._held["values"]
+        made: Held
+        if lens is Lens.TIMES_VALUE:
+            made = held.keep((lens, values), lambda own: Held(times_value(own, values.tensor)))
+        else:
+            made = held.keep(lens, lambda own: Held(without_first(own)))
+        return made
+
+    def read(self, name: str, index: Index = ()) -> np.ndarray:
         """Read numbers of a stage or of a parameter.
 
         Parameters
         ----------
-        name : str or (str, Fold)
-            A stage, a parameter by its ``state_dict`` name, or a stage with its heads folded, whose
-            dims are then the others.
+        name : str
+            A stage, or a parameter by its ``state_dict`` name.
         index : tuple of int and slice
             Into the batch axes first, then the stage's dims; what is left out is read whole.
 
@@ -144,39 +137,19 @@ class Trace:
         numpy.ndarray
             Read-only, of the spec's floating-point type.
         """
-        return _readable(self.tensor(name)[index])
+        return readable(self.tensor(name)[index])
 
-    def read_pooled(self, stage: Name, rows: int, columns: int, index: Index = ()) -> np.ndarray:
-        """Read a stage with each block of so many rows and columns as its largest number.
-
-        The last blocks of an axis may be smaller. What was pooled is kept with the tensor.
-        """
-        held, blocks = self.holding(stage), (rows, columns)
-        if blocks not in held.pooled:
-            tensor = _largest(_largest(held.tensor.detach(), rows, -2), columns, -1)
-            held.pooled[blocks] = tensor
-        return _readable(held.pooled[blocks][index])
-
-    def limits(self, stage: Name) -> tuple[float, float]:
+    def limits(self, stage: str) -> tuple[float, float]:
         """Give the smallest and largest finite number of a stage, over all heads and texts."""
-        held = self.holding(stage)
-        if held.limits is None:
-            held.limits = _limits(held.tensor.detach()) or (0.0, 0.0)
-        return held.limits
+        return self._held[stage].limits()
 
     def measured(self, stage: str) -> Measures:
         """Say what each head looks at, by a stage of weights; kept with the tensor."""
-        held = self._held[stage]
-        if held.measures is None:
-            held.measures = measure(held.tensor.detach(), self.spec.lengths)
-        return held.measures
-
-    def value_norms(self) -> np.ndarray:
-        """Read the length of each value, [head, key] after the batch axes; kept with the tensor."""
-        held = self._held["values"]
-        if held.norms is None:
-            held.norms = norms(held.tensor.detach())
-        return _readable(held.norms)
+        lengths = self.spec.lengths
+        measures: Measures = self._held[stage].keep(
+            ("measures", lengths), lambda weights: measure(weights, lengths)
+        )
+        return measures
 
     def check(self) -> None:
         """Compare every stage's shape with the stage table; a difference is a bug."""
@@ -185,43 +158,3 @@ class Trace:
             actual = tuple(self.tensor(stage.name).shape)
             if actual != expected:
                 raise AssertionError(f"{stage.name} has shape {actual} and not {expected}")
-
-
-def hold(tensor: Tensor) -> _Held:
-    """Wrap a newly computed tensor."""
-    return _Held(tensor)
-
-
-def _largest(tensor: Tensor, block: int, axis: int) -> Tensor:
-    if block == 1:
-        return tensor
-    size = tensor.shape[axis]
-    block = min(block, size)
-    whole, rest = divmod(size, block)
-    sizes = list(tensor.shape)
-    sizes[axis] = whole + (rest > 0)
-    pooled = tensor.new_empty(sizes)
-    pooled.narrow(axis, 0, whole).copy_(tensor.unfold(axis, block, block).amax(-1))
-    if rest:
-        last = tensor.narrow(axis, whole * block, rest).amax(axis, keepdim=True)
-        pooled.narrow(axis, whole, 1).copy_(last)
-    return pooled
-
-
-def _limits(tensor: Tensor) -> tuple[float, float] | None:
-    low, high = (float(limit) for limit in tensor.aminmax())
-    if math.isfinite(low) and math.isfinite(high):
-        return low, high
-    if tensor.dim() > 2:  # matrix by matrix, as leaving the others out makes copies
-        found = [limits for limits in map(_limits, tensor) if limits]
-        return (min(low for low, _ in found), max(high for _, high in found)) if found else None
-    finite = tensor.isfinite()
-    low = float(tensor.where(finite, math.inf).amin())
-    high = float(tensor.where(finite, -math.inf).amax())
-    return (low, high) if low <= high else None
-
-
-def _readable(tensor: Tensor) -> np.ndarray:
-    array: np.ndarray = tensor.detach().cpu().numpy()
-    array.flags.writeable = False
-    return array

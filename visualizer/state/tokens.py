@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from visualizer.attention.derived import Fold
 from visualizer.attention.masks import allowed
-from visualizer.attention.measures import Fold
 from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.chosen import Role, matches, runs
-from visualizer.state.heatmaps import SHORT, head_read, read_stage
+from visualizer.state.colouring import SHORT
+from visualizer.state.heatmaps import shown_stages
+from visualizer.state.reads import head_read, read_stage
 from visualizer.state.view import Cell, existing
 from visualizer.state.words import counted, shortened
 
@@ -110,7 +112,7 @@ def present_tokens(
     at = cursor.query if look.role is Role.QUERY else cursor.key
     subjects = chosen or (frozenset() if at is None else frozenset({at}))
     head = head_read(run, existing(run, view.pinned) if chosen else cell)
-    asked = _Asked(run, view, labels, subjects, head, read_stage(run, view))
+    asked = _Asked(run, view, labels, subjects, head, read_stage(shown_stages(run, view)))
     is_seen = bool(subjects) and not _is_hidden(asked, lights)
     return Tokens(
         labels,
@@ -158,10 +160,10 @@ def _shares(asked: _Asked) -> Shares:
     finite = values[np.isfinite(values)]
     low, largest = float(finite.min(initial=0)), float(np.abs(finite).max(initial=0))
     if low < 0:
-        colours = (asked.view.diverging, -largest, largest)
+        colours = (asked.view.colouring.diverging, -largest, largest)
     else:  # in a longer text nearly all weights are so small that on a scale to 1 all look alike
         high = max(1.0, largest) if len(asked.labels) <= SHORT else largest or 1.0
-        colours = (asked.view.sequential, 0.0, high)
+        colours = (asked.view.colouring.sequential, 0.0, high)
     return Shares(tuple(values.tolist()), tuple(forbidden.tolist()), *colours, _says(asked))
 
 
@@ -181,7 +183,7 @@ def _read(asked: _Asked, place: tuple[slice, slice]) -> np.ndarray:
     if asked.head is not None:
         return trace.read(asked.stage, (*index, asked.head, *place))
     if asked.view.tokens.chosen:  # so many cells of every head have been folded before
-        return trace.read((asked.stage, Fold.MEAN), (*index, *place))
+        return trace.seen(asked.stage, by=Fold.MEAN).read((*index, *place))
     every = trace.read(asked.stage, (*index, slice(None), *place))
     return np.asarray(every.mean(axis=0, dtype=np.float64))
 

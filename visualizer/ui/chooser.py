@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.state.chosen import Role, gone_to, seeking
-from visualizer.state.view import Cell
+from visualizer.state.cursor import cell_of
 
 if TYPE_CHECKING:
     from visualizer.state.chosen import TokenLook
@@ -54,15 +54,18 @@ class Chooser(QObject):
         """Go to the next token that matches, or to the one before, and have it seen."""
         labels = self._workspace.screen.tokens.labels
         look = gone_to(self._look, labels, steps)
-        self._workspace.look(tokens=look)
-        if look.match is not None:
-            self._show(next(iter(look.chosen)))
-
-    def _show(self, token: int) -> None:
-        for heatmap in self._workspace.screen.board.heatmaps:
-            if heatmap.columns.name == "key" and heatmap.head is not None:
-                place = (token, 0) if self._look.role is Role.QUERY else (0, token)
-                self.wanted.emit(Cell(heatmap.stage, (heatmap.head, *place)))
+        if look.match is None:
+            return
+        (token,) = look.chosen
+        query, key = (token, None) if look.role is Role.QUERY else (None, token)
+        zoom = self._workspace.wanted.zoom
+        zoom = zoom and zoom.including(len(labels), query, key)
+        self._workspace.look(tokens=look, zoom=zoom)
+        for panel in self._workspace.screen.board.heatmaps:
+            if panel.columns.name == "key":
+                row, column = panel.rows.seen[0], panel.columns.seen[0]
+                place = (token, column) if key is None else (row, token)
+                self.wanted.emit(cell_of(panel, *place))
                 return
 
     def _change(self, **changes: Any) -> None:

@@ -9,7 +9,7 @@ from PySide6.QtGui import QHelpEvent, QKeySequence, QPainter
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QSizePolicy, QToolTip, QWidget
 
 from visualizer.state.chosen import span
-from visualizer.state.heatmaps import SHORT
+from visualizer.state.colouring import SHORT
 from visualizer.state.tokens import Tokens
 from visualizer.state.words import counted, number
 from visualizer.ui.chip import GAP, chip_height, chip_widths, paint_chip

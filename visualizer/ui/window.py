@@ -18,13 +18,14 @@ from PySide6.QtWidgets import (
 
 from visualizer.attention.spec import Mode
 from visualizer.state.code.dialects import Dialect
-from visualizer.state.view import Cell, ColourScale
+from visualizer.state.cursor import cell_of
 from visualizer.ui import messages, settings
 from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
 from visualizer.ui.chooser import Chooser
 from visualizer.ui.editor import Editor
 from visualizer.ui.exports import FILTERS, Exporter, named
+from visualizer.ui.gaze import Gaze
 from visualizer.ui.icons import icon
 from visualizer.ui.inspector import Inspector
 from visualizer.ui.lesson import LessonPane
@@ -68,6 +69,7 @@ class Window(QMainWindow):
         }
         self.player, self.pointer = Player(workspace, self), Pointer(workspace, self)
         self.chooser = Chooser(workspace, self)
+        self.gaze = Gaze(workspace, self)
         self._has_lesson = False
         self.facts, self.notice = QLabel(), QLabel()
         self.exporter = Exporter(self)
@@ -165,8 +167,9 @@ class Window(QMainWindow):
         """Have a stage in sight, in the picture that is there."""
         if any(item.stage == stage and not item.is_shown for item in self.workspace.screen.rail):
             self.go_to_stage(stage)
-        dims = self.workspace.run.trace.stage(stage).dims if self.workspace.run else ()
-        self.board.reveal(Cell(stage, (0,) * len(dims)))
+        panels = self.workspace.screen.board.heatmaps
+        for panel in [panel for panel in panels if panel.stage == stage][:1]:
+            self.board.reveal(cell_of(panel, panel.rows.seen[0], panel.columns.seen[0]))
 
     def walk(self, down: int, right: int) -> None:
         screen = self.workspace.screen
@@ -202,12 +205,6 @@ class Window(QMainWindow):
 
     def step_text(self, step: int) -> None:
         self.workspace.show_text(self.workspace.screen.tokens.text + step)
-
-    def set_map(self, name: str) -> None:
-        self.workspace.look(sequential=name)
-
-    def set_scale(self, scale: str) -> None:
-        self.workspace.look(scale=ColourScale(scale))
 
     def set_dialect(self, dialect: str) -> None:
         self.workspace.look(dialect=Dialect(dialect))
