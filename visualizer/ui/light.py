@@ -46,6 +46,8 @@ def paint_cursor(painter: QPainter, slot: Slot, cursor: Cursor, theme: Theme) ->
 
 def _paint_chosen(painter: QPainter, slot: Slot, cursor: Cursor, theme: Theme) -> None:
     """Light the rows and columns of tokens that were chosen together; side by side, as one."""
+    if not cursor.queries and not cursor.keys:
+        return
     heatmap, cells = slot.heatmap, slot.cells
     rows = cursor.keys if row_role(heatmap.stage) == "key" else cursor.queries
     columns = cursor.keys if heatmap.columns.name == "key" else frozenset[int]()
@@ -59,9 +61,11 @@ def _paint_chosen(painter: QPainter, slot: Slot, cursor: Cursor, theme: Theme) -
     for ink, thickness in ((theme.paper, 3.5), (theme.accent, 1.5)):
         painter.setPen(QPen(QColor(ink), thickness))
         painter.drawRects(bands)
-    for row in _apart(rows, slot.cell_height / heatmap.rows.block) if slot.has_row_labels else ():
-        light_row_label(painter, slot, row, theme)
-    for column in _apart(columns, slot.cell_width / heatmap.columns.block):
+    lit_row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query
+    if slot.has_row_labels:
+        for row in _apart(rows, lit_row, slot.cell_height / heatmap.rows.block):
+            light_row_label(painter, slot, row, theme)
+    for column in _apart(columns, cursor.key, slot.cell_width / heatmap.columns.block):
         light_column_label(painter, slot, column, theme)
 
 
@@ -71,11 +75,13 @@ def _bands(tokens: frozenset[int], axis: Axis, pitch: float) -> list[tuple[float
     return [(cells.start * pitch, cells.stop * pitch) for cells in drawn]
 
 
-def _apart(tokens: frozenset[int], pitch: float) -> list[int]:
-    """Leave out tokens whose labels would touch the one before; of many, light none."""
+def _apart(tokens: frozenset[int], lit: int | None, pitch: float) -> list[int]:
+    """Leave out tokens whose labels would touch one before, or the cursor's; of many, all."""
     found: list[int] = []
+    line = metrics(12).height()
     for token in sorted(tokens) if len(tokens) <= MOST_LABELS else ():
-        if not found or (token - found[-1]) * pitch >= metrics(12).height():
+        others = [*found[-1:], *([] if lit is None else [lit])]
+        if all(abs(token - other) * pitch >= line for other in others):
             found.append(token)
     return found
 
