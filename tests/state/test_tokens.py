@@ -16,7 +16,7 @@ from visualizer.attention.derived import Fold
 from visualizer.attention.spec import Mask, Normalisation
 from visualizer.state.chosen import Role, TokenLook
 from visualizer.state.document import Document
-from visualizer.state.heatmaps import needs, warm
+from visualizer.state.needed import needs, warm
 from visualizer.state.playback.timeline import Grain, Place, Playhead
 from visualizer.state.screen import present
 from visualizer.state.view import Cell, Guess, View

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     Open = Callable[..., Window]
 
 
-CLOSED = {pane.name for pane in PANES if pane.beside}
-"""The panes that are closed at first."""
-
-
 @pytest.fixture
 def open_window(open_window: Open) -> Open:
     """Opens windows of the size that they choose."""
     return partial(open_window, size=None)
+
+
+AT_FIRST = {pane.name: bool(pane.beside) for pane in PANES if pane.name != "Lesson"}
+"""Which panes are hidden: those that share a place with another."""
 
 
 def usual() -> tuple[int, int]:
@@ -72,7 +72,7 @@ def test_at_first_there_is_a_usual_size(open_window: Open) -> None:
     window = open_window()
     assert (window.width(), window.height()) == usual()
     assert window.scheme is Scheme.SYSTEM
-    assert {name for name, is_hidden in docks(window).items() if is_hidden} == CLOSED
+    assert docks(window) == AT_FIRST
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_half_of_nonsense_is_survived(open_window: Open) -> None:
     QSettings().setValue("state", QByteArray(b"nonsense"))
     window = open_window()
     assert (window.width(), window.height()) == usual()
-    assert {name for name, is_hidden in docks(window).items() if is_hidden} == CLOSED
+    assert docks(window) == AT_FIRST
 
 
 def test_a_state_that_was_changed_since_is_not_given_to_qt(open_window: Open) -> None:

@@ -13,8 +13,8 @@ from tests.state.making import a_run
 from tests.ui.hand import SHIFT, words
 from visualizer.state.shapes import Ledger, present_shapes
 from visualizer.state.view import Cell, View
-from visualizer.ui.heads import DURATION_MS
 from visualizer.ui.shapes import EMPTY, ShapesPane
+from visualizer.ui.split import DURATION_MS
 from visualizer.ui.theme import DARK, HEAD_COLOURS, LIGHT, Theme
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from visualizer.language.tokenizers import all_visible
 from visualizer.state.colouring import Limits, beyond, colour_of
 from visualizer.state.panels import Axis, Board, Heatmap
 from visualizer.state.playback.lights import focus
-from visualizer.state.reads import folded
 from visualizer.state.trail import followed
 from visualizer.state.view import existing
 from visualizer.state.zoom import fitted
@@ -89,20 +88,16 @@ def shown_folds(run: Run, view: View) -> tuple[Fold, ...]:
 
 
 def needs(run: Run, view: View) -> Hashable:
-    """Name all that has to be read for a view; two views that need the same are read together."""
+    """Name what has to be read for the panels of a view."""
     stages = shown_stages(run, view)
     looks = frozenset(look_of(run.trace, run.trace.stage(name), view).blocks for name in stages)
     limits = view.colouring.limits in {Limits.AUTO, Limits.ROW, Limits.PANEL}
-    sums = folded(run, view, stages)
-    return stages, looks, view.lens, shown_folds(run, view), limits, sums
+    return stages, looks, view.lens, shown_folds(run, view), limits
 
 
 def warm(run: Run, view: View) -> None:
-    """Read all that a view needs, so that whoever presents it finds it read: for the worker."""
+    """Read what the panels of a view need."""
     present_board(run, view, Board())
-    sums = folded(run, view, shown_stages(run, view))
-    if sums:
-        run.trace.seen(sums, by=Fold.MEAN)
 
 
 def _rows(run: Run, view: View, stage: Stage) -> Iterator[tuple[int | None, Fold | None]]:

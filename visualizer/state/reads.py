@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from visualizer.attention.derived import Fold
+from visualizer.state.heatmaps import shown_stages
 from visualizer.state.view import existing
 
 if TYPE_CHECKING:
@@ -11,9 +13,9 @@ if TYPE_CHECKING:
     from visualizer.state.view import Cell, View
 
 
-def read_stage(stages: frozenset[str]) -> str:
-    """Name the stage of weights that counts, among those shown: after dropout, if that is shown."""
-    return "dropped" if "dropped" in stages else "weights"
+def read_stage(run: Run, view: View) -> str:
+    """Name the stage of weights that counts: after dropout, where that is shown."""
+    return "dropped" if "dropped" in shown_stages(run, view) else "weights"
 
 
 def head_read(run: Run, cell: Cell | None) -> int | None:
@@ -23,7 +25,14 @@ def head_read(run: Run, cell: Cell | None) -> int | None:
     return cell.head if cell else None
 
 
-def folded(run: Run, view: View, stages: frozenset[str]) -> str | None:
+def needs(run: Run, view: View) -> str | None:
     """Name the stage whose heads are folded into one for chosen tokens; mostly there is none."""
     is_folded = head_read(run, existing(run, view.pinned)) is None and view.tokens.chosen
-    return read_stage(stages) if is_folded else None
+    return read_stage(run, view) if is_folded else None
+
+
+def warm(run: Run, view: View) -> None:
+    """Fold the heads, where they are needed as one."""
+    stage = needs(run, view)
+    if stage:
+        run.trace.seen(stage, by=Fold.MEAN)

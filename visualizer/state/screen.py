@@ -10,6 +10,7 @@ from visualizer.state.code.twin import Twin, present_twin
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
 from visualizer.state.heatmaps import present_board, shown_stages
 from visualizer.state.lessons.pages import LessonPanel, present_lesson
+from visualizer.state.measures import HeadTable, present_heads
 from visualizer.state.panels import Board
 from visualizer.state.playback.lights import Lights, focus, read_for
 from visualizer.state.playback.timeline import Grain
@@ -79,6 +80,7 @@ class Screen:
     twin: Twin | None = None
     lesson: LessonPanel | None = None
     shapes: Ledger = field(default_factory=Ledger)
+    heads: HeadTable | None = None
     can_keep_weights: bool = False
     can_go: frozenset[int] = frozenset()
     can_undo: bool = False
@@ -101,8 +103,7 @@ def present(
     setup = present_setup(document, refused)
     lesson = _lesson(view.reading, document, run, computed, is_working)
     if run is None:
-        message = WAITING if is_working else EMPTY
-        return Screen(setup, message, status=Status(is_working=is_working), lesson=lesson)
+        return _without_numbers(setup, lesson, is_working)
     board = present_board(run, view, previous.board if previous else Board())
     stand = present_stand(run, view, previous.stand if previous else Stand())
     cursor = present_cursor(run, _seen(view, stand.lights))
@@ -122,9 +123,15 @@ def present(
         present_twin(run, view.dialect, _stage(run, view, looked_at)),
         lesson,
         _shapes(run, view, previous),
+        _heads(run, view, stand, previous),
         computed == document and document.spec.projection is not Projection.NONE,
         ways(run, view),
     )
+
+
+def _without_numbers(setup: Setup, lesson: LessonPanel | None, is_working: bool) -> Screen:
+    message = WAITING if is_working else EMPTY
+    return Screen(setup, message, status=Status(is_working=is_working), lesson=lesson)
 
 
 def _shapes(run: Run, view: View, previous: Screen | None) -> Ledger:
@@ -139,6 +146,13 @@ def _lesson(reading: Reading | None, *held: Any) -> LessonPanel | None:
     panel, following = present_lesson(reading.lesson, reading.page, *held), reading.turned(1)
     is_last = following is not None and following.number > reading.number
     return replace(panel, next_lesson=following.lesson.title) if following and is_last else panel
+
+
+def _heads(run: Run, view: View, stand: Stand, previous: Screen | None) -> HeadTable | None:
+    """Measure no weights that are still to be predicted."""
+    if "weights" in stand.lights.covered:
+        return None
+    return present_heads(run, view, previous.heads if previous else None)
 
 
 def _stage(run: Run, view: View, looked_at: Cell | None) -> str | None:

@@ -14,7 +14,6 @@ from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.chosen import Role, matches, runs
 from visualizer.state.colouring import SHORT
-from visualizer.state.heatmaps import shown_stages
 from visualizer.state.reads import head_read, read_stage
 from visualizer.state.view import Cell, existing
 from visualizer.state.words import counted, shortened
@@ -112,7 +111,7 @@ def present_tokens(
     at = cursor.query if look.role is Role.QUERY else cursor.key
     subjects = chosen or (frozenset() if at is None else frozenset({at}))
     head = head_read(run, existing(run, view.pinned) if chosen else cell)
-    asked = _Asked(run, view, labels, subjects, head, read_stage(shown_stages(run, view)))
+    asked = _Asked(run, view, labels, subjects, head, read_stage(run, view))
     is_seen = bool(subjects) and not _is_hidden(asked, lights)
     return Tokens(
         labels,

@@ -52,6 +52,7 @@ PANES: tuple[Pane, ...] = (
     Pane("Cell", "F3", RIGHT, 360),
     Pane("Code", "F4", RIGHT, 280),
     Pane("Shapes", "Shift+F4", RIGHT, 280, beside="Code"),
+    Pane("Heads", "F8", RIGHT, 280, beside="Code"),
 )
 LEFT_WIDTH, RIGHT_WIDTH = 248, 264
 

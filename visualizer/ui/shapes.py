@@ -8,8 +8,8 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from visualizer.state.shapes import Ledger
-from visualizer.ui.heads import SplitView
 from visualizer.ui.shape_row import ShapeButton
+from visualizer.ui.split import SplitView
 from visualizer.ui.theme import LIGHT, Theme, text_scale
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from visualizer.ui.chooser import Chooser
 from visualizer.ui.editor import Editor
 from visualizer.ui.exports import FILTERS, Exporter, named
 from visualizer.ui.gaze import Gaze
+from visualizer.ui.heads import HeadsPane
 from visualizer.ui.icons import icon
 from visualizer.ui.inspector import Inspector
 from visualizer.ui.lesson import LessonPane
@@ -66,10 +67,10 @@ class Window(QMainWindow):
             "Cell": self.inspector,
             "Code": self.twin,
             "Shapes": self.shapes,
+            "Heads": HeadsPane(),
         }
         self.player, self.pointer = Player(workspace, self), Pointer(workspace, self)
-        self.chooser = Chooser(workspace, self)
-        self.gaze = Gaze(workspace, self)
+        self.chooser, self.gaze = Chooser(workspace, self), Gaze(workspace, self)
         self._has_lesson = False
         self.facts, self.notice = QLabel(), QLabel()
         self.exporter = Exporter(self)

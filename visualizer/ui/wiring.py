@@ -77,5 +77,6 @@ def _connect_panes(window: Window) -> None:
     lesson.closed.connect(reader.close)
     window.inspector.followed.connect(window.pointer.follow)
     window.shapes.stageChosen.connect(window.show_stage)
+    window.panes["Heads"].headChosen.connect(window.gaze.solo_head)
     window.twin.dialectChosen.connect(window.set_dialect)
     window.twin.scriptWanted.connect(window.copy_script)
