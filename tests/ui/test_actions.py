@@ -211,6 +211,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     assert idle == {
         *("workspace.undo", "workspace.redo", "inspector.copy", "pointer.let_go", "player.reveal"),
         *("pointer.mark", "pointer.go -1", "pointer.go 1", "presenter.hide_all"),
+        *("shapes.drawing.turn", "chooser.let_go"),
         *("step_text 1", "step_text -1", *READING),
     }
     hand.hover(Cell("weights", (0, 1, 0)))
@@ -221,7 +222,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     idle = {key for key, action in by_key.items() if not action.isEnabled()}
     assert idle == {
         *("workspace.redo", "pointer.mark", "player.reveal", "presenter.hide_all"),
-        *("pointer.go -1", "pointer.go 1"),
+        *("pointer.go -1", "pointer.go 1", "shapes.drawing.turn", "chooser.let_go"),
         *("step_text 1", "step_text -1", *READING),
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.state import heatmaps, measures
+from visualizer.state import heatmaps, measures, reads
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 def needs(run: Run, view: View) -> Hashable:
     """Name all that has to be read for a view; two views that need the same are read together."""
-    return heatmaps.needs(run, view), measures.needs(view)
+    return heatmaps.needs(run, view), measures.needs(view), reads.needs(run, view)
 
 
 def warm(run: Run, view: View) -> None:
     """Read all that a view needs, so that whoever presents it finds it read: for the worker."""
     heatmaps.warm(run, view)
     measures.warm(run, view)
+    reads.warm(run, view)

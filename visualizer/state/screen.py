@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from visualizer.language.tokenizers import all_visible
 from visualizer.state.code.twin import Twin, present_twin
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
 from visualizer.state.heatmaps import present_board, shown_stages
@@ -18,7 +17,9 @@ from visualizer.state.playback.timeline import Grain
 from visualizer.state.playback.transport import Stand, present_stand
 from visualizer.state.readout import Readout, covered, present_readout
 from visualizer.state.setup import Setup, present_setup
+from visualizer.state.shapes import Ledger, present_shapes
 from visualizer.state.tables import NumberTable, present_table
+from visualizer.state.tokens import Tokens, present_tokens
 from visualizer.state.trail import ways
 from visualizer.state.words import counted, size
 
@@ -46,18 +47,6 @@ class RailItem:
     says: str
     is_shown: bool
     is_current: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """The token strip, of the text that is looked at."""
-
-    labels: tuple[str, ...] = ()
-    query: int | None = None
-    key: int | None = None
-    text: int = 0
-    texts: int = 1
-    padding: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +82,7 @@ class Screen:
     lights: Lights = field(default_factory=Lights)
     twin: Twin | None = None
     lesson: LessonPanel | None = None
+    shapes: Ledger = field(default_factory=Ledger)
     heads: HeadTable | None = None
     looks: Looks = field(default_factory=Looks)
     table: NumberTable | None = None
@@ -130,7 +120,7 @@ def present(
         _rail(run, view),
         _same(board, previous),
         cursor,
-        _tokens(run, view, stand if looked_at is stand.cell else Stand(), cursor),
+        _tokens(run, view, stand, cursor),
         _same_readout(readout, previous),
         Status(_facts(run), (*_unused(setup), *run.notices), is_working),
         stand,
@@ -156,6 +146,7 @@ def _panes(
     return {
         "looks": present_looks(run, view, board),
         "heads": _heads(run, view, stand, previous),
+        "shapes": _shapes(run, view, previous),
         "table": present_table(document, run, view, covered) if NUMBERS in view.panes else None,
     }
 
@@ -175,6 +166,12 @@ def _lesson(reading: Reading | None, *held: Any) -> LessonPanel | None:
     panel, following = present_lesson(reading.lesson, reading.page, *held), reading.turned(1)
     is_last = following is not None and following.number > reading.number
     return replace(panel, next_lesson=following.lesson.title) if following and is_last else panel
+
+
+def _shapes(run: Run, view: View, previous: Screen | None) -> Ledger:
+    if "Shapes" not in view.panes:
+        return Ledger()
+    return present_shapes(run, view, previous.shapes if previous else Ledger())
 
 
 def _heads(run: Run, view: View, stand: Stand, previous: Screen | None) -> HeadTable | None:
@@ -250,13 +247,11 @@ def _rail(run: Run, view: View) -> tuple[RailItem, ...]:
 
 
 def _tokens(run: Run, view: View, stand: Stand, cursor: Cursor) -> Tokens:
-    if stand.cell and view.playhead.grain is not Grain.STAGE:
-        cursor = present_cursor(run, replace(view, hovered=stand.cell))
-    text = run.nearest(view.text)
-    labels = all_visible(run.texts[text])
-    lengths = run.trace.spec.lengths
-    padding = len(labels) - lengths[text] if lengths else 0
-    return Tokens(labels, cursor.query, cursor.key, text, len(run.texts), padding)
+    cell = cursor.hovered or cursor.pinned
+    if cell is None and stand.cell and view.playhead.grain is not Grain.STAGE:
+        cell = stand.cell
+        cursor = present_cursor(run, replace(view, hovered=cell))
+    return present_tokens(run, view, stand.lights, cursor, cell)
 
 
 def _facts(run: Run) -> str:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from visualizer.attention.derived import Fold, Lens
+from visualizer.state.chosen import TokenLook
 from visualizer.state.code.dialects import Dialect
 from visualizer.state.colouring import Colouring
 from visualizer.state.playback.timeline import Playhead
@@ -111,6 +112,8 @@ class View:
         The page of a lesson.
     table : TableLook
         Which numbers are read as a table.
+    tokens : TokenLook
+        Which tokens are looked at together.
     past, future : tuple of Cell
         Cells that were pinned before this one, and after it where one has gone back: nearest last.
     """
@@ -131,6 +134,7 @@ class View:
     dialect: Dialect = Dialect.BOOK
     reading: Reading | None = None
     table: TableLook = field(default_factory=TableLook)
+    tokens: TokenLook = field(default_factory=TokenLook)
     past: tuple[Cell, ...] = ()
     future: tuple[Cell, ...] = ()
 

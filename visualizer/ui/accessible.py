@@ -32,7 +32,7 @@ ROLES = {
     "Minimap": Role.Graphic,
     "Progress": Role.ProgressBar,
     "Rail": Role.ToolBar,
-    "TokenStrip": Role.StaticText,
+    "TokenStrip": Role.List,
     "Track": Role.Slider,
     "TransportBar": Role.ToolBar,
     "TwinPane": Role.Grouping,

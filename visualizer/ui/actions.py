@@ -123,6 +123,9 @@ class Actions:
         self.enable("reader.step -1", bool(screen.lesson and screen.lesson.number > 1))
         self.enable("reader.back", bool(screen.lesson and screen.lesson.is_changed))
         self.enable("reader.close", screen.lesson is not None)
+        split = screen.shapes.split
+        self.enable("shapes.drawing.turn", split is not None and split.heads > 1)
+        self.enable("chooser.let_go", bool(screen.tokens.chosen))
         self.enable("pointer.let_go", screen.cursor.pinned is not None)
         for step in (1, -1):
             self.enable(f"step_text {step}", screen.tokens.texts > 1)

@@ -14,6 +14,7 @@ from visualizer.ui.heads import HeadsPane
 from visualizer.ui.inspector import Inspector
 from visualizer.ui.lesson import LessonPane
 from visualizer.ui.numbers import NumbersPane
+from visualizer.ui.shapes import ShapesPane
 from visualizer.ui.twin import TwinPane
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ PANES: tuple[Pane, ...] = (
     Pane("Code", TwinPane, "F4", RIGHT, 280),
     Pane("Colours", ColourPane, "F11", RIGHT, 280, beside="Code"),
     Pane("Numbers", NumbersPane, "F7", RIGHT, 280, beside="Code"),
+    Pane("Shapes", ShapesPane, "Shift+F4", RIGHT, 280, beside="Code"),
     Pane("Heads", HeadsPane, "F8", RIGHT, 280, beside="Code"),
 )
 LEFT_WIDTH, RIGHT_WIDTH = 248, 264

@@ -18,9 +18,11 @@ from PySide6.QtWidgets import (
 
 from visualizer.attention.spec import Mode
 from visualizer.state.code.dialects import Dialect
+from visualizer.state.cursor import cell_of
 from visualizer.ui import accessible, messages, motion, settings
 from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
+from visualizer.ui.chooser import Chooser
 from visualizer.ui.exports import FILTERS, Exporter, named
 from visualizer.ui.focus import FocusRing
 from visualizer.ui.gaze import Gaze
@@ -33,6 +35,7 @@ from visualizer.ui.presenter import Presenter
 from visualizer.ui.progress import Progress
 from visualizer.ui.rail import Rail
 from visualizer.ui.reader import Reader
+from visualizer.ui.shapes import ShapesPane
 from visualizer.ui.theme import Scheme, palette, style_sheet, theme_of
 from visualizer.ui.transport import TransportBar
 from visualizer.ui.typist import Typist
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from visualizer.ui.editor import Editor
     from visualizer.ui.inspector import Inspector
     from visualizer.ui.lesson import LessonPane
+    from visualizer.ui.shapes import ShapesPane
     from visualizer.ui.twin import TwinPane
     from visualizer.ui.workspace import Workspace
 
@@ -65,6 +69,7 @@ class Window(QMainWindow):
         self.inspector: Inspector = self.panes["Cell"]
         self.lesson: LessonPane = self.panes["Lesson"]
         self.twin: TwinPane = self.panes["Code"]
+        self.shapes: ShapesPane = self.panes["Shapes"]
         self._add_intents()
         self._has_lesson = False
         self.facts, self.notice = QLabel(), QLabel()
@@ -87,7 +92,7 @@ class Window(QMainWindow):
     def _add_intents(self) -> None:
         """Add what a hand can want, part by part; the actions name them."""
         self.player, self.pointer = Player(self.workspace, self), Pointer(self.workspace, self)
-        self.typist = Typist(self.workspace, self)
+        self.typist, self.chooser = Typist(self.workspace, self), Chooser(self.workspace, self)
         self.gaze, self.presenter = Gaze(self.workspace, self), Presenter(self)
         self.exporter = Exporter(self)
 
@@ -181,6 +186,14 @@ class Window(QMainWindow):
         else:
             self.workspace.toggle_stage(stage)
 
+    def show_stage(self, stage: str) -> None:
+        """Have a stage in sight, in the picture that is there."""
+        if any(item.stage == stage and not item.is_shown for item in self.workspace.screen.rail):
+            self.go_to_stage(stage)
+        panels = self.workspace.screen.board.heatmaps
+        for panel in [panel for panel in panels if panel.stage == stage][:1]:
+            self.board.reveal(cell_of(panel, panel.rows.seen[0], panel.columns.seen[0]))
+
     def walk(self, down: int, right: int) -> None:
         screen = self.workspace.screen
         if screen.stand.cell and not screen.cursor.pinned:
@@ -204,6 +217,11 @@ class Window(QMainWindow):
     def toggle_mode(self) -> None:
         trains = self.workspace.document.spec.mode is Mode.TRAIN
         self.workspace.set("mode", Mode.EVAL if trains else Mode.TRAIN)
+
+    def find_token(self) -> None:
+        self.docks.by_name["Setup"].show()
+        self.editor.token_pane.open_search()
+        self.editor.ensureWidgetVisible(self.editor.token_pane)
 
     def open_settings(self) -> None:
         self.editor.open_more()

@@ -14,6 +14,7 @@ def connect(window: Window) -> None:
     """Lead every signal to the intent that it means."""
     _connect_state(window)
     _connect_setup(window)
+    _connect_tokens(window)
     _connect_board(window)
     _connect_playback(window)
     _connect_panes(window)
@@ -40,6 +41,15 @@ def _connect_setup(window: Window) -> None:
     editor.settled.connect(workspace.seal)
     editor.remedied.connect(workspace.remedy)
     editor.textStepped.connect(window.step_text)
+
+
+def _connect_tokens(window: Window) -> None:
+    pane, chooser = window.editor.token_pane, window.chooser
+    pane.strip.chose.connect(chooser.choose)
+    pane.roleChosen.connect(chooser.set_role)
+    pane.sought.connect(chooser.seek)
+    pane.stepped.connect(chooser.go)
+    chooser.wanted.connect(window.board.reveal)
 
 
 def _connect_board(window: Window) -> None:
@@ -80,6 +90,7 @@ def _connect_panes(window: Window) -> None:
     colours.limitsChosen.connect(gaze.set_limits)
     colours.mapChosen.connect(gaze.set_map)
     colours.endsTyped.connect(gaze.type_limits)
+    window.shapes.stageChosen.connect(window.show_stage)
     window.panes["Heads"].headChosen.connect(window.gaze.solo_head)
     window.twin.dialectChosen.connect(window.set_dialect)
     window.twin.scriptWanted.connect(window.copy_script)
