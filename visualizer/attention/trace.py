@@ -28,6 +28,7 @@ class _Held:
 
     tensor: Tensor
     pooled: dict[tuple[int, int], Tensor] = field(default_factory=dict)
+    largest: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     limits: tuple[float, float] | None = None
 
 
@@ -130,6 +131,21 @@ class Trace:
             tensor = _largest(_largest(held.tensor.detach(), rows, -2), columns, -1)
             held.pooled[blocks] = tensor
         return _readable(held.pooled[blocks][index])
+
+    def read_largest(
+        self, stage: str, count: int, index: Index = ()
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Read the numbers of each row that are largest in size, largest first, and their columns.
+
+        What was found is kept with the tensor.
+        """
+        held = self._held[stage]
+        if count not in held.largest:
+            tensor = held.tensor.detach()
+            columns = tensor.abs().topk(count, -1).indices
+            held.largest[count] = (tensor.gather(-1, columns), columns)
+        numbers, columns = held.largest[count]
+        return _readable(numbers[index]), _readable(columns[index])
 
     def limits(self, stage: str) -> tuple[float, float]:
         """Give the smallest and largest finite number of a stage, over all heads and texts."""

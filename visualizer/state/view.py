@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from visualizer.state.code.dialects import Dialect
+from visualizer.state.lines.look import LineLook
 from visualizer.state.playback.timeline import Playhead
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class View:
     reading: Reading | None = None
     past: tuple[Cell, ...] = ()
     future: tuple[Cell, ...] = ()
+    lines: LineLook = field(default_factory=LineLook)
 
 
 def existing(run: Run, cell: Cell | None) -> Cell | None:
