@@ -53,7 +53,7 @@ def _play(window: Window) -> None:
 def _pin(window: Window) -> None:
     window.player.to_end()
     window.workspace.undo()
-    window.workspace.pin(Cell("weights", (0, 3, 1)))
+    window.pointer.pin(Cell("weights", (0, 3, 1)))
 
 
 def _take(window: Window, scheme: str, path: Path, prepare: Callable[[Window], None]) -> None:

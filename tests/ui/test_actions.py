@@ -14,8 +14,9 @@ from PySide6.QtWidgets import QDockWidget, QFileDialog, QPlainTextEdit, QSpinBox
 import visualizer
 from tests.ui.hand import CONTROL, SHIFT
 from visualizer.state.view import Cell, ColourScale
-from visualizer.ui.actions import ENTRIES, PANES, shortcuts
+from visualizer.ui.actions import ENTRIES, shortcuts
 from visualizer.ui.icons import icon
+from visualizer.ui.panes import PANES
 from visualizer.ui.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
@@ -190,19 +191,19 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     by_key = hand.window.actions_.by_key
     idle = {key for key, action in by_key.items() if not action.isEnabled()}
     assert idle == {
-        *("workspace.undo", "workspace.redo", "inspector.copy", "let_go", "player.reveal"),
-        *("workspace.mark", "workspace.go -1", "workspace.go 1"),
+        *("workspace.undo", "workspace.redo", "inspector.copy", "pointer.let_go", "player.reveal"),
+        *("pointer.mark", "pointer.go -1", "pointer.go 1"),
         *("step_text 1", "step_text -1", *READING),
     }
     hand.hover(Cell("weights", (0, 1, 0)))
-    assert not by_key["let_go"].isEnabled()
+    assert not by_key["pointer.let_go"].isEnabled()
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.press(Qt.Key.Key_M)
     hand.settle()
     idle = {key for key, action in by_key.items() if not action.isEnabled()}
     assert idle == {
-        *("workspace.redo", "workspace.mark", "player.reveal"),
-        *("workspace.go -1", "workspace.go 1"),
+        *("workspace.redo", "pointer.mark", "player.reveal"),
+        *("pointer.go -1", "pointer.go 1"),
         *("step_text 1", "step_text -1", *READING),
     }
 

@@ -132,7 +132,7 @@ def test_a_new_picture_under_a_resting_pointer_is_told(hand: Hand) -> None:
 def test_a_resting_pointer_does_not_talk_into_walking(hand: Hand) -> None:
     many_heads(hand)
     rest(hand, hand.point(Cell("weights", (0, 2, 1))))
-    hand.window.workspace.pin(Cell("weights", (3, 5, 0)))
+    hand.window.pointer.pin(Cell("weights", (3, 5, 0)))
     hand.board.setFocus()
     before = hand.board.verticalScrollBar().value()
     hand.key(Qt.Key.Key_Down)

@@ -148,7 +148,7 @@ def test_walking_scrolls_to_the_cell(hand: Hand) -> None:
     area = hand.board.area_of(last)
     assert area
     assert not hand.board.viewport().rect().contains(area)
-    hand.window.workspace.pin(last)
+    hand.window.pointer.pin(last)
     hand.board.setFocus()
     hand.key(Qt.Key.Key_Right)
     area = hand.board.area_of(Cell("weights", (5, 0, 1)))
@@ -196,7 +196,7 @@ def test_what_is_told_of_usual_cells_fits_the_pane(hand: Hand) -> None:
     assert run
     for stage in run.trace.stages:
         place = (1,) * len(stage.dims)
-        hand.window.workspace.hover(
+        hand.window.pointer.hover(
             Cell(stage.name, place if stage.dims[-1] == "key" else (0,) * len(place))
         )
         QApplication.processEvents()

@@ -86,7 +86,7 @@ def test_without_a_mouse(viewer: Viewer) -> None:
 def test_marks_that_a_change_leaves_no_room_for_are_forgotten(viewer: Viewer) -> None:
     viewer.click("player.predict")
     viewer.hand.click_cell(Cell("weights", (0, 5, 2)))
-    viewer.window.workspace.mark(Cell("weights", (1, 1, 0)))
+    viewer.window.pointer.mark(Cell("weights", (1, 1, 0)))
     reveal(viewer)
     viewer.hand.type_number("heads", "1")
     viewer.hand.settle()

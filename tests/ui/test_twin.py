@@ -85,6 +85,7 @@ def test_the_code_is_shown_with_the_shapes_at_the_ends(pane: TwinPane) -> None:
     expected = [f"{text}  {shape}" if shape else text for text, shape in WRITTEN]
     assert pane.code.toPlainText().splitlines() == expected
     assert pane.running.accessibleName() == "Weights in code"
+    pane.allow_copying(True)
     assert pane.copy.isEnabled()
     assert bars(pane) == set()
     pane.show_twin(None, LIGHT)
@@ -172,6 +173,7 @@ def test_a_dialect_is_chosen_by_keys(pane: TwinPane, qtbot: QtBot) -> None:
 
 def test_a_script_is_asked_for_by_keys(pane: TwinPane, qtbot: QtBot) -> None:
     pane.show_twin(a_twin(), LIGHT)
+    pane.allow_copying(True)
     pane.copy.setFocus()
     with qtbot.waitSignal(pane.scriptWanted):
         QTest.keyClick(pane.copy, Qt.Key.Key_Space)

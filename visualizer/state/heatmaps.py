@@ -152,8 +152,13 @@ def toggled(run: Run, view: View, stage: str) -> View:
     return replace(view, stages=absent | shown) if shown else view
 
 
+def needs(run: Run, view: View) -> Hashable:
+    """Name all that has to be read for a view; two views that need the same are read together."""
+    return view.room, shown_stages(run, view)
+
+
 def warm(run: Run, view: View) -> None:
-    """Read all that `present_board` will read, so that it finds it read: for the worker."""
+    """Read all that a view needs, so that whoever presents it finds it read: for the worker."""
     present_board(run, view, Board())
 
 

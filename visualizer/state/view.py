@@ -71,6 +71,8 @@ class View:
         Stages with a panel, where the spec has them.
     text : int
         Which text of a batch.
+    panes : frozenset of str
+        The panes that can be seen: what is in others need not be made.
     room : int
         Cells that a panel's side has room for; more are pooled.
     guess : Guess or None
@@ -85,6 +87,7 @@ class View:
 
     stages: frozenset[str] = frozenset({"scores", "weights", "dropped", "context"})
     text: int = 0
+    panes: frozenset[str] = frozenset()
     hovered: Cell | None = None
     pinned: Cell | None = None
     scale: ColourScale = ColourScale.AUTO

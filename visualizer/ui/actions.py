@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 from visualizer.attention.spec import Mode
 from visualizer.ui.icons import icon
+from visualizer.ui.panes import PANES
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,6 @@ class Entry:
         return " ".join((self.name, *map(str, self.arguments)))
 
 
-PANES = {"Setup": "F2", "Cell": "F3", "Code": "F4", "Lesson": "F6"}
-
 # fmt: off
 ENTRIES: tuple[Entry, ...] = (
     Entry("&File", "&Export picture or numbers…", "export", ("Ctrl+E",), icon="export"),
@@ -68,7 +67,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("&Edit", "&Redo", "workspace.redo", ("Ctrl+Shift+Z", "Ctrl+Y"), icon="redo"),
     Entry("&Edit", "&Copy cell", "inspector.copy", ("Ctrl+Shift+C",), icon="copy", divides=True),
     Entry("&Edit", "Copy as scri&pt", "copy_script", ("Ctrl+Alt+C",)),
-    Entry("&Edit", "&Let go of the pinned cell", "let_go", ("Ctrl+Shift+P",), icon="pin"),
+    Entry("&Edit", "&Let go of the pinned cell", "pointer.let_go", ("Ctrl+Shift+P",), icon="pin"),
     Entry("&Edit", "Edit the &sentence", "edit_sentence", ("Ctrl+L",), divides=True),
     Entry("&Module", "Causal &mask", "toggle_mask", ("Ctrl+M",), ticks=True),
     Entry("&Module", "Dropout as in &training", "toggle_mode", ("Ctrl+T",), ticks=True),
@@ -93,13 +92,13 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("&Play", "&Loop", "player.toggle_loop", ("Ctrl+Shift+L",), icon="loop", ticks=True),
     Entry("&Play", "Predict this sta&ge", "player.predict", ("Ctrl+P",), icon="predict",
           divides=True, ticks=True),
-    Entry("&Play", "&Mark the pinned cell", "workspace.mark", ("Return", "Enter"), near=True),
+    Entry("&Play", "&Mark the pinned cell", "pointer.mark", ("Return", "Enter"), near=True),
     Entry("&Play", "Reveal what is &hidden", "player.reveal", ("Ctrl+Return",)),
     Entry("&View", "Next te&xt of the batch", "step_text", ("Ctrl+PgDown",), (1,)),
     Entry("&View", "&Previous text of the batch", "step_text", ("Ctrl+PgUp",), (-1,)),
-    Entry("&View", "Back to the cell be&fore", "workspace.go", ("Ctrl+[",), (-1,), icon="back",
+    Entry("&View", "Back to the cell be&fore", "pointer.go", ("Ctrl+[",), (-1,), icon="back",
           divides=True),
-    Entry("&View", "O&n to the cell after", "workspace.go", ("Ctrl+]",), (1,),
+    Entry("&View", "O&n to the cell after", "pointer.go", ("Ctrl+]",), (1,),
           icon="chevron-right"),
     Entry("&View", "Heatmap scale: &automatic", "set_scale", ("Ctrl+0",), ("automatic",), "scale",
           divides=True),
@@ -216,16 +215,16 @@ class Actions:
         self.enable("workspace.undo", screen.can_undo)
         self.enable("workspace.redo", screen.can_redo)
         for way in (-1, 1):
-            self.enable(f"workspace.go {way}", way in screen.can_go)
+            self.enable(f"pointer.go {way}", way in screen.can_go)
         self.enable("inspector.copy", screen.readout is not None)
         self.enable("player.predict", bool(screen.rail))
         self.enable("workspace.keep_weights", screen.can_keep_weights)
-        self.enable("workspace.mark", self._can_mark(screen))
+        self.enable("pointer.mark", self._can_mark(screen))
         self.enable("reader.step 1", bool(screen.lesson and screen.lesson.has_next))
         self.enable("reader.step -1", bool(screen.lesson and screen.lesson.number > 1))
         self.enable("reader.back", bool(screen.lesson and screen.lesson.is_changed))
         self.enable("reader.close", screen.lesson is not None)
-        self.enable("let_go", screen.cursor.pinned is not None)
+        self.enable("pointer.let_go", screen.cursor.pinned is not None)
         for step in (1, -1):
             self.enable(f"step_text {step}", screen.tokens.texts > 1)
         transport = screen.stand.transport
@@ -246,7 +245,7 @@ class Actions:
 def shortcuts() -> list[tuple[str, str]]:
     """List what can be done with which keys."""
     own = [(entry.words.replace("&", ""), ", ".join(entry.keys)) for entry in ENTRIES if entry.keys]
-    panes = [(f"The {name} pane", keys) for name, keys in PANES.items()]
+    panes = [(f"The {pane.name} pane", pane.keys) for pane in PANES]
     walking = [
         ("Pin a cell, walk from cell to cell, head to head, stage to stage", "arrow keys"),
         ("While playing, with no cell pinned: step, or go to another stage", "arrow keys"),

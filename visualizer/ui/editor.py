@@ -205,7 +205,7 @@ class Editor(QScrollArea):
 
     # ------------------------------------------------------------------ showing
 
-    def show_setup(self, screen: Screen, theme: Theme) -> None:
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
         """Show a document's settings and its tokens."""
         setup = screen.setup
         self._show_theme(theme)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QAction
 
     from visualizer.state.readout import Readout, TermLine
+    from visualizer.state.screen import Screen
 
 EMPTY = "Point at a cell to see how its number arose. Click to keep it here; Esc lets go."
 
@@ -70,6 +71,10 @@ class Inspector(QScrollArea):
         term, piece = map(int, link.split("."))
         if readout:
             self.followed.emit(readout.terms[term].pieces[piece].source)
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Show what a screen says of a cell."""
+        self.show_readout(screen.readout, theme)
 
     def show_readout(self, readout: Readout | None, theme: Theme) -> None:
         """Show what is said of a cell, or what would be said here."""

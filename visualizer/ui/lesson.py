@@ -21,6 +21,7 @@ from visualizer.ui.theme import LIGHT, Theme, text_scale
 
 if TYPE_CHECKING:
     from visualizer.state.lessons.pages import LessonPanel, Tick
+    from visualizer.state.screen import Screen
 
 EMPTY = "Choose a lesson from the Lessons menu to read it here, beside its numbers."
 WIDTH = 240
@@ -131,6 +132,10 @@ class LessonPane(QWidget):
         return self.foot
 
     # ------------------------------------------------------------------ showing
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Show the page of a screen."""
+        self.show_lesson(screen.lesson, theme)
 
     def show_lesson(self, panel: LessonPanel | None, theme: Theme) -> None:
         """Show a page, or what would be here."""

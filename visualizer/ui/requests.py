@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from visualizer.attention.spec import InputError
-from visualizer.state.heatmaps import shown_stages, warm
+from visualizer.state.heatmaps import needs, warm
 from visualizer.state.playback.transport import Stand, present_stand
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def is_read_with(run: Run | None, view: View, other: View) -> bool:
     """Whether all that a view needs has been read for another one."""
     if run is None:
         return True
-    return view.room == other.room and shown_stages(run, view) == shown_stages(run, other)
+    return needs(run, view) == needs(run, other)
 
 
 # What decides which panels there are, and what goes with it.

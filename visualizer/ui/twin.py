@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent, QResizeEvent
 
     from visualizer.state.code.twin import Twin, TwinLine
+    from visualizer.state.screen import Screen
 
 EMPTY = "The code that makes these numbers stands here, as soon as there are some."
 WIDTH = 252
@@ -160,6 +161,7 @@ class TwinPane(QWidget):
         self.code.setMinimumHeight(self.code.fontMetrics().lineSpacing() * 4)
         self.copy = QPushButton("Copy as script")
         self.copy.clicked.connect(self._want_script)
+        self.allow_copying(False)
         self._build_box()
         row = QHBoxLayout()
         row.setSpacing(8)
@@ -175,9 +177,16 @@ class TwinPane(QWidget):
         self._shown: tuple[Twin | None, Theme] | None = None
         self.show_twin(None, LIGHT)
 
-    def show_twin(self, twin: Twin | None, theme: Theme, *, can_copy: bool = True) -> None:
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Show the code of a screen."""
+        self.show_twin(screen.twin, theme)
+
+    def allow_copying(self, is_allowed: bool) -> None:
+        """Let the code be copied as a script, or not."""
+        self.copy.setEnabled(is_allowed)
+
+    def show_twin(self, twin: Twin | None, theme: Theme) -> None:
         """Show a run's code, or what would be said here."""
-        self.copy.setEnabled(twin is not None and can_copy)
         if self._shown == (twin, theme):
             return
         self._shown = (twin, theme)

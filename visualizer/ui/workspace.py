@@ -11,14 +11,12 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.attention.masks import parse_mask
 from visualizer.attention.spec import InputError, Mask, problems
-from visualizer.state.cursor import drawn, walked
 from visualizer.state.document import typed
 from visualizer.state.heatmaps import toggled
 from visualizer.state.history import History
-from visualizer.state.playback.guess import begun_anew, marked
+from visualizer.state.playback.guess import begun_anew
 from visualizer.state.screen import Screen, present
-from visualizer.state.trail import followed, gone_back, gone_on
-from visualizer.state.view import Cell, View
+from visualizer.state.view import View
 from visualizer.state.weights import kept_weights
 from visualizer.ui.requests import Answer, as_far_as_read, computed, is_read_with, looked
 from visualizer.ui.worker import Worker
@@ -148,9 +146,10 @@ class Workspace(QObject):
 
     def look(self, **changes: Any) -> None:
         """Look at something else, by the fields of a view; what it needs is read before."""
-        self._want(replace(self._wanted, **changes))
+        self.want(replace(self._wanted, **changes))
 
-    def _want(self, wanted: View) -> None:
+    def want(self, wanted: View) -> None:
+        """Look at something else, as a whole view."""
         if wanted == self._wanted:
             return
         self._wanted, shown = wanted, self.view
@@ -165,52 +164,12 @@ class Workspace(QObject):
     def toggle_stage(self, stage: str) -> None:
         """Show or hide a stage's panels; the last one stays."""
         if self.run:
-            self._want(toggled(self.run, self._wanted, stage))
+            self.want(toggled(self.run, self._wanted, stage))
 
     def show_text(self, text: int) -> None:
         """Look at another text of a batch; a prediction of it begins anew."""
         guess = begun_anew(self._wanted.guess)
         self.look(text=text % (len(self.run.texts) if self.run else 1), guess=guess)
-
-    def hover(self, cell: Cell | None) -> None:
-        """Look at the cell under the pointer."""
-        self.look(hovered=self._drawn(cell))
-
-    def pin(self, cell: Cell | None) -> None:
-        """Hold on to a cell; a second time lets go of it. Of a covered stage, mark it."""
-        if cell and self._is_covered(cell):
-            self.mark(cell)
-        else:
-            cell = self._drawn(cell)
-            self._want(followed(self._wanted, None if cell == self._wanted.pinned else cell))
-
-    def follow(self, cell: Cell) -> None:
-        """Pin the cell that a link leads to, wherever the pointer is; remember where one was."""
-        self._want(replace(followed(self._wanted, cell), hovered=None))
-
-    def go(self, steps: int) -> None:
-        """Go back along the cells one has followed, or on again."""
-        if self.run:
-            self._want((gone_back if steps < 0 else gone_on)(self.run, self._wanted))
-
-    def mark(self, cell: Cell | None = None) -> None:
-        """Predict a cell, or the pinned one; a second time takes the mark away."""
-        guess, cell = self._wanted.guess, cell or self._wanted.pinned
-        if guess and cell:
-            self.look(guess=marked(guess, cell))
-
-    def _is_covered(self, cell: Cell) -> bool:
-        return cell.stage in self.screen.stand.lights.covered
-
-    def _drawn(self, cell: Cell | None) -> Cell | None:
-        if cell is None or self.run is None or self._is_covered(cell):
-            return cell
-        return drawn(self.run, self.view, self.screen.board, cell)
-
-    def walk(self, down: int, right: int) -> None:
-        """Move the pinned cell by a drawn cell, or pin the first one."""
-        cell = walked(self.screen.board, self.screen.cursor.pinned, down, right)
-        self.look(hovered=None, pinned=self._drawn(cell))
 
     # ------------------------------------------------------------------ computing
 

@@ -1,0 +1,124 @@
+"""The panes around the heatmaps, as a table; each is a dock that can be moved and closed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtWidgets import QDockWidget, QLabel, QMainWindow, QToolBar, QWidget
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from PySide6.QtWidgets import QMenu
+
+    from visualizer.state.screen import Screen
+    from visualizer.ui.theme import Theme
+
+LEFT, RIGHT = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
+
+
+class Shows(Protocol):
+    """What every pane can do."""
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """One pane.
+
+    Parameters
+    ----------
+    keys : str
+        What opens and closes it.
+    height : int
+        Its share of its side's height, beside the others'.
+    beside : str
+        The pane with which it shares a place, as tabs; it is closed at first.
+    """
+
+    name: str
+    keys: str
+    side: Qt.DockWidgetArea
+    height: int
+    beside: str = ""
+
+
+PANES: tuple[Pane, ...] = (
+    Pane("Lesson", "F6", LEFT, 430),
+    Pane("Setup", "F2", LEFT, 220),
+    Pane("Cell", "F3", RIGHT, 360),
+    Pane("Code", "F4", RIGHT, 280),
+)
+LEFT_WIDTH, RIGHT_WIDTH = 248, 264
+
+
+class Docks(QObject):
+    """The window's docks, by the names of their panes."""
+
+    changed = Signal(object)
+    """The panes that can be seen; of tabs, the one in front."""
+
+    def __init__(self, window: QMainWindow, widgets: Mapping[str, QWidget]) -> None:
+        super().__init__(window)
+        self._window = window
+        self._seen: frozenset[str] = frozenset()
+        self.by_name = {pane.name: _dock(window, pane, widgets[pane.name]) for pane in PANES}
+        for dock in self.by_name.values():
+            dock.visibilityChanged.connect(self._see)
+        for pane in PANES:
+            if pane.beside:
+                window.tabifyDockWidget(self.by_name[pane.beside], self.by_name[pane.name])
+                self.by_name[pane.name].hide()
+        widths = [LEFT_WIDTH if pane.side is LEFT else RIGHT_WIDTH for pane in PANES]
+        docks = list(self.by_name.values())
+        window.resizeDocks(docks, widths, Qt.Orientation.Horizontal)
+        self.share_height(RIGHT)
+
+    def share_height(self, side: Qt.DockWidgetArea) -> None:
+        """Give the panes of a side their usual heights."""
+        panes = [pane for pane in PANES if pane.side is side and not pane.beside]
+        docks = [self.by_name[pane.name] for pane in panes]
+        heights = [pane.height for pane in panes]
+        self._window.resizeDocks(docks, heights, Qt.Orientation.Vertical)
+
+    def add_to_menu(self, menu: QMenu) -> None:
+        """Let panes be opened and closed from a menu and by their keys."""
+        menu.addSeparator()
+        for pane in PANES:
+            action = self.by_name[pane.name].toggleViewAction()
+            action.setShortcut(pane.keys)
+            menu.addAction(action)
+
+    def _see(self, is_seen: bool) -> None:
+        name = frozenset({self.sender().objectName()})
+        self._seen = self._seen | name if is_seen else self._seen - name
+        self.changed.emit(self._seen)
+
+
+def _dock(window: QMainWindow, pane: Pane, widget: QWidget) -> QDockWidget:
+    dock = QDockWidget(pane.name, window)
+    dock.setObjectName(pane.name)
+    dock.setWidget(widget)
+    title = QLabel(pane.name)
+    title.setProperty("role", "pane")
+    dock.setTitleBarWidget(title)  # in line with what is under it; can still be dragged
+    dock.setFeatures(
+        QDockWidget.DockWidgetFeature.DockWidgetMovable
+        | QDockWidget.DockWidgetFeature.DockWidgetClosable
+    )
+    window.addDockWidget(pane.side, dock)
+    # A pane in front of others that is opened from the menu is to be seen, not its tab only.
+    dock.toggleViewAction().triggered.connect(dock.raise_)
+    return dock
+
+
+def add_bar(window: QMainWindow, name: str, widget: QWidget, side: Qt.ToolBarArea) -> None:
+    """Put a bar along a whole edge of the window."""
+    bar = QToolBar(name, window)
+    bar.setObjectName(name)
+    bar.setMovable(False)
+    bar.addWidget(widget)
+    window.addToolBar(side, bar)

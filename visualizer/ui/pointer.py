@@ -1,0 +1,73 @@
+"""The one cursor: what a hand can want of the cells of a picture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+
+from visualizer.state.cursor import drawn, walked
+from visualizer.state.playback.guess import marked
+from visualizer.state.trail import followed, gone_back, gone_on
+
+if TYPE_CHECKING:
+    from visualizer.state.view import Cell
+    from visualizer.ui.workspace import Workspace
+
+
+class Pointer(QObject):
+    """Points at the cells of a workspace; every method is something a reader wants."""
+
+    def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._workspace = workspace
+
+    def hover(self, cell: Cell | None) -> None:
+        """Look at the cell under the pointer."""
+        self._workspace.look(hovered=self._drawn(cell))
+
+    def pin(self, cell: Cell | None) -> None:
+        """Hold on to a cell; a second time lets go of it. Of a covered stage, mark it."""
+        wanted = self._workspace.wanted
+        if cell and self._is_covered(cell):
+            self.mark(cell)
+        else:
+            cell = self._drawn(cell)
+            self._workspace.want(followed(wanted, None if cell == wanted.pinned else cell))
+
+    def let_go(self) -> None:
+        """Hold on to no cell."""
+        self.pin(None)
+
+    def follow(self, cell: Cell) -> None:
+        """Pin the cell that a link leads to, wherever the pointer is; remember where one was."""
+        self._workspace.want(replace(followed(self._workspace.wanted, cell), hovered=None))
+
+    def go(self, steps: int) -> None:
+        """Go back along the cells one has followed, or on again."""
+        run, wanted = self._workspace.run, self._workspace.wanted
+        if run:
+            self._workspace.want((gone_back if steps < 0 else gone_on)(run, wanted))
+
+    def mark(self, cell: Cell | None = None) -> None:
+        """Predict a cell, or the pinned one; a second time takes the mark away."""
+        wanted = self._workspace.wanted
+        guess, cell = wanted.guess, cell or wanted.pinned
+        if guess and cell:
+            self._workspace.look(guess=marked(guess, cell))
+
+    def walk(self, down: int, right: int) -> None:
+        """Move the pinned cell by a drawn cell, or pin the first one."""
+        screen = self._workspace.screen
+        cell = walked(screen.board, screen.cursor.pinned, down, right)
+        self._workspace.look(hovered=None, pinned=self._drawn(cell))
+
+    def _is_covered(self, cell: Cell) -> bool:
+        return cell.stage in self._workspace.screen.stand.lights.covered
+
+    def _drawn(self, cell: Cell | None) -> Cell | None:
+        workspace = self._workspace
+        if cell is None or workspace.run is None or self._is_covered(cell):
+            return cell
+        return drawn(workspace.run, workspace.view, workspace.screen.board, cell)

@@ -1,0 +1,70 @@
+"""Which signal of which widget leads to what: the whole of the window's nerves, in one place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtWidgets import QApplication
+
+if TYPE_CHECKING:
+    from visualizer.ui.window import Window
+
+
+def connect(window: Window) -> None:
+    """Lead every signal to the intent that it means."""
+    _connect_state(window)
+    _connect_setup(window)
+    _connect_board(window)
+    _connect_playback(window)
+    _connect_panes(window)
+    QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
+
+
+def _connect_state(window: Window) -> None:
+    window.workspace.changed.connect(window.show_screen)
+    window.workspace.broke.connect(window.show_bug)
+    exporter = window.exporter
+    exporter.said.connect(window.statusBar().showMessage)
+    exporter.refused.connect(window.refuse_export)
+    exporter.broke.connect(window.show_bug)
+    exporter.changed.connect(window.show_screen)
+    window.docks.changed.connect(window.see_panes)
+
+
+def _connect_setup(window: Window) -> None:
+    editor, workspace = window.editor, window.workspace
+    editor.textTyped.connect(workspace.set_text)
+    editor.textTooLong.connect(workspace.refuse_text)
+    editor.chosen.connect(window.choose)
+    editor.settled.connect(workspace.seal)
+    editor.remedied.connect(workspace.remedy)
+    editor.textStepped.connect(window.step_text)
+
+
+def _connect_board(window: Window) -> None:
+    board, pointer = window.board, window.pointer
+    board.cellHovered.connect(pointer.hover)
+    board.cellClicked.connect(pointer.pin)
+    board.walked.connect(window.walk)
+    board.roomChanged.connect(window.make_room)
+    window.rail.stageToggled.connect(window.go_to_stage)
+
+
+def _connect_playback(window: Window) -> None:
+    transport, player = window.transport, window.player
+    transport.sought.connect(player.seek)
+    transport.stepped.connect(player.step)
+    transport.skipped.connect(player.skip)
+    transport.grainChosen.connect(player.set_grain)
+    transport.speedChosen.connect(player.set_speed)
+    transport.questionChosen.connect(player.ask)
+
+
+def _connect_panes(window: Window) -> None:
+    lesson, reader = window.lesson, window.reader
+    lesson.stepped.connect(reader.step)
+    lesson.returned.connect(reader.back)
+    lesson.closed.connect(reader.close)
+    window.inspector.followed.connect(window.pointer.follow)
+    window.twin.dialectChosen.connect(window.set_dialect)
+    window.twin.scriptWanted.connect(window.copy_script)
