@@ -23,8 +23,8 @@ from visualizer.attention.spec import (
     Route,
 )
 from visualizer.state.document import BOOK_SENTENCE
-from visualizer.state.heatmaps import SHORT, Board, present_board, warm
-from visualizer.state.view import ColourScale, View
+from visualizer.state.heatmaps import Board, present_board, warm
+from visualizer.state.view import SHORT, ColourScale, View
 
 SIMPLE = spec_of(Mechanism.SIMPLIFIED, AttentionSpec(device=Device.CPU))
 BOOK = tuple(BOOK_SENTENCE.split())

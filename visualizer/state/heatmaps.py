@@ -12,9 +12,10 @@ import numpy as np
 from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import all_visible
+from visualizer.state.lines.choosing import needed_for_lines, warm_lines
 from visualizer.state.playback.lights import focus
 from visualizer.state.trail import followed
-from visualizer.state.view import ColourScale, existing
+from visualizer.state.view import SHORT, ColourScale, existing
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
     from visualizer.state.view import View
-
-# In a longer text nearly all weights are so small that on a scale to 1 all look alike.
-SHORT = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +152,14 @@ def toggled(run: Run, view: View, stage: str) -> View:
 
 def needs(run: Run, view: View) -> Hashable:
     """Name all that has to be read for a view; two views that need the same are read together."""
-    return view.room, shown_stages(run, view)
+    shown = shown_stages(run, view)
+    return view.room, shown, needed_for_lines(run, view, shown)
 
 
 def warm(run: Run, view: View) -> None:
     """Read all that a view needs, so that whoever presents it finds it read: for the worker."""
     present_board(run, view, Board())
+    warm_lines(run, view, shown_stages(run, view))
 
 
 def _heatmap(

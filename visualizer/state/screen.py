@@ -11,6 +11,7 @@ from visualizer.state.code.twin import Twin, present_twin
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
 from visualizer.state.heatmaps import Board, present_board, shown_stages
 from visualizer.state.lessons.pages import LessonPanel, present_lesson
+from visualizer.state.lines.panel import LinePanel, present_lines
 from visualizer.state.playback.lights import Lights, focus, read_for
 from visualizer.state.playback.timeline import Grain
 from visualizer.state.playback.transport import Stand, present_stand
@@ -88,6 +89,7 @@ class Screen:
     lights: Lights = field(default_factory=Lights)
     twin: Twin | None = None
     lesson: LessonPanel | None = None
+    lines: LinePanel | None = None
     can_keep_weights: bool = False
     can_go: frozenset[int] = frozenset()
     can_undo: bool = False
@@ -130,6 +132,7 @@ def present(
         _lights(run, view, stand.lights, cursor, previous),
         present_twin(run, view.dialect, _stage(run, view, looked_at)),
         lesson,
+        present_lines(run, view, cursor, stand.lights, previous.lines if previous else None),
         computed == document and document.spec.projection is not Projection.NONE,
         ways(run, view),
     )

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from visualizer.state.lessons.pages import Reading
 
 
+# In a longer text nearly all weights are so small that on a scale to 1 all look alike.
+SHORT = 24
+
+
 class ColourScale(StrEnum):
     """How numbers become colours; automatic is linear for short texts, by row for long ones."""
 
@@ -71,6 +75,8 @@ class View:
         Stages with a panel, where the spec has them.
     text : int
         Which text of a batch.
+    lines : LineLook
+        Which lines of the line view.
     panes : frozenset of str
         The panes that can be seen: what is in others need not be made.
     room : int

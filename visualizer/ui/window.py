@@ -27,6 +27,8 @@ from visualizer.ui.exports import FILTERS, Exporter, named
 from visualizer.ui.icons import icon
 from visualizer.ui.inspector import Inspector
 from visualizer.ui.lesson import LessonPane
+from visualizer.ui.liner import Liner
+from visualizer.ui.lines import LinePane
 from visualizer.ui.panes import LEFT, Docks, add_bar
 from visualizer.ui.player import Player
 from visualizer.ui.pointer import Pointer
@@ -56,14 +58,16 @@ class Window(QMainWindow):
         self.setWindowIcon(icon("app", "#000000"))
         self.rail, self.board, self.progress = Rail(), BoardView(), Progress()
         self.editor, self.inspector, self.twin = Editor(), Inspector(), TwinPane()
-        self.lesson = LessonPane()
+        self.lesson, self.lines = LessonPane(), LinePane()
         self.panes: dict[str, Any] = {
             "Lesson": self.lesson,
             "Setup": self.editor,
+            "Lines": self.lines,
             "Cell": self.inspector,
             "Code": self.twin,
         }
         self.player, self.pointer = Player(workspace, self), Pointer(workspace, self)
+        self.liner = Liner(workspace, self)
         self._has_lesson = False
         self.facts, self.notice = QLabel(), QLabel()
         self.exporter = Exporter(self)

@@ -17,6 +17,7 @@ def connect(window: Window) -> None:
     _connect_board(window)
     _connect_playback(window)
     _connect_panes(window)
+    _connect_lines(window)
     QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
 
 
@@ -68,3 +69,13 @@ def _connect_panes(window: Window) -> None:
     window.inspector.followed.connect(window.pointer.follow)
     window.twin.dialectChosen.connect(window.set_dialect)
     window.twin.scriptWanted.connect(window.copy_script)
+
+
+def _connect_lines(window: Window) -> None:
+    lines, liner = window.lines, window.liner
+    lines.chosen.connect(liner.choose)
+    lines.view.cellHovered.connect(liner.hover)
+    lines.view.cellClicked.connect(liner.pin)
+    lines.view.tokenHovered.connect(liner.point)
+    lines.view.tokenClicked.connect(liner.hold)
+    lines.view.walked.connect(window.walk)

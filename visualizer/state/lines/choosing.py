@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.masks import Masking, allowed_by
-from visualizer.state.heatmaps import shown_stages
-from visualizer.state.lines.look import FOLLOWS
-from visualizer.state.view import existing
+from visualizer.state.lines.look import FOLLOWS, PANE
+from visualizer.state.view import SHORT, ColourScale, existing
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from visualizer.attention.run import Run
     from visualizer.state.view import View
 
@@ -34,6 +35,8 @@ class Lines:
         Of each line.
     weights : numpy.ndarray
         Of each line; below 0 where a spec makes such.
+    strengths : numpy.ndarray
+        Of each line, from 0 to 1: how strongly it is drawn.
     is_thinned : bool
         Whether there are more of them than can be drawn.
     """
@@ -42,6 +45,7 @@ class Lines:
     queries: np.ndarray
     keys: np.ndarray
     weights: np.ndarray
+    strengths: np.ndarray
     is_thinned: bool = False
 
     def __len__(self) -> int:
@@ -63,7 +67,9 @@ class Reading:
     drawn : int
         How many lines of each query and head are drawn at most.
     top : int
-        How many were asked for at most.
+        How many were asked for at most; 0 where all were.
+    by_query : bool
+        Whether strength is in relation to the largest of the same query, and not to 1.
     """
 
     stage: str
@@ -73,26 +79,52 @@ class Reading:
     top: int
     threshold: float
     masking: Masking
+    by_query: bool
 
     @property
     def count(self) -> int:
         """How many numbers of each row are to be known: one more tells whether any are left out."""
         return max(self.drawn, self.top) + 1
 
+    @property
+    def slice(self) -> slice:
+        """The heads that are drawn, as an index."""
+        return slice(self.heads.start, self.heads.stop)
 
-def reading_of(run: Run, view: View) -> Reading:
-    """Say what the lines of a view are read from."""
+
+def reading_of(run: Run, view: View, shown: frozenset[str]) -> Reading:
+    """Say what the lines of a view are read from, with panels of these stages shown."""
     trace, look = run.trace, view.lines
-    stage = "dropped" if "dropped" in shown_stages(run, view) else "weights"
+    stage = "dropped" if "dropped" in shown else "weights"
     solo = _solo(run, view)
     heads = range(trace.spec.heads) if solo is None else range(solo, solo + 1)
+    top = look.top if look.top < trace.tokens else 0
     room = max(1, MOST_LINES // (len(heads) * trace.tokens))
-    top = min(look.top or trace.tokens, trace.tokens)
-    masking = Masking.of(trace.spec, stage)
+    is_long = view.scale is ColourScale.AUTO and trace.tokens > SHORT
     return Reading(
-        stage, run.nearest(view.text), heads, min(room, top), look.top and top, look.threshold,
-        masking,
-    )  # fmt: skip
+        stage=stage,
+        text=run.nearest(view.text),
+        heads=heads,
+        drawn=min(room, top or trace.tokens),
+        top=top,
+        threshold=look.threshold,
+        masking=Masking.of(trace.spec, stage),
+        by_query=is_long or view.scale is ColourScale.ROW,
+    )
+
+
+def needed_for_lines(run: Run, view: View, shown: frozenset[str]) -> Hashable:
+    """Name what of a large tensor the lines are read from; None where nobody looks at them."""
+    if PANE not in view.panes:
+        return None
+    reading = reading_of(run, view, shown)
+    return reading.stage, reading.count
+
+
+def warm_lines(run: Run, view: View, shown: frozenset[str]) -> None:
+    """Read what the lines are read from of a large tensor: for the worker."""
+    if PANE in view.panes:
+        largest_read(run, reading_of(run, view, shown))
 
 
 def _solo(run: Run, view: View) -> int | None:
@@ -105,27 +137,41 @@ def _solo(run: Run, view: View) -> int | None:
 
 def largest_read(run: Run, reading: Reading) -> tuple[np.ndarray, np.ndarray]:
     """Read the largest numbers of each row, and their keys: [head, query, nth]."""
-    heads = slice(reading.heads.start, reading.heads.stop)
     count = min(reading.count, run.trace.tokens)
-    return run.trace.read_largest(reading.stage, count, (*run.index(reading.text), heads))
+    index = (*run.index(reading.text), reading.slice)
+    return run.trace.read_largest(reading.stage, count, index)
 
 
 def the_largest(run: Run, reading: Reading) -> Lines:
-    """Choose the lines of the whole picture."""
+    """Choose the lines of the whole picture.
+
+    Where not even one of each query and head has room, they are those of as many heads of each
+    query as have: of the strongest.
+    """
     weights, keys = largest_read(run, reading)
     queries = np.arange(run.trace.tokens)[:, None]
     passing = _pass(weights, reading) & _allowed(run, reading)[queries, keys]
-    drawn = np.nonzero(passing[..., : reading.drawn])
-    beyond = passing[..., reading.drawn : reading.top or None]  # one is enough to know
-    heads = drawn[0] + reading.heads.start
-    chosen = Lines(heads, drawn[1], keys[drawn], weights[drawn], bool(beyond.any()))
-    return _largest_last(chosen, MOST_LINES)
+    is_thinned = bool(passing[..., reading.drawn : reading.top or None].any())
+    passing = passing[..., : reading.drawn]
+    if heads := heads_with_room(run, reading):
+        sizes = np.where(passing[..., 0], np.abs(weights[..., 0]), -1)  # head query
+        rank = np.argsort(np.argsort(-sizes, axis=0, kind="stable"), axis=0, kind="stable")
+        is_thinned |= bool(passing[rank >= heads].any())
+        passing = passing & (rank < heads)[..., None]
+    at = np.nonzero(passing)
+    return _lines(run, reading, (at[0], at[1], keys[at]), weights[at], is_thinned)
+
+
+def heads_with_room(run: Run, reading: Reading) -> int:
+    """Say of how many heads each query can have a line, where it is not all of them; else 0."""
+    most = max(1, MOST_LINES // run.trace.tokens)
+    return most if most < len(reading.heads) else 0
 
 
 def of_query(run: Run, reading: Reading, query: int) -> Lines:
     """Choose the lines of one query: what it reads, in every head that is drawn."""
-    heads = slice(reading.heads.start, reading.heads.stop)
-    weights = run.trace.read(reading.stage, (*run.index(reading.text), heads, query))  # head key
+    index = (*run.index(reading.text), reading.slice, query)
+    weights = run.trace.read(reading.stage, index)  # head key
     passing = _pass(weights, reading) & _allowed(run, reading)[query]
     if reading.top:
         keys = largest_read(run, reading)[1][:, query, : reading.top]  # head nth
@@ -133,24 +179,21 @@ def of_query(run: Run, reading: Reading, query: int) -> Lines:
         np.put_along_axis(among, keys, True, axis=-1)
         passing = passing & among
     at, keys = np.nonzero(passing)
-    queries = np.full(len(at), query)
-    found = Lines(at + reading.heads.start, queries, keys, weights[at, keys])
-    return _largest_last(found, MOST_LIT)
+    place = (at, np.full(len(at), query), keys)
+    return _most(_lines(run, reading, place, weights[at, keys]))
 
 
 def of_key(run: Run, reading: Reading, key: int) -> Lines:
     """Choose the lines to one key: who reads it, in every head that is drawn."""
-    heads = slice(reading.heads.start, reading.heads.stop)
-    index = (*run.index(reading.text), heads, slice(None), key)
+    index = (*run.index(reading.text), reading.slice, slice(None), key)
     weights = run.trace.read(reading.stage, index)  # head query
     passing = _pass(weights, reading) & _allowed(run, reading)[:, key]
     if reading.top:
         keys = largest_read(run, reading)[1][..., : reading.top]  # head query nth
         passing = passing & (keys == key).any(axis=-1)
     at, queries = np.nonzero(passing)
-    keys = np.full(len(at), key)
-    found = Lines(at + reading.heads.start, queries, keys, weights[at, queries])
-    return _largest_last(found, MOST_LIT)
+    place = (at, queries, np.full(len(at), key))
+    return _most(_lines(run, reading, place, weights[at, queries]))
 
 
 def weight_of(run: Run, reading: Reading, place: tuple[int, ...]) -> float | None:
@@ -170,7 +213,7 @@ def pairs(run: Run, reading: Reading) -> int:
 def reached(lines: Lines, rows: int, columns: int) -> Lines:
     """Keep the lines of cells that playback has come to: whole rows, and columns of the next."""
     there = (lines.queries < rows) | ((lines.queries == rows) & (lines.keys < columns))
-    return _at(lines, np.nonzero(there)[0], lines.is_thinned)
+    return _at(lines, there, lines.is_thinned)
 
 
 def _pass(weights: np.ndarray, reading: Reading) -> np.ndarray:
@@ -191,17 +234,41 @@ def _allowed_count(masking: Masking, tokens: int, text: int) -> int:
     return int((allowed[text, 0] if allowed.ndim > 2 else allowed).sum())
 
 
-def _largest_last(lines: Lines, most: int) -> Lines:
-    order = np.argsort(np.abs(lines.weights), kind="stable")
-    return _at(lines, order[-most:], lines.is_thinned or len(order) > most)
+def _lines(
+    run: Run,
+    reading: Reading,
+    place: tuple[np.ndarray, np.ndarray, np.ndarray],
+    weights: np.ndarray,
+    is_thinned: bool = False,
+) -> Lines:
+    """Sort lines that were found; heads are counted from the first that is drawn."""
+    heads, queries, keys = place
+    sizes = np.abs(weights)
+    full = _full(run, reading)[queries]
+    order = np.argsort(sizes, kind="stable")
+    found = (heads + reading.heads.start, queries, keys, weights, (sizes / full).clip(0, 1))
+    return Lines(*(array[order] for array in found), is_thinned=is_thinned)
 
 
-def _at(lines: Lines, order: np.ndarray, is_thinned: bool) -> Lines:
-    held = (lines.heads, lines.queries, lines.keys, lines.weights)
-    return Lines(*(array[order] for array in held), is_thinned)
+def _full(run: Run, reading: Reading) -> np.ndarray:
+    """Give, for each query, the weight that is drawn at full strength."""
+    sizes = np.nan_to_num(np.abs(largest_read(run, reading)[0][..., 0]), posinf=0)
+    largest: np.ndarray = sizes.max(axis=0)  # query
+    if not reading.by_query:
+        largest = np.full_like(largest, max(1.0, float(largest.max(initial=0))))
+    return np.where(largest > 0, largest, 1)
+
+
+def _most(lines: Lines) -> Lines:
+    return _at(lines, slice(-MOST_LIT, None), len(lines) > MOST_LIT)
+
+
+def _at(lines: Lines, which: np.ndarray | slice, is_thinned: bool) -> Lines:
+    held = (lines.heads, lines.queries, lines.keys, lines.weights, lines.strengths)
+    return Lines(*(array[which] for array in held), is_thinned=is_thinned)
 
 
 def no_lines() -> Lines:
     """Give no line at all."""
     nothing = np.zeros(0, dtype=np.int64)
-    return Lines(nothing, nothing, nothing, np.zeros(0))
+    return Lines(nothing, nothing, nothing, np.zeros(0), np.zeros(0))

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from visualizer.state.view import Cell
 
+PANE = "Lines"
+"""The pane in which they are drawn."""
 FOLLOWS = -1
 """In place of a head: the one of the pinned cell."""
 MOST_OF_A_QUERY = 32
+
+
+class Side(StrEnum):
+    """At which end of its lines a token stands."""
+
+    QUERY = "query"
+    KEY = "key"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token at one side of the lines."""
+
+    side: Side
+    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +48,6 @@ class LineLook:
         others all lines of their query do.
     """
 
-    is_shown: bool = False
     threshold: float = 0.0
     top: int = 0
     solo: int | None = None

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from visualizer.language.tokenizers import all_visible
-from visualizer.state.heatmaps import SHORT
 from visualizer.state.cursor import present_cursor
+from visualizer.state.heatmaps import shown_stages
 from visualizer.state.lines.choosing import (
-    MOST_LINES,
     Lines,
     Reading,
-    largest_read,
+    heads_with_room,
     no_lines,
     of_key,
     of_query,
@@ -22,9 +21,8 @@ from visualizer.state.lines.choosing import (
     the_largest,
     weight_of,
 )
-from visualizer.state.lines.look import LineLook
+from visualizer.state.lines.look import PANE, LineLook, Side, Token
 from visualizer.state.view import Cell
-from visualizer.state.words import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -60,12 +58,14 @@ class LinePanel:
         one; None where nothing is lit.
     cell : Cell or None
         The lit one, of this stage, and in `weight` its number where it has a line.
+    pinned : Cell or None
+        Wherever it is.
     query, key : int or None
         The tokens that light up.
-    full : float
-        The weight that is drawn at full strength.
     notes : tuple of str
         What must be said of the picture, most important first.
+    lit_note : str
+        What must be said of the lit lines.
     message : str
         What stands where there are no lines.
     """
@@ -81,10 +81,11 @@ class LinePanel:
     lit: Lines | None = None
     cell: Cell | None = None
     weight: float | None = None
+    pinned: Cell | None = None
     query: int | None = None
     key: int | None = None
-    full: float = 1.0
     notes: tuple[str, ...] = ()
+    lit_note: str = ""
     message: str = ""
     look: LineLook = field(default_factory=LineLook)
 
@@ -117,9 +118,9 @@ def present_lines(
 
     Lines that did not change are the very same object.
     """
-    if not view.lines.is_shown:
+    if PANE not in view.panes:
         return None
-    reading = reading_of(run, view)
+    reading = reading_of(run, view, shown_stages(run, view))
     reach = next((reach for reach in lights.reaches if reach.stage == reading.stage), None)
     source = _Source(run, view, reading, reach, reading.stage in lights.covered)
     made_of = source.key
@@ -127,24 +128,10 @@ def present_lines(
     return _lit(source, replace(picture, look=view.lines), cursor)
 
 
-def needed_for_lines(run: Run, view: View) -> Hashable:
-    """Name what of a large tensor the lines are read from; None where nobody looks at them."""
-    if not view.lines.is_shown:
-        return None
-    reading = reading_of(run, view)
-    return reading.stage, reading.count
-
-
-def warm_lines(run: Run, view: View) -> None:
-    """Read what `present_lines` will read of a large tensor: for the worker."""
-    if view.lines.is_shown:
-        largest_read(run, reading_of(run, view))
-
-
-def largest_cell(run: Run, view: View, *, query: int | None = None, key: int = 0) -> Cell | None:
-    """Give the cell of the largest line of a query, or else of those to a key."""
-    reading = reading_of(run, view)
-    lines = of_key(run, reading, key) if query is None else of_query(run, reading, query)
+def largest_cell(run: Run, view: View, token: Token) -> Cell | None:
+    """Give the cell of a token's largest line."""
+    reading = reading_of(run, view, shown_stages(run, view))
+    lines = (of_key if token.side is Side.KEY else of_query)(run, reading, token.at)
     if not len(lines):
         return None
     place = tuple(int(column[-1]) for column in (lines.heads, lines.queries, lines.keys))
@@ -166,11 +153,9 @@ def _picture(source: _Source, made_of: Hashable) -> LinePanel:
         return replace(panel, message=COVERED)
     whole = the_largest(run, reading)
     lines = source.there(whole)
-    largest = abs(float(whole.weights[-1])) if len(whole) else 1.0
     return replace(
         panel,
         lines=lines,
-        full=largest if trace.tokens > SHORT else max(1.0, largest),
         notes=_notes(run, reading, lines),
         message="" if len(lines) else LATER if len(whole) else NOTHING,
     )
@@ -179,14 +164,16 @@ def _picture(source: _Source, made_of: Hashable) -> LinePanel:
 def _notes(run: Run, reading: Reading, lines: Lines) -> tuple[str, ...]:
     notes, of_each = [], "of each query and head" if len(reading.heads) > 1 else "of each query"
     if lines.is_thinned:
-        rows = len(reading.heads) * run.trace.tokens
-        cut = f", of these the {MOST_LINES:,} largest" if rows > MOST_LINES else ""
+        heads = heads_with_room(run, reading)
+        strongest = f", of each query’s {heads} strongest heads" if heads else f" {of_each}"
         counts = f"{len(lines):,} of {pairs(run, reading):,} lines"
-        notes.append(f"{counts}: {_largest(reading.drawn)} {of_each}{cut}")
+        notes.append(f"{counts}: {_largest(reading.drawn)}{strongest}")
     elif reading.top:
         notes.append(f"{_largest(reading.top)} {of_each}")
     if reading.threshold:
         notes.append(f"weights ≥ {reading.threshold:g}")
+    if reading.by_query:
+        notes.append("strength: in relation to each query’s largest")
     return tuple(notes)
 
 
@@ -196,9 +183,10 @@ def _largest(count: int) -> str:
 
 def _lit(source: _Source, panel: LinePanel, cursor: Cursor) -> LinePanel:
     """Light the lines of the cell under the pointer, or else of the pinned one, and hold those."""
-    dark = replace(panel, query=None, key=None, held=None, lit=None, cell=None, weight=None)
+    dark = replace(panel, query=cursor.query, key=cursor.key, held=None, lit=None, lit_note="")
+    dark = replace(dark, cell=None, weight=None, pinned=cursor.pinned)
     if panel.message or not (cursor.hovered or cursor.pinned):
-        return replace(dark, query=cursor.query, key=cursor.key)
+        return dark
     lit = held = _lines_with(source, cursor)
     if cursor.hovered:
         alone = replace(source.view, hovered=None, pinned=cursor.pinned)
@@ -206,10 +194,9 @@ def _lit(source: _Source, panel: LinePanel, cursor: Cursor) -> LinePanel:
     cell = _cell_of(source, cursor)
     return replace(
         dark,
-        query=cursor.query,
-        key=cursor.key,
         held=held,
         lit=lit,
+        lit_note=f"the {len(lit)} largest are lit" if lit.is_thinned else "",
         cell=cell,
         weight=weight_of(source.run, source.reading, cell.place) if cell else None,
     )
