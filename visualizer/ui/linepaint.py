@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,20 +13,64 @@ from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen
 from visualizer.state.lines.look import Side
 from visualizer.state.words import number
 from visualizer.ui.heatmap import LEFT, RIGHT
-from visualizer.ui.linerows import GAP, MARGIN
+from visualizer.ui.linerows import GAP, HEAD, MARGIN
 from visualizer.ui.theme import HEAD_COLOURS, font, metrics, text_scale
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from visualizer.state.lines.choosing import Lines
     from visualizer.state.lines.panel import LinePanel
     from visualizer.ui.linerows import Rows
     from visualizer.ui.theme import Theme
 
-LEVELS = 10
-FAINTEST = 0.07
-WIDEST = 3.5
-MOST_WIDE = 120
-"""Wider lines than one pixel take ten times as long: only so many of the strongest are."""
+LEVELS = 8
+FEW = 120
+WIDE_OF_MANY = 30
+"""Wider lines than one pixel take ten times as long: of many, only so many of the strongest are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stroke:
+    """Lines of one colour and strength, as one path."""
+
+    path: QPainterPath
+    pen: QPen
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Brush:
+    """How lines are drawn, from the weakest to the strongest.
+
+    Of few, small weights are to be told from none; of many, large ones are to stand out.
+    """
+
+    faintest: float
+    strongest: float
+    gamma: float
+    widest: float
+
+    @classmethod
+    def of(cls, count: int) -> Brush:
+        """Choose it for so many lines."""
+        share = min(1.0, FEW / max(1, count))
+        return cls(
+            faintest=0.03 + 0.06 * share,
+            strongest=0.92 * max(0.4, share**0.25),
+            gamma=0.7 + 1.3 * (1 - share),
+            widest=1 + 2.5 * share**0.5,
+        )
+
+    def pen(self, head: int, level: int, is_wide: bool, is_negative: bool) -> QPen:
+        """Give the pen of a head's lines of one of `LEVELS`."""
+        strength, colour = level / (LEVELS - 1), QColor(head_colour(head))
+        colour.setAlphaF(self.faintest + (self.strongest - self.faintest) * strength)
+        pen = QPen(colour, 1 + (self.widest - 1) * strength if is_wide else 1)
+        pen.setCosmetic(not is_wide)  # one pixel of the screen, whichever
+        if is_negative:
+            pen.setDashPattern([6, 3])
+        return pen
 
 
 def head_colour(head: int) -> str:
@@ -34,29 +79,31 @@ def head_colour(head: int) -> str:
 
 
 def paint_lines(painter: QPainter, lines: Lines, rows: Rows, seen: tuple[float, float]) -> None:
-    """Draw lines between two heights, the strongest last.
-
-    Lines of a colour and a strength are one path.
-    """
+    """Draw lines at once."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    begins, ends = (rows.middle(side) for side in (lines.queries, lines.keys))
+    for stroke in strokes(lines, rows, seen):
+        painter.strokePath(stroke.path, stroke.pen)
+
+
+def strokes(lines: Lines, rows: Rows, seen: tuple[float, float]) -> Iterator[Stroke]:
+    """Give what is to be drawn of lines between two heights, the strongest last."""
+    begins, ends = (rows.ends(lines.heads, side) for side in (lines.queries, lines.keys))
     inside = (np.maximum(begins, ends) >= seen[0]) & (np.minimum(begins, ends) <= seen[1])
-    levels = (lines.strengths * (LEVELS - 1)).round().astype(int)
-    wide = _strongest(lines.strengths)
-    for is_wide in (False, True):
-        for level in np.unique(levels[inside & (wide == is_wide)]):
-            at = inside & (wide == is_wide) & (levels == level)
-            for head in np.unique(lines.heads[at]):
-                for is_negative in (False, True):
-                    chosen = at & (lines.heads == head) & ((lines.weights < 0) == is_negative)
-                    path = _path(rows, begins[chosen], ends[chosen])
-                    strength = level / (LEVELS - 1)
-                    painter.strokePath(path, _pen(int(head), strength, is_wide, is_negative))
+    brush = Brush.of(len(lines))
+    levels = (lines.strengths**brush.gamma * (LEVELS - 1)).round().astype(int)
+    kinds = np.stack([_strongest(lines.strengths), levels, lines.heads, lines.weights < 0])
+    for kind in np.unique(kinds[:, inside], axis=1).T:
+        at = inside & (kinds == kind[:, None]).all(axis=0)
+        is_wide, level, head, is_negative = kind.tolist()
+        pen = brush.pen(head, level, bool(is_wide), bool(is_negative))
+        yield Stroke(_path(rows, begins[at], ends[at]), pen, int(at.sum()))
 
 
 def _strongest(strengths: np.ndarray) -> np.ndarray:
+    if len(strengths) <= FEW:
+        return np.ones(len(strengths), dtype=bool)
     wide = np.zeros(len(strengths), dtype=bool)
-    wide[np.argsort(strengths, kind="stable")[-MOST_WIDE:]] = True
+    wide[np.argsort(strengths, kind="stable")[-WIDE_OF_MANY:]] = True
     return wide
 
 
@@ -68,22 +115,12 @@ def _path(rows: Rows, begins: np.ndarray, ends: np.ndarray) -> QPainterPath:
     return path
 
 
-def _pen(head: int, strength: float, is_wide: bool, is_negative: bool) -> QPen:
-    colour = QColor(head_colour(head))
-    colour.setAlphaF(FAINTEST + (0.92 - FAINTEST) * strength)
-    pen = QPen(colour, 1 + (WIDEST - 1) * strength if is_wide else 1)
-    pen.setCosmetic(not is_wide)  # one pixel of the screen, whichever
-    if is_negative:
-        pen.setDashPattern([6, 3])
-    return pen
-
-
 def paint_cell(painter: QPainter, panel: LinePanel, rows: Rows, theme: Theme) -> None:
     """Draw the line of the lit cell above all others, edged with paper, and its number."""
     if panel.cell is None or panel.weight is None:
         return
     head, query, key = panel.cell.place
-    begin, end = rows.middle(query), rows.middle(key)
+    begin, end = (float(rows.ends(head, at)) for at in (query, key))
     path = _path(rows, np.array([begin]), np.array([end]))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     for colour, width in ((theme.paper, 6.0), (head_colour(head), 3.0)):
@@ -100,8 +137,8 @@ def paint_cell(painter: QPainter, panel: LinePanel, rows: Rows, theme: Theme) ->
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
-def label_box(rows: Rows, side: Side, at: int, width: float) -> QRectF:
-    """Give the place of a token's label, in a view of this width."""
+def label_box(rows: Rows, side: Side, at: int) -> QRectF:
+    """Give the place of a token's label."""
     height = max(rows.height, metrics(12).height())
     top = rows.middle(at) - height / 2
     left = MARGIN if side is Side.QUERY else rows.right + GAP
@@ -112,25 +149,21 @@ def paint_labels(
     painter: QPainter, panel: LinePanel, rows: Rows, seen: tuple[float, float], theme: Theme
 ) -> None:
     """Write the tokens at both sides: all of them or evenly fewer, those that are lit above."""
-    width = rows.left + rows.right
-    step = max(1, math.ceil(metrics(12).height() / rows.height - 0.25))
-    first = max(0, rows.at(max(seen[0], rows.top)) or 0) // step * step
-    painter.setFont(font(12))
-    painter.setPen(QColor(theme.ink))
-    for at in range(first, rows.count, step):
-        if rows.middle(at) > seen[1] + rows.height:
-            break
-        for side in Side:
-            _write(painter, panel.labels[at], label_box(rows, side, at, width), side)
+    line = metrics(12).height()
+    step = max(1, math.ceil(line / rows.height - 0.25))
+    first = max(0, rows.at(max(seen[0] - line, rows.top)) or 0) // step * step
     for side, lit in ((Side.QUERY, panel.query), (Side.KEY, panel.key)):
+        painter.setFont(font(12))
+        painter.setPen(QColor(theme.ink))
+        for at in range(first, rows.count, step):
+            if rows.middle(at) > seen[1] + line:
+                break
+            if lit is None or abs(at - lit) >= step:  # else it would touch the lit one
+                _write(painter, panel.labels[at], label_box(rows, side, at), side)
         if lit is not None and lit < rows.count:
-            box = label_box(rows, side, lit, width)
-            line = metrics(12).height()
-            over = QRectF(box.left(), box.center().y() - line * 0.75, box.width(), line * 1.5)
-            painter.fillRect(over if step > 1 else box, QColor(theme.paper))
             painter.setFont(font(12, QFont.Weight.DemiBold))
             painter.setPen(QColor(theme.accent))
-            _write(painter, panel.labels[lit], box, side)
+            _write(painter, panel.labels[lit], label_box(rows, side, lit), side)
 
 
 def _write(painter: QPainter, label: str, box: QRectF, side: Side) -> None:
@@ -140,13 +173,12 @@ def _write(painter: QPainter, label: str, box: QRectF, side: Side) -> None:
     painter.drawText(box, towards | Qt.AlignmentFlag.AlignAbsolute, words)
 
 
-def paint_head(painter: QPainter, panel: LinePanel, rows: Rows, theme: Theme) -> None:
+def paint_head(painter: QPainter, rows: Rows, theme: Theme) -> None:
     """Say which side is which, over both."""
-    band = QRectF(0, 0, rows.left + rows.right, rows.top)
+    band = QRectF(0, 0, rows.left + rows.right, HEAD * text_scale())
     painter.fillRect(band, QColor(theme.paper))
     painter.setFont(font(12))
     painter.setPen(QColor(theme.quiet))
     line = band.adjusted(0, 0, 0, -4 * text_scale())
     painter.drawText(QRectF(0, line.top(), rows.left - GAP, line.height()), RIGHT, "query")
     painter.drawText(line.adjusted(rows.right + GAP, 0, 0, 0), LEFT, "key")
-    painter.drawText(line, Qt.AlignmentFlag.AlignCenter, panel.lit_note)

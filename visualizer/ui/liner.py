@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
 
@@ -26,12 +26,13 @@ class Liner(QObject):
 
     def choose(self, name: str, value: object) -> None:
         """Change which lines are shown, by the fields of `LineLook`."""
-        look: LineLook = replace(self._workspace.wanted.lines, **{name: value})
+        changes: dict[str, Any] = {name: value}
+        look = replace(self._workspace.wanted.lines, **changes)
         self._workspace.look(lines=look)
 
     def hover(self, cell: Cell | None) -> None:
         """Look at the line under the pointer."""
-        self._workspace.look(hovered=cell)
+        self._workspace.look(hovered=cell, lines=self._looking(self._kept))
 
     def pin(self, cell: Cell | None) -> None:
         """Hold on to a line; a second time lets go of it."""
@@ -51,11 +52,18 @@ class Liner(QObject):
         self._workspace.want(replace(followed(wanted, None if is_held else cell), lines=look))
 
     def _largest(self, token: Token) -> Cell | None:
-        run = self._workspace.run
-        return largest_cell(run, self._workspace.view, token) if run else None
+        workspace = self._workspace
+        lights = workspace.screen.stand.lights
+        return largest_cell(workspace.run, workspace.view, lights, token) if workspace.run else None
 
     def _aimed(self, cell: Cell | None, token: Token) -> LineLook:
-        wanted = self._workspace.wanted
-        kept = wanted.lines.by_key & {wanted.pinned}
         own = frozenset({cell}) if cell else frozenset()
-        return replace(wanted.lines, by_key=kept | own if token.side is Side.KEY else kept - own)
+        return self._looking(self._kept | own if token.side is Side.KEY else self._kept - own)
+
+    @property
+    def _kept(self) -> frozenset[Cell]:
+        wanted = self._workspace.wanted
+        return wanted.lines.by_key & ({wanted.pinned} if wanted.pinned else frozenset())
+
+    def _looking(self, by_key: frozenset[Cell]) -> LineLook:
+        return replace(self._workspace.wanted.lines, by_key=by_key)

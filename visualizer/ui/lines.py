@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSignalBlocker, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QSpinBox, QVBoxLayout, QWidget
 
 from visualizer.state.lines.look import FOLLOWS, MOST_OF_A_QUERY, LineLook
 from visualizer.state.lines.panel import LinePanel
-from visualizer.ui.controls import Decimal
+from visualizer.ui.controls import Decimal, show_number
 from visualizer.ui.lineview import LineView
 from visualizer.ui.manners import teach
 from visualizer.ui.theme import text_scale
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from visualizer.state.screen import Screen
     from visualizer.ui.theme import Theme
 
-WIDTH = 252
+WIDTH = 290
 EMPTY = "Lines from each query to the keys that it reads will be here, as soon as there are some."
 
 
@@ -77,7 +77,9 @@ class LinePane(QWidget):
         self.view.show_lines(panel, theme)
         self.view.setAccessibleDescription(screen.readout.plain if screen.readout else "")
         self._show_look(panel)
-        self.notes.setText("\n".join(panel.notes))
+        # The place of what is said of lit lines is kept, or the picture would jump under the hand.
+        lit = (panel.lit_note,) if panel.lines.is_thinned or panel.lit_note else ()
+        self.notes.setText("\n".join((*panel.notes, *lit)))
         self.notes.setVisible(bool(panel.notes))
 
     def _show_look(self, panel: LinePanel) -> None:
@@ -91,10 +93,8 @@ class LinePane(QWidget):
                 self.heads.addItem(f"Head {head + 1}", head)
         look = panel.look
         self.heads.setCurrentIndex(self._index(look, panel.heads))
-        for box, value in ((self.threshold, look.threshold), (self.top, look.top)):
-            with QSignalBlocker(box):  # what is shown was not chosen here
-                if value != box.value():
-                    box.setValue(value)
+        show_number(self.threshold, look.threshold)
+        show_number(self.top, look.top)
 
     @staticmethod
     def _index(look: LineLook, heads: int) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QCursor, QPainter, QPen, QPixmap
+from PySide6.QtGui import QColor, QCursor, QPainter, QPen
 from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QWidget
 
 from visualizer.state.lines.look import Side, Token
@@ -14,7 +14,8 @@ from visualizer.state.lines.panel import LinePanel
 from visualizer.state.view import Cell
 from visualizer.ui.board import BY_KEYS, STEPS
 from visualizer.ui.linepaint import paint_cell, paint_head, paint_labels, paint_lines
-from visualizer.ui.linerows import Rows, lay_out
+from visualizer.ui.linepicture import Frame, Picture
+from visualizer.ui.linerows import HEAD, Rows, lay_out
 from visualizer.ui.manners import is_command
 from visualizer.ui.theme import LIGHT, Theme, font, text_scale
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from visualizer.state.lines.choosing import Lines
 
 NEAR = 5
+NEAR_QUERY = 0.3
 DIMMED = 0.16
 
 
@@ -51,9 +53,11 @@ class LineView(QAbstractScrollArea):
         self.viewport().setMouseTracking(True)
         self._panel, self._theme = LinePanel(), LIGHT
         self._rows = Rows(0, 0, 1, 1, 0)
-        self._picture: tuple[object, QPixmap] | None = None
+        self._picture: Picture | None = None
         self._pointed: Cell | Token | None = None
         self._is_marked = False
+        self._more = QTimer(self, singleShot=True, interval=0)
+        self._more.timeout.connect(self.viewport().update)
         self._later = QTimer(self, singleShot=True, interval=0)
         self._later.timeout.connect(self._point_again)
 
@@ -63,7 +67,10 @@ class LineView(QAbstractScrollArea):
         """Show lines, lit as the panel says."""
         before, self._panel = self._panel, panel
         is_pinned_anew = panel.pinned is not None and panel.pinned != before.pinned
-        if panel.labels != before.labels or theme is not self._theme:
+        is_moved = (panel.labels, panel.heads, panel.solo) != (
+            before.labels, before.heads, before.solo
+        )  # fmt: skip
+        if is_moved or theme is not self._theme:
             self._theme = theme
             self._arrange()
         if panel.lines is not before.lines:
@@ -73,11 +80,12 @@ class LineView(QAbstractScrollArea):
             self._see(panel)
 
     def place_of(self, cell: Cell) -> QPointF:
-        """Give where the middle of a cell's line is in the viewport."""
-        query, key = cell.place[-2:]
+        """Give where a cell's line is in the viewport, near its query: there others are apart."""
+        head, query, key = cell.place
         rows = self._rows
-        middle = (rows.middle(query) + rows.middle(key)) / 2
-        return QPointF((rows.left + rows.right) / 2, middle - self._offset())
+        x = rows.left + (rows.right - rows.left) * NEAR_QUERY
+        begin, end = (float(rows.ends(head, at)) for at in (query, key))
+        return QPointF(x, begin + (end - begin) * rows.way(x) - self._offset())
 
     def place_of_token(self, token: Token) -> QPointF:
         """Give where a token stands in the viewport."""
@@ -90,12 +98,13 @@ class LineView(QAbstractScrollArea):
         for at in (panel.key, panel.query):
             if at is not None:
                 middle = self._rows.middle(at)
-                low, high = middle - self._rows.top - 20, middle + 20
+                low, high = middle - HEAD * text_scale() - 20, middle + 20
                 bar.setValue(round(min(max(bar.value(), high - part), low)))
 
     def _arrange(self) -> None:
         size = self.viewport().size()
-        self._rows = lay_out(self._panel.labels, size.width(), size.height())
+        heads = self._panel.heads if self._panel.solo is None else 1
+        self._rows = lay_out(self._panel.labels, heads, size.width(), size.height())
         bar = self.verticalScrollBar()
         bar.setRange(0, max(0, round(self._rows.bottom) - size.height()))
         bar.setPageStep(size.height())
@@ -115,9 +124,7 @@ class LineView(QAbstractScrollArea):
         seen = (offset, offset + height)
         if panel.message:
             self._paint_message(painter)
-        painter.setOpacity(1 if panel.lit is None else DIMMED)
-        painter.drawPixmap(0, 0, self._background(seen))
-        painter.setOpacity(1)
+        self._paint_picture(painter)
         painter.translate(0, -offset)
         if panel.lit is not None:
             paint_lines(painter, panel.lit, self._rows, seen)
@@ -125,7 +132,7 @@ class LineView(QAbstractScrollArea):
         if panel.labels:
             paint_labels(painter, panel, self._rows, seen, theme)
             painter.translate(0, offset)
-            paint_head(painter, panel, self._rows, theme)
+            paint_head(painter, self._rows, theme)
         if self._is_marked:
             painter.resetTransform()
             painter.setPen(QPen(QColor(theme.accent), 2))
@@ -142,20 +149,19 @@ class LineView(QAbstractScrollArea):
         flags = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
         painter.drawText(area, flags, self._panel.message)
 
-    def _background(self, seen: tuple[float, float]) -> QPixmap:
-        """Give the lines that are not lit, drawn when they or their places are others."""
-        panel, ratio = self._panel, self.devicePixelRatioF()
-        key = (panel.lines, self._rows, seen, ratio, self.viewport().size(), self._theme)
-        if self._picture is None or self._picture[0] != key:
-            picture = QPixmap(self.viewport().size() * ratio)
-            picture.setDevicePixelRatio(ratio)
-            picture.fill(Qt.GlobalColor.transparent)
-            painter = QPainter(picture)
-            painter.translate(0, -seen[0])
-            paint_lines(painter, panel.lines, self._rows, seen)
-            painter.end()
-            self._picture = (key, picture)
-        return self._picture[1]
+    def _paint_picture(self, painter: QPainter) -> None:
+        """Paint the lines that are not lit, as far as they have been drawn."""
+        seen, offset = self.viewport().size(), self._offset()
+        frame = Frame.of(self._panel.lines, self._rows, seen, offset, self.devicePixelRatioF())
+        if self._picture is None or self._picture.frame != frame:
+            self._picture = Picture(frame)
+        if not self._picture.is_complete:
+            self._picture.go_on()
+        if not self._picture.is_complete:
+            self._more.start()
+        painter.setOpacity(1 if self._panel.lit is None else DIMMED)
+        painter.drawPixmap(0, frame.top - offset, self._picture.pixmap)
+        painter.setOpacity(1)
 
     # ------------------------------------------------------------------ the hand
 
@@ -182,7 +188,7 @@ class LineView(QAbstractScrollArea):
 
     def _at(self, point: QPointF) -> Cell | Token | None:
         rows, y = self._rows, point.y() + self._offset()
-        if not self._panel.labels or point.y() < rows.top:
+        if not self._panel.labels or point.y() < HEAD * text_scale():
             return None
         if rows.left <= point.x() <= rows.right:
             return self._line_at(point.x(), y)
@@ -199,7 +205,9 @@ class LineView(QAbstractScrollArea):
         return None
 
     def _nearest(self, lines: Lines, x: float, y: float) -> Cell | None:
-        away = np.abs(self._rows.crossing(x, lines.queries, lines.keys) - y)
+        rows, way = self._rows, self._rows.way(x)
+        begins, ends = (rows.ends(lines.heads, side) for side in (lines.queries, lines.keys))
+        away = np.abs(begins + (ends - begins) * way - y)
         near = away.min()
         if near > NEAR * text_scale():
             return None

@@ -53,7 +53,7 @@ class Pane:
 PANES: tuple[Pane, ...] = (
     Pane("Lesson", "F6", LEFT, 430),
     Pane("Setup", "F2", LEFT, 220),
-    Pane("Lines", "F9", RIGHT, 0, width=320),
+    Pane("Lines", "F9", RIGHT, 0, width=300),
     Pane("Cell", "F3", RIGHT, 360),
     Pane("Code", "F4", RIGHT, 280),
 )

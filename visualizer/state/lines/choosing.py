@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visualizer.state.view import View
 
 MOST_LINES = 3000
-MOST_LIT = 400
+MOST_LIT = 300
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +87,7 @@ class Reading:
         return max(self.drawn, self.top) + 1
 
     @property
-    def slice(self) -> slice:
+    def span(self) -> slice:
         """The heads that are drawn, as an index."""
         return slice(self.heads.start, self.heads.stop)
 
@@ -138,7 +138,7 @@ def _solo(run: Run, view: View) -> int | None:
 def largest_read(run: Run, reading: Reading) -> tuple[np.ndarray, np.ndarray]:
     """Read the largest numbers of each row, and their keys: [head, query, nth]."""
     count = min(reading.count, run.trace.tokens)
-    index = (*run.index(reading.text), reading.slice)
+    index = (*run.index(reading.text), reading.span)
     return run.trace.read_largest(reading.stage, count, index)
 
 
@@ -170,7 +170,7 @@ def heads_with_room(run: Run, reading: Reading) -> int:
 
 def of_query(run: Run, reading: Reading, query: int) -> Lines:
     """Choose the lines of one query: what it reads, in every head that is drawn."""
-    index = (*run.index(reading.text), reading.slice, query)
+    index = (*run.index(reading.text), reading.span, query)
     weights = run.trace.read(reading.stage, index)  # head key
     passing = _pass(weights, reading) & _allowed(run, reading)[query]
     if reading.top:
@@ -185,7 +185,7 @@ def of_query(run: Run, reading: Reading, query: int) -> Lines:
 
 def of_key(run: Run, reading: Reading, key: int) -> Lines:
     """Choose the lines to one key: who reads it, in every head that is drawn."""
-    index = (*run.index(reading.text), reading.slice, slice(None), key)
+    index = (*run.index(reading.text), reading.span, slice(None), key)
     weights = run.trace.read(reading.stage, index)  # head query
     passing = _pass(weights, reading) & _allowed(run, reading)[:, key]
     if reading.top:
@@ -247,7 +247,8 @@ def _lines(
     full = _full(run, reading)[queries]
     order = np.argsort(sizes, kind="stable")
     found = (heads + reading.heads.start, queries, keys, weights, (sizes / full).clip(0, 1))
-    return Lines(*(array[order] for array in found), is_thinned=is_thinned)
+    heads, queries, keys, weights, strengths = (array[order] for array in found)
+    return Lines(heads, queries, keys, weights, strengths, is_thinned)
 
 
 def _full(run: Run, reading: Reading) -> np.ndarray:
@@ -265,7 +266,8 @@ def _most(lines: Lines) -> Lines:
 
 def _at(lines: Lines, which: np.ndarray | slice, is_thinned: bool) -> Lines:
     held = (lines.heads, lines.queries, lines.keys, lines.weights, lines.strengths)
-    return Lines(*(array[which] for array in held), is_thinned=is_thinned)
+    heads, queries, keys, weights, strengths = (array[which] for array in held)
+    return Lines(heads, queries, keys, weights, strengths, is_thinned)
 
 
 def no_lines() -> Lines:

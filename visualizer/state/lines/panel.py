@@ -120,22 +120,27 @@ def present_lines(
     """
     if PANE not in view.panes:
         return None
-    reading = reading_of(run, view, shown_stages(run, view))
-    reach = next((reach for reach in lights.reaches if reach.stage == reading.stage), None)
-    source = _Source(run, view, reading, reach, reading.stage in lights.covered)
+    source = _source(run, view, lights)
     made_of = source.key
     picture = previous if previous and previous.made_of == made_of else _picture(source, made_of)
     return _lit(source, replace(picture, look=view.lines), cursor)
 
 
-def largest_cell(run: Run, view: View, token: Token) -> Cell | None:
-    """Give the cell of a token's largest line."""
-    reading = reading_of(run, view, shown_stages(run, view))
-    lines = (of_key if token.side is Side.KEY else of_query)(run, reading, token.at)
-    if not len(lines):
+def largest_cell(run: Run, view: View, lights: Lights, token: Token) -> Cell | None:
+    """Give the cell of a token's largest line, of those that may be seen."""
+    source = _source(run, view, lights)
+    choose = of_key if token.side is Side.KEY else of_query
+    lines = source.there(choose(run, source.reading, token.at))
+    if source.is_covered or not len(lines):
         return None
     place = tuple(int(column[-1]) for column in (lines.heads, lines.queries, lines.keys))
-    return Cell(reading.stage, place)
+    return Cell(source.reading.stage, place)
+
+
+def _source(run: Run, view: View, lights: Lights) -> _Source:
+    reading = reading_of(run, view, shown_stages(run, view))
+    reach = next((reach for reach in lights.reaches if reach.stage == reading.stage), None)
+    return _Source(run, view, reading, reach, reading.stage in lights.covered)
 
 
 def _picture(source: _Source, made_of: Hashable) -> LinePanel:
@@ -187,7 +192,8 @@ def _lit(source: _Source, panel: LinePanel, cursor: Cursor) -> LinePanel:
     dark = replace(dark, cell=None, weight=None, pinned=cursor.pinned)
     if panel.message or not (cursor.hovered or cursor.pinned):
         return dark
-    lit = held = _lines_with(source, cursor)
+    lit = _lines_with(source, cursor)
+    held: Lines | None = lit
     if cursor.hovered:
         alone = replace(source.view, hovered=None, pinned=cursor.pinned)
         held = _lines_with(source, present_cursor(source.run, alone)) if cursor.pinned else None
