@@ -61,8 +61,8 @@ class Lines:
         QApplication.sendEvent(viewport, event)
 
     def hover(self, what: Cell | Token) -> QPoint:
-        is_token = isinstance(what, Token)
-        to = self.view.place_of_token(what) if is_token else self.view.place_of(what)
+        view = self.view
+        to = view.place_of_token(what) if isinstance(what, Token) else view.place_of(what)
         self.move(to)
         return to.toPoint()
 
@@ -149,7 +149,9 @@ def test_a_cell_pinned_in_the_heatmaps_lights_its_lines(lines: Lines) -> None:
     picture = lines.picture()
     assert picture != before
     at = lines.view.place_of(Cell("weights", (1, 3, 2)))
-    assert head_colour(1) in colours(picture.copy(round(at.x()) - 40, round(at.y()) - 40, 80, 80))
+    assert head_colour(1, LIGHT) in colours(
+        picture.copy(round(at.x()) - 40, round(at.y()) - 40, 80, 80)
+    )
     dimmed = lines.view.place_of(Cell("weights", (0, 0, 0))).toPoint()
     assert before.pixelColor(dimmed).saturation() > 2 * picture.pixelColor(dimmed).saturation()
 

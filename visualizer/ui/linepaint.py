@@ -62,9 +62,9 @@ class Brush:
             widest=1 + 2.5 * share**0.5,
         )
 
-    def pen(self, head: int, level: int, is_wide: bool, is_negative: bool) -> QPen:
+    def pen(self, head: int, level: int, is_wide: bool, is_negative: bool, theme: Theme) -> QPen:
         """Give the pen of a head's lines of one of `LEVELS`."""
-        strength, colour = level / (LEVELS - 1), QColor(head_colour(head))
+        strength, colour = level / (LEVELS - 1), QColor(head_colour(head, theme))
         colour.setAlphaF(self.faintest + (self.strongest - self.faintest) * strength)
         pen = QPen(colour, 1 + (self.widest - 1) * strength if is_wide else 1)
         pen.setCosmetic(not is_wide)  # one pixel of the screen, whichever
@@ -73,19 +73,21 @@ class Brush:
         return pen
 
 
-def head_colour(head: int) -> str:
-    """Give a head's colour."""
+def head_colour(head: int, theme: Theme) -> str:
+    """Give a head's colour: the same in every theme."""
     return HEAD_COLOURS[head % len(HEAD_COLOURS)]
 
 
-def paint_lines(painter: QPainter, lines: Lines, rows: Rows, seen: tuple[float, float]) -> None:
+def paint_lines(
+    painter: QPainter, lines: Lines, rows: Rows, seen: tuple[float, float], theme: Theme
+) -> None:
     """Draw lines at once."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    for stroke in strokes(lines, rows, seen):
+    for stroke in strokes(lines, rows, seen, theme):
         painter.strokePath(stroke.path, stroke.pen)
 
 
-def strokes(lines: Lines, rows: Rows, seen: tuple[float, float]) -> Iterator[Stroke]:
+def strokes(lines: Lines, rows: Rows, seen: tuple[float, float], theme: Theme) -> Iterator[Stroke]:
     """Give what is to be drawn of lines between two heights, the strongest last."""
     begins, ends = (rows.ends(lines.heads, side) for side in (lines.queries, lines.keys))
     inside = (np.maximum(begins, ends) >= seen[0]) & (np.minimum(begins, ends) <= seen[1])
@@ -95,7 +97,7 @@ def strokes(lines: Lines, rows: Rows, seen: tuple[float, float]) -> Iterator[Str
     for kind in np.unique(kinds[:, inside], axis=1).T:
         at = inside & (kinds == kind[:, None]).all(axis=0)
         is_wide, level, head, is_negative = kind.tolist()
-        pen = brush.pen(head, level, bool(is_wide), bool(is_negative))
+        pen = brush.pen(head, level, bool(is_wide), bool(is_negative), theme)
         yield Stroke(_path(rows, begins[at], ends[at]), pen, int(at.sum()))
 
 
@@ -123,13 +125,13 @@ def paint_cell(painter: QPainter, panel: LinePanel, rows: Rows, theme: Theme) ->
     begin, end = (float(rows.ends(head, at)) for at in (query, key))
     path = _path(rows, np.array([begin]), np.array([end]))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    for colour, width in ((theme.paper, 6.0), (head_colour(head), 3.0)):
+    for colour, width in ((theme.paper, 6.0), (head_colour(head, theme), 3.0)):
         painter.strokePath(path, QPen(QColor(colour), width))
     painter.setFont(font(12, QFont.Weight.DemiBold))
     text = number(panel.weight)
     box = QRectF(0, 0, metrics(12).horizontalAdvance(text) + 18, metrics(12).height() + 4)
     box.moveCenter(QPointF((rows.left + rows.right) / 2, (begin + end) / 2))
-    painter.setPen(QPen(QColor(head_colour(head)), 1.5))
+    painter.setPen(QPen(QColor(head_colour(head, theme)), 1.5))
     painter.setBrush(QColor(theme.paper))
     painter.drawRoundedRect(box, 4, 4)
     painter.setPen(QColor(theme.ink))

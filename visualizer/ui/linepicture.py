@@ -13,6 +13,7 @@ from visualizer.ui.linepaint import Stroke, strokes
 if TYPE_CHECKING:
     from visualizer.state.lines.choosing import Lines
     from visualizer.ui.linerows import Rows
+    from visualizer.ui.theme import Theme
 
 AT_A_TIME = 800
 HIGHEST = 4096
@@ -35,14 +36,17 @@ class Frame:
     top: int
     height: int
     ratio: float
+    theme: Theme
 
     @classmethod
-    def of(cls, lines: Lines, rows: Rows, seen: QSize, offset: int, ratio: float) -> Frame:
+    def of(
+        cls, lines: Lines, rows: Rows, seen: QSize, offset: int, ratio: float, theme: Theme
+    ) -> Frame:
         """Take in all rows, or what is seen of them where they are too many."""
         if rows.bottom > HIGHEST:
-            return cls(lines, rows, seen.width(), offset, seen.height(), ratio)
+            return cls(lines, rows, seen.width(), offset, seen.height(), ratio, theme)
         height = max(seen.height(), round(rows.bottom))
-        return cls(lines, rows, seen.width(), 0, height, ratio)
+        return cls(lines, rows, seen.width(), 0, height, ratio, theme)
 
 
 class Picture:
@@ -54,7 +58,7 @@ class Picture:
         self.pixmap.setDevicePixelRatio(frame.ratio)
         self.pixmap.fill(Qt.GlobalColor.transparent)
         seen = (frame.top, frame.top + frame.height)
-        self._left: list[Stroke] = [*strokes(frame.lines, frame.rows, seen)]
+        self._left: list[Stroke] = [*strokes(frame.lines, frame.rows, seen, frame.theme)]
         self._left.reverse()
 
     @property

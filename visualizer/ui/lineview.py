@@ -127,7 +127,7 @@ class LineView(QAbstractScrollArea):
         self._paint_picture(painter)
         painter.translate(0, -offset)
         if panel.lit is not None:
-            paint_lines(painter, panel.lit, self._rows, seen)
+            paint_lines(painter, panel.lit, self._rows, seen, theme)
             paint_cell(painter, panel, self._rows, theme)
         if panel.labels:
             paint_labels(painter, panel, self._rows, seen, theme)
@@ -151,8 +151,8 @@ class LineView(QAbstractScrollArea):
 
     def _paint_picture(self, painter: QPainter) -> None:
         """Paint the lines that are not lit, as far as they have been drawn."""
-        seen, offset = self.viewport().size(), self._offset()
-        frame = Frame.of(self._panel.lines, self._rows, seen, offset, self.devicePixelRatioF())
+        seen, offset, ratio = self.viewport().size(), self._offset(), self.devicePixelRatioF()
+        frame = Frame.of(self._panel.lines, self._rows, seen, offset, ratio, self._theme)
         if self._picture is None or self._picture.frame != frame:
             self._picture = Picture(frame)
         if not self._picture.is_complete:

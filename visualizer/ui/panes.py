@@ -49,6 +49,11 @@ class Pane:
     beside: str = ""
     width: int = 0
 
+    @property
+    def is_closed_at_first(self) -> bool:
+        """Whether it waits to be asked for."""
+        return bool(self.beside or self.width)
+
 
 PANES: tuple[Pane, ...] = (
     Pane("Lesson", "F6", LEFT, 430),
@@ -97,7 +102,7 @@ class Docks(QObject):
 
     def share_height(self, side: Qt.DockWidgetArea) -> None:
         """Give the panes of a side their usual heights."""
-        panes = [pane for pane in PANES if pane.side is side and not (pane.beside or pane.width)]
+        panes = [pane for pane in PANES if pane.side is side and not pane.is_closed_at_first]
         docks = [self.by_name[pane.name] for pane in panes]
         heights = [pane.height for pane in panes]
         self._window.resizeDocks(docks, heights, Qt.Orientation.Vertical)

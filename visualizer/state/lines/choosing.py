@@ -138,7 +138,7 @@ def _solo(run: Run, view: View) -> int | None:
 def largest_read(run: Run, reading: Reading) -> tuple[np.ndarray, np.ndarray]:
     """Read the largest numbers of each row, and their keys: [head, query, nth]."""
     count = min(reading.count, run.trace.tokens)
-    index = (*run.index(reading.text), reading.span)
+    index: tuple[int | slice, ...] = (*run.index(reading.text), reading.span)
     return run.trace.read_largest(reading.stage, count, index)
 
 
@@ -170,7 +170,7 @@ def heads_with_room(run: Run, reading: Reading) -> int:
 
 def of_query(run: Run, reading: Reading, query: int) -> Lines:
     """Choose the lines of one query: what it reads, in every head that is drawn."""
-    index = (*run.index(reading.text), reading.span, query)
+    index: tuple[int | slice, ...] = (*run.index(reading.text), reading.span, query)
     weights = run.trace.read(reading.stage, index)  # head key
     passing = _pass(weights, reading) & _allowed(run, reading)[query]
     if reading.top:
@@ -185,8 +185,8 @@ def of_query(run: Run, reading: Reading, query: int) -> Lines:
 
 def of_key(run: Run, reading: Reading, key: int) -> Lines:
     """Choose the lines to one key: who reads it, in every head that is drawn."""
-    index = (*run.index(reading.text), reading.span, slice(None), key)
-    weights = run.trace.read(reading.stage, index)  # head query
+    index: tuple[int | slice, ...] = (*run.index(reading.text), reading.span)
+    weights = run.trace.read(reading.stage, (*index, slice(None), key))  # head query
     passing = _pass(weights, reading) & _allowed(run, reading)[:, key]
     if reading.top:
         keys = largest_read(run, reading)[1][..., : reading.top]  # head query nth
