@@ -21,7 +21,7 @@ def measure(repeats: int) -> int:
     lines = [
         times("hover a token → its lines painted", told["token"], FRAME_MS),
         times("hover a line → painted", told["line"], FRAME_MS),
-        times("scroll → painted, all lines drawn anew", told["scroll"]),
+        times("scroll → painted", told["scroll"]),
         times("another threshold → painted", told["threshold"]),
         Line(
             "largest gap in the beat, as the pane is opened",

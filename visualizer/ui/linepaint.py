@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from visualizer.ui.theme import Theme
 
 LEVELS = 8
-FEW = 120
+FEW = 200
 WIDE_OF_MANY = 30
 """Wider lines than one pixel take ten times as long: of many, only so many of the strongest are."""
 
