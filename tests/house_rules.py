@@ -21,15 +21,22 @@ QT = ("PySide6", "pyqtgraph", "shiboken6")
 TORCH_HOMES = ("visualizer.attention", "visualizer.language")
 FOR_STATE = (
     "visualizer.attention.choices",
+    "visualizer.attention.derived",
     "visualizer.attention.explain",
     "visualizer.attention.explanation",
     "visualizer.attention.masks",
+    "visualizer.attention.measures",
     "visualizer.attention.mechanisms",
     "visualizer.attention.spec",
     "visualizer.attention.stages",
     "visualizer.language.tokenizers",
 )
-TORCH_FREE = (*FOR_STATE, "visualizer.attention.embedding", "visualizer.attention.trace")
+TORCH_FREE = (
+    *FOR_STATE,
+    "visualizer.attention.embedding",
+    "visualizer.attention.held",
+    "visualizer.attention.trace",
+)
 STANDARD_LIBRARY = tuple(sys.stdlib_module_names)
 
 FILE_LINES = 300

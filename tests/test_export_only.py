@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.attention.run import Run
-    from visualizer.state.heatmaps import Board
+    from visualizer.state.panels import Board
 
 BOOK: dict[str, Any] = json.loads(
     (ROOT / "tests" / "golden" / "chapter3.json").read_text(encoding="utf-8")

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from tests.attention.strategies import Case, cases
+from visualizer.attention.held import Held
 from visualizer.attention.modules import SelfAttentionV2
 from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Position, Projection
 from visualizer.attention.stages import stages
-from visualizer.attention.trace import Trace, hold
+from visualizer.attention.trace import Trace
 
 TEXT = ("Your", "journey", "starts", "with", "one", "step")
 SPEC = AttentionSpec(device=Device.CPU, d_out=4)
@@ -24,7 +25,7 @@ SPEC = AttentionSpec(device=Device.CPU, d_out=4)
 
 def holding(array: np.ndarray) -> Trace:
     """A trace whose weights are these."""
-    held = {"weights": hold(torch.from_numpy(array.copy()))}
+    held = {"weights": Held(torch.from_numpy(array.copy()))}
     return Trace(SPEC, stages(SPEC), {}, held, frozenset())
 
 
@@ -47,7 +48,7 @@ def test_what_is_read_cannot_be_written(index: tuple[int | slice, ...]) -> None:
     with pytest.raises(ValueError, match="read-only"):
         numbers[...] = 1
     with pytest.raises(ValueError, match="read-only"):
-        trace.read_pooled("weights", 2, 2)[...] = 1
+        trace.holding("weights").read_pooled(2, 2)[...] = 1
     with pytest.raises(ValueError, match="read-only"):
         trace.read("W_query.weight")[0] = 1
 
@@ -55,7 +56,9 @@ def test_what_is_read_cannot_be_written(index: tuple[int | slice, ...]) -> None:
 def test_what_learns_can_be_read_too() -> None:
     trace = SelfAttentionV2(3, 2).trace(torch.ones(4, 3))
     assert trace.tensor("weights").requires_grad
-    assert trace.read("weights").shape == trace.read_pooled("weights", 1, 1).shape == (1, 4, 4)
+    assert (
+        trace.read("weights").shape == trace.holding("weights").read_pooled(1, 1).shape == (1, 4, 4)
+    )
     assert trace.limits("weights") == (0.25, 0.25)
 
 
@@ -85,12 +88,23 @@ def test_bytes_count_each_storage_once() -> None:
 NUMBERS = st.floats(-9, 9, width=32) | st.sampled_from([-np.inf, np.inf, np.nan])
 
 
+def farthest_from_0(block: np.ndarray) -> np.ndarray:
+    """Find the number of each block [..., row, column] that stands for it."""
+    found = np.empty(block.shape[:-2], np.float32)
+    for place in np.ndindex(found.shape):
+        numbers = [float(each) for each in block[place].ravel()]
+        finite = [each for each in numbers if each != -np.inf] or numbers
+        is_some_nan = any(map(np.isnan, finite))
+        found[place] = np.nan if is_some_nan else max(finite, key=lambda each: (abs(each), each))
+    return found
+
+
 @given(
     arrays(np.float32, array_shapes(min_dims=2, max_dims=4, max_side=7), elements=NUMBERS),
     st.integers(1, 9),
     st.integers(1, 9),
 )
-def test_pooling_keeps_the_largest_of_each_block(
+def test_pooling_keeps_what_is_farthest_from_0_of_each_block(
     array: np.ndarray, rows: int, columns: int
 ) -> None:
     *leading, height, width = array.shape
@@ -99,18 +113,18 @@ def test_pooling_keeps_the_largest_of_each_block(
         for column in range(expected.shape[-1]):
             across = slice(column * columns, (column + 1) * columns)
             block = array[..., row * rows : (row + 1) * rows, across]
-            expected[..., row, column] = block.max(axis=(-2, -1))
+            expected[..., row, column] = farthest_from_0(block)
     trace = holding(array)
-    np.testing.assert_array_equal(trace.read_pooled("weights", rows, columns), expected)
-    again = trace.read_pooled("weights", rows, columns, (0,) * len(leading))
+    np.testing.assert_array_equal(trace.holding("weights").read_pooled(rows, columns), expected)
+    again = trace.holding("weights").read_pooled(rows, columns, (0,) * len(leading))
     np.testing.assert_array_equal(again, expected[(0,) * len(leading)])
 
 
 def test_what_was_pooled_is_kept_and_goes_with_a_kept_stage() -> None:
     first = run((TEXT,), SPEC)
-    pooled = first.trace.read_pooled("scores", 2, 3)
+    pooled = first.trace.holding("scores").read_pooled(2, 3)
     later = run((TEXT,), replace(SPEC, mask=Mask.NONE), first).trace
-    assert np.shares_memory(pooled, later.read_pooled("scores", 2, 3))
+    assert np.shares_memory(pooled, later.holding("scores").read_pooled(2, 3))
 
 
 # ------------------------------------------------------------------------------------ limits
@@ -144,7 +158,7 @@ def test_every_trace_has_the_shapes_of_the_table(case: Case) -> None:
 def test_a_wrong_shape_is_a_bug() -> None:
     whole = run((TEXT,), replace(SPEC, position=Position.SINUSOIDAL)).trace
     held = {stage.name: whole.holding(stage.name) for stage in whole.stages}
-    held["scores"] = hold(torch.zeros(2, 6, 5))
+    held["scores"] = Held(torch.zeros(2, 6, 5))
     broken = Trace(whole.spec, whole.stages, whole.parameters, held, frozenset())
     said = r"scores has shape \(2, 6, 5\) and not \(2, 6, 6\)"
     with pytest.raises(AssertionError, match=said):

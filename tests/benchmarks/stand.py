@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication, QWidget
 
     from visualizer.attention.trace import Trace
-    from visualizer.state.heatmaps import Heatmap
+    from visualizer.state.panels import Heatmap
     from visualizer.ui.board import BoardView
     from visualizer.ui.lineview import LineView
     from visualizer.ui.window import Window

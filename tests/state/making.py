@@ -10,7 +10,8 @@ from visualizer.attention.spec import AttentionSpec, Device
 from visualizer.attention.stages import TABLE
 from visualizer.language.tokenizers import Tokenizer, tokenize
 from visualizer.state.document import BOOK_SENTENCE
-from visualizer.state.heatmaps import Board, Heatmap, present_board
+from visualizer.state.heatmaps import present_board
+from visualizer.state.panels import Board, Heatmap
 from visualizer.state.view import Cell, View
 
 if TYPE_CHECKING:

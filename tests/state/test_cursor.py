@@ -9,7 +9,7 @@ from tests.state.making import EVERYTHING, a_run, board, panel
 from visualizer.attention.spec import Mask, Normalisation
 from visualizer.state.cursor import drawn, panel_of, walked
 from visualizer.state.document import Document
-from visualizer.state.heatmaps import Board
+from visualizer.state.panels import Board
 from visualizer.state.screen import present
 from visualizer.state.view import Cell, View
 

@@ -22,9 +22,11 @@ from visualizer.attention.spec import (
     Normalisation,
     Route,
 )
+from visualizer.state.colouring import SHORT, Colouring, Curve, Limits
 from visualizer.state.document import BOOK_SENTENCE
-from visualizer.state.heatmaps import Board, present_board, warm
-from visualizer.state.view import SHORT, ColourScale, View
+from visualizer.state.heatmaps import present_board, warm
+from visualizer.state.panels import Board
+from visualizer.state.view import View
 
 SIMPLE = spec_of(Mechanism.SIMPLIFIED, AttentionSpec(device=Device.CPU))
 BOOK = tuple(BOOK_SENTENCE.split())
@@ -184,7 +186,7 @@ def test_a_pooled_cell_is_hatched_when_all_of_it_is_forbidden() -> None:
 def test_long_and_narrow_is_pooled_in_one_direction() -> None:
     pooled = panel(a_run("a b c d e f g"), "context", room=3)
     assert pooled.values.shape == (3, 1)
-    assert pooled.notes == ("each cell: largest of 3 × 1",)
+    assert pooled.notes == ("each cell: farthest from 0 of 3 × 1",)
 
 
 def test_a_pooled_panel_has_no_row_sums() -> None:
@@ -226,25 +228,37 @@ def test_zeros_alone_have_a_scale() -> None:
 @pytest.mark.parametrize("tokens", [1, SHORT, SHORT + 1])
 def test_the_automatic_scale_is_by_row_for_long_texts(tokens: int) -> None:
     computed = a_run(" ".join(tokens * ["a"]))
-    expected = ColourScale.LINEAR if tokens <= SHORT else ColourScale.ROW
-    assert panel(computed, "weights").colour.scale is expected
-    assert panel(computed, "scores").colour.scale is ColourScale.LINEAR
+    expected = Limits.SHARED if tokens <= SHORT else Limits.ROW
+    assert panel(computed, "weights").colour.limits is expected
+    assert panel(computed, "scores").colour.limits is Limits.SHARED
 
 
-@pytest.mark.parametrize(
-    ("scale", "weights", "scores"),
-    [
-        (ColourScale.LINEAR, ColourScale.LINEAR, ColourScale.LINEAR),
-        (ColourScale.ROW, ColourScale.ROW, ColourScale.ROW),
-        (ColourScale.LOG, ColourScale.LOG, ColourScale.LINEAR),
-    ],
-)
-def test_a_chosen_scale_is_taken_where_it_can_be(
-    scale: ColourScale, weights: ColourScale, scores: ColourScale
-) -> None:
+@pytest.mark.parametrize("curve", Curve)
+@pytest.mark.parametrize("limits", [Limits.ROW, Limits.PANEL, Limits.SHARED])
+@pytest.mark.parametrize("stage", ["scores", "weights", "context"])
+def test_chosen_colours_are_those_of_every_panel(curve: Curve, limits: Limits, stage: str) -> None:
     computed = a_run()
-    assert panel(computed, "weights", scale=scale).colour.scale is weights
-    assert panel(computed, "scores", scale=scale).colour.scale is scores
+    chosen = Colouring(curve, limits)
+    for head in (0, 1):
+        colour = panel(computed, stage, head, colouring=chosen).colour
+        assert (colour.curve, colour.limits) == (curve, limits)
+        numbers = computed.trace.read(stage, (head,) if limits is Limits.PANEL else ())
+        assert colour.high == pytest.approx(float(np.abs(numbers).max()))
+        assert colour.low == (0 if stage == "weights" else -colour.high)
+
+
+def test_typed_ends_are_those_of_their_stage_and_what_is_beyond_is_counted() -> None:
+    computed = a_run()
+    typed = Colouring(limits=Limits.TYPED, typed=(("weights", 0.2, 0.5), ("scores", -0.1, 0.3)))
+    weights = panel(computed, "weights", colouring=typed)
+    assert (weights.colour.low, weights.colour.high) == (0.2, 0.5)
+    numbers = computed.trace.read("weights", (0,))[np.tri(computed.trace.tokens, dtype=bool)]
+    above, below = int((numbers > 0.5).sum()), int((numbers < 0.2).sum())
+    assert above
+    assert weights.notes == (f"▲ {above} above, ▼ {below} below",)
+    scores = panel(computed, "scores", colouring=typed).colour
+    assert (scores.low, scores.high) == (-0.3, 0.3)
+    assert panel(computed, "context", colouring=typed).colour.limits is Limits.SHARED
 
 
 # ------------------------------------------------------------------------------ what is kept
@@ -264,7 +278,8 @@ def test_another_text_or_scale_gives_other_panels() -> None:
     computed = a_run("a b", "c d")
     before = board(computed)
     assert not set(board(computed, before, text=1).heatmaps) & set(before.heatmaps)
-    kept = set(board(computed, before, scale=ColourScale.LOG).heatmaps) & set(before.heatmaps)
+    other = board(computed, before, colouring=Colouring(sequential="cividis"))
+    kept = set(other.heatmaps) & set(before.heatmaps)
     assert {shown.stage for shown in before.heatmaps} - {shown.stage for shown in kept} == {
         "weights"
     }
@@ -293,8 +308,8 @@ def test_there_is_always_something_to_look_at() -> None:
 def test_what_was_warmed_need_not_be_pooled_again() -> None:
     computed, view = a_run(), View(room=2)
     warm(computed, view)
-    held = computed.trace.holding("weights").pooled
-    before = dict(held)
+    held = computed.trace.holding("weights")
+    before = held.kept
     present_board(computed, view, Board())
-    assert len(before) == 1
-    assert held == before
+    assert ("pooled", 3, 3) in before
+    assert held.kept == before

@@ -9,11 +9,12 @@ import pytest
 
 from tests.state.making import a_run
 from visualizer.attention.spec import InputError, Normalisation
-from visualizer.state.cursor import Cursor, row_role
+from visualizer.state.cursor import Cursor
 from visualizer.state.document import Document
-from visualizer.state.heatmaps import Board
+from visualizer.state.panels import Board
 from visualizer.state.screen import EMPTY, WAITING, Screen, present
 from visualizer.state.view import Cell, View
+from visualizer.state.zoom import row_role
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pytestqt.qtbot import QtBot
 
-    from visualizer.state.heatmaps import Board, Heatmap
+    from visualizer.state.panels import Board, Heatmap
     from visualizer.state.view import Cell
     from visualizer.ui.window import Window
 

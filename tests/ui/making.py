@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from visualizer.state.heatmaps import Axis, Board, Colour, Heatmap
-from visualizer.state.view import ColourScale
+from visualizer.state.colouring import Colour, Curve, Limits
+from visualizer.state.panels import Axis, Board, Heatmap
 
-UNIT = Colour("viridis", ColourScale.LINEAR, 0.0, 1.0)
-LOG = Colour("viridis", ColourScale.LOG, 0.0, 1.0)
-SIGNED = Colour("CET-CBD1", ColourScale.LINEAR, -2.0, 2.0)
+UNIT = Colour("viridis", Curve.LINEAR, Limits.SHARED, 0.0, 1.0)
+LOG = Colour("viridis", Curve.LOG, Limits.SHARED, 0.0, 1.0)
+SIGNED = Colour("CET-CBD1", Curve.LINEAR, Limits.SHARED, -2.0, 2.0)
 
 
 def axis(name: str, count: int, block: int = 1, word: str = "w") -> Axis:
@@ -29,6 +29,9 @@ def a_heatmap(values: Any, **fields: Any) -> Heatmap:
         "title": "Weights",
         "symbol": "softmax",
         "head": 0,
+        "fold": None,
+        "text": 0,
+        "label": "Head 1",
         "values": numbers,
         "rows": axis("query", rows),
         "columns": axis("key", columns),
@@ -37,8 +40,13 @@ def a_heatmap(values: Any, **fields: Any) -> Heatmap:
         "dropped": None,
         "sums": None,
         "notes": (),
+        "unit": "weight",
+        "side": (rows, columns),
     }
-    return Heatmap(**(given | fields))
+    given |= fields
+    if given["colour"].limits is Limits.ROW:
+        given["row_ends"] = np.abs(np.where(np.isfinite(numbers), numbers, 0)).max(axis=1)
+    return Heatmap(**given)
 
 
 def a_board(
@@ -69,6 +77,6 @@ def a_board(
 ROW_SCALE = (
     UNIT,
     SIGNED,
-    Colour("viridis", ColourScale.ROW, 0.0, 1.0),
-    Colour("CET-CBD1", ColourScale.ROW, -1.0, 1.0),
+    Colour("viridis", Curve.LINEAR, Limits.ROW, 0.0, 1.0),
+    Colour("CET-CBD1", Curve.LINEAR, Limits.ROW, -1.0, 1.0),
 )

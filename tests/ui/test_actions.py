@@ -13,8 +13,9 @@ from PySide6.QtWidgets import QDockWidget, QFileDialog, QPlainTextEdit, QSpinBox
 
 import visualizer
 from tests.ui.hand import CONTROL, SHIFT
-from visualizer.state.view import Cell, ColourScale
-from visualizer.ui.actions import ENTRIES, shortcuts
+from visualizer.state.colouring import Curve, Limits
+from visualizer.state.view import Cell
+from visualizer.ui.entries import ENTRIES, shortcuts
 from visualizer.ui.icons import icon
 from visualizer.ui.panes import PANES
 from visualizer.ui.theme import DARK, LIGHT
@@ -69,7 +70,7 @@ def test_no_two_actions_share_their_keys(window: Window) -> None:
 def test_no_menu_uses_a_letter_twice(window: Window) -> None:
     menus = list(window.actions_.menus.values())
     named = [[action.text() for action in menu.actions()] for menu in menus]
-    named.append([menu.title() for menu in menus])
+    named.append([action.text() for action in window.menuBar().actions()])
     for texts in named:
         letters = [text[text.index("&") + 1].lower() for text in texts if "&" in text]
         assert [letter for letter, count in Counter(letters).items() if count > 1] == [], texts
@@ -107,15 +108,20 @@ def test_icons_are_there(window: Window) -> None:
 
 
 def test_colours_by_keys(hand: Hand) -> None:
-    for key, scale in (
-        (Qt.Key.Key_3, ColourScale.LOG),
-        (Qt.Key.Key_2, ColourScale.ROW),
-        (Qt.Key.Key_1, ColourScale.LINEAR),
-        (Qt.Key.Key_0, ColourScale.LINEAR),
+    for key, curve, limits in (
+        (Qt.Key.Key_3, Curve.RANK, Limits.SHARED),
+        (Qt.Key.Key_2, Curve.LOG, Limits.SHARED),
+        (Qt.Key.Key_8, Curve.LOG, Limits.ROW),
+        (Qt.Key.Key_9, Curve.LOG, Limits.PANEL),
+        (Qt.Key.Key_1, Curve.LINEAR, Limits.PANEL),
+        (Qt.Key.Key_7, Curve.LINEAR, Limits.SHARED),
     ):
         hand.press(key)
-        assert hand.panel("weights").colour.scale is scale
-    assert hand.window.actions_.by_key["set_scale automatic"].isChecked()
+        hand.settle()
+        colour = hand.panel("weights").colour
+        assert (colour.curve, colour.limits) == (curve, limits)
+    for key_ in ("gaze.set_curve linear", "gaze.set_limits automatic"):
+        assert hand.window.actions_.by_key[key_].isChecked()
 
 
 def test_light_and_dark_by_keys(hand: Hand) -> None:
@@ -162,7 +168,7 @@ def test_colour_maps_by_keys(hand: Hand) -> None:
         hand.press(key, alt)
         assert hand.panel("weights").colour.map == name
         assert hand.panel("scores").colour.map == "CET-CBD1"
-        assert hand.window.actions_.by_key[f"set_map {name}"].isChecked()
+        assert hand.window.actions_.by_key[f"gaze.set_map {name}"].isChecked()
 
 
 def test_what_is_on_has_a_tick(hand: Hand) -> None:

@@ -13,8 +13,9 @@ from PySide6.QtWidgets import QApplication
 from tests.ui.hand import words
 from tests.ui.making import a_heatmap
 from visualizer.state.cursor import Cursor
-from visualizer.state.heatmaps import Board
+from visualizer.state.panels import Board
 from visualizer.state.view import Cell
+from visualizer.ui import captions
 from visualizer.ui import heatmap as draw
 from visualizer.ui.layout import lay_out
 from visualizer.ui.light import paint_cursor
@@ -219,11 +220,11 @@ def test_a_lit_label_hides_those_it_would_overlap() -> None:
     heatmap = a_heatmap([[0.5] * 40] * 40)
     placed = lay_out(Board(((heatmap,),)), 500, 500).slots[0]
     assert placed.cell_height < 14
-    shown = {at for at, _ in draw.shown_labels(heatmap.rows, placed.cell_height)}
+    shown = {at for at, _ in captions.shown_labels(heatmap.rows, placed.cell_height)}
     row = next(at for at in range(1, 39) if at not in shown)
     image = lit(placed, Cursor(query=row, key=row), LIGHT)
-    box = draw.row_label_box(placed, row)
+    box = captions.row_label_box(placed, row)
     assert LIGHT.accent.upper() in colours(image, box)
-    neighbours = draw.row_label_box(placed, row - 1) | draw.row_label_box(placed, row + 1)
+    neighbours = captions.row_label_box(placed, row - 1) | captions.row_label_box(placed, row + 1)
     assert LIGHT.ink.upper() not in colours(image, neighbours)
     assert LIGHT.ink.upper() in colours(lit(placed, Cursor(), LIGHT), neighbours)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from tests.ui.making import LOG, SIGNED, UNIT, a_heatmap
 from visualizer.assets import resource
-from visualizer.state.heatmaps import Colour
-from visualizer.state.view import ColourScale
+from visualizer.state.colouring import Colour, Curve, Limits
 from visualizer.ui.colours import (
     DROPPED,
     FORBIDDEN,
@@ -30,7 +29,7 @@ from visualizer.ui.theme import DARK, LIGHT, PRINT, Theme
 MAPS = json.loads(resource("colormaps.json").read_text(encoding="utf-8"))
 NAMES = [*MAPS["sequential"], *MAPS["diverging"]]
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK, PRINT], ids=lambda theme: theme.name)
-ROW = Colour("viridis", ColourScale.ROW, 0.0, 1.0)
+ROW = Colour("viridis", Curve.LINEAR, Limits.ROW, 0.0, 1.0)
 
 
 def channels(words: np.ndarray) -> np.ndarray:
@@ -113,7 +112,7 @@ def test_linear_goes_from_end_to_end() -> None:
 def test_by_row_the_largest_of_each_row_is_at_the_end() -> None:
     heatmap = a_heatmap([[0.1, 0.2], [0.5, 0.25], [0, 0]], colour=ROW)
     assert entries(heatmap).tolist() == [[126, 252], [252, 126], [0, 0]]
-    signed = Colour("CET-CBD1", ColourScale.ROW, -2.0, 2.0)
+    signed = Colour("CET-CBD1", Curve.LINEAR, Limits.ROW, -2.0, 2.0)
     assert entries(a_heatmap([[-0.5, 0.25], [0, 2]], colour=signed)).tolist() == [
         [0, 189],
         [126, 252],
@@ -134,7 +133,7 @@ def test_a_larger_number_never_has_a_smaller_place(row: list[float], colour: Col
     assert chosen.max() <= LARGEST
 
 
-@pytest.mark.parametrize("colour", [UNIT, SIGNED, ROW, LOG], ids=lambda colour: colour.scale)
+@pytest.mark.parametrize("colour", [UNIT, SIGNED, ROW, LOG], ids=str)
 def test_what_is_no_number_has_its_own_entry(colour: Colour) -> None:
     values = [[np.nan, np.inf, -np.inf], [1, 0, 0.5]]
     chosen = entries(a_heatmap(values, colour=colour))
@@ -151,7 +150,7 @@ def test_marks_go_before_numbers_and_forbidden_before_dropped() -> None:
 
 
 def test_masked_rows_take_their_scale_from_what_is_allowed() -> None:
-    signed = Colour("CET-CBD1", ColourScale.ROW, -2.0, 2.0)
+    signed = Colour("CET-CBD1", Curve.LINEAR, Limits.ROW, -2.0, 2.0)
     forbidden = np.array([[False, True]])
     heatmap = a_heatmap([[0.5, -np.inf]], colour=signed, forbidden=forbidden)
     assert entries(heatmap).tolist() == [[LARGEST, FORBIDDEN]]

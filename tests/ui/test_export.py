@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox
 from tests.ui.hand import PATIENCE_MS
 from visualizer.attention.spec import InputError
 from visualizer.state.caption import caption
-from visualizer.state.heatmaps import Board
+from visualizer.state.panels import Board
 from visualizer.ui import exports, pictures
 from visualizer.ui.exports import FORMATS, export, named
 from visualizer.ui.pictures import DOTS_PER_INCH, LARGEST_SIDE, picture, write_png

@@ -12,8 +12,9 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from tests.ui.making import LOG, SIGNED, a_heatmap, axis
-from visualizer.state.heatmaps import Board, Heatmap
+from visualizer.state.panels import Board, Heatmap
 from visualizer.state.view import Cell
+from visualizer.ui import captions
 from visualizer.ui import heatmap as draw
 from visualizer.ui.colours import LARGEST, entries, table
 from visualizer.ui.layout import lay_out
@@ -226,7 +227,7 @@ def test_row_sums_stand_beside_the_rows() -> None:
 def test_labels_stand_on_both_sides() -> None:
     painted = Painted(a_heatmap(np.full((4, 4), 0.25)), LARGE)
     for at in range(4):
-        assert painted.within(draw.row_label_box(painted.slot, at)) != lower(LIGHT.paper)
+        assert painted.within(captions.row_label_box(painted.slot, at)) != lower(LIGHT.paper)
         above = painted.slot.cell(0, at).translated(0, -18)
         above.setHeight(16)
         assert painted.within(above) != lower(LIGHT.paper)
@@ -242,7 +243,7 @@ def test_labels_stand_on_both_sides() -> None:
     ],
 )
 def test_labels_thin_out_evenly(count: int, block: int, cell: float, shown: list[int]) -> None:
-    found = [at for at, _ in draw.shown_labels(axis("query", count, block), cell)]
+    found = [at for at, _ in captions.shown_labels(axis("query", count, block), cell)]
     assert found[0] == 0
     assert len({b - a for a, b in itertools.pairwise(found)}) <= 1
     assert found == shown
@@ -250,7 +251,7 @@ def test_labels_thin_out_evenly(count: int, block: int, cell: float, shown: list
 
 def test_columns_that_are_counted_show_round_numbers() -> None:
     columns = axis("d_head", 40)
-    found = [at + 1 for at, _ in draw.shown_labels(columns, 4, upright=False, needed=24)]
+    found = [at + 1 for at, _ in captions.shown_labels(columns, 4, upright=False, needed=24)]
     assert found == [10, 20, 30, 40]
 
 

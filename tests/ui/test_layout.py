@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ui.making import LOG, ROW_SCALE, a_board, a_heatmap
-from visualizer.state.heatmaps import Board, Colour, Heatmap
-from visualizer.state.view import ColourScale
+from visualizer.state.colouring import Colour, Curve, Limits
+from visualizer.state.panels import Board, Heatmap
 from visualizer.ui.layout import LARGEST_CELL, SMALLEST_SIDE, lay_out, room
 from visualizer.ui.measures import ends
 from visualizer.ui.theme import metrics
@@ -165,7 +165,7 @@ def test_pooled_cells_stand_for_their_first() -> None:
 
 def test_a_heads_row_is_named_by_its_first_panel_with_heads() -> None:
     without, heads = a_board(1, 1, 6).columns[0][0], a_board(2, 3, 6).columns
-    board = Board(((replace(without, stage="input", head=None),), *heads))
+    board = Board(((replace(without, stage="input", head=None, label=""),), *heads))
     first = [slot for slot in lay_out(board, 1280, 800).slots if slot.has_row_labels]
     assert [slot.heatmap.head for slot in first] == [None, 0, 1, 2]
     lefts = {slot.cells.left() for slot in first if slot.heatmap.head is not None}
@@ -201,15 +201,14 @@ def test_room_is_whole_steps_and_does_not_depend_on_what_was_pooled(
     [
         *ROW_SCALE,
         LOG,
-        Colour("CET-CBD1", ColourScale.LINEAR, -2.69e-3, 2.69e-3),
-        Colour("CET-CBD1", ColourScale.LINEAR, -1.5e20, 1.5e20),
+        Colour("CET-CBD1", Curve.LINEAR, Limits.SHARED, -2.69e-3, 2.69e-3),
+        Colour("CET-CBD1", Curve.LINEAR, Limits.SHARED, -1.5e20, 1.5e20),
     ],
     ids=str,
 )
 def test_the_numbers_under_a_bar_do_not_touch(colour: Colour) -> None:
     board = Board(((a_heatmap([[0.5]], colour=colour),),))
     (slot,) = lay_out(board, 1280, 800).slots
-    low, middle, high = (metrics(12).horizontalAdvance(end) for end in ends(colour))
+    low, middle, high = (metrics(12).horizontalAdvance(end) for end in ends(slot.heatmap))
     room = slot.whole.right() - slot.cells.left()
-    assert low + middle / 2 < room / 2
-    assert high + middle / 2 < room / 2
+    assert low + middle + high + 16 <= room

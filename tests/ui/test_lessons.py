@@ -115,12 +115,13 @@ def test_a_lesson_opened_while_playing_ends_without_playing(hand: Hand) -> None:
 def test_colours_words_and_speed_chosen_in_a_lesson_stay(hand: Hand) -> None:
     open_lesson(hand, 1)
     hand.press(Qt.Key.Key_5)  # the lecture's words
-    hand.press(Qt.Key.Key_2)  # each row to its largest
+    hand.press(Qt.Key.Key_8)  # each row to its largest
     hand.press(Qt.Key.Key_Period)  # faster
     chosen = hand.window.workspace.view
     press_button(hand, hand.window.lesson.close_button)
     view = hand.window.workspace.view
-    assert (view.dialect, view.scale) == (chosen.dialect, chosen.scale) == ("lecture", "row")
+    assert (view.dialect, view.colouring) == (chosen.dialect, chosen.colouring)
+    assert (view.dialect, view.colouring.limits) == ("lecture", "row")
     assert view.playhead.speed == chosen.playhead.speed == 2
 
 

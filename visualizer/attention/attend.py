@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from visualizer.attention import masks
 from visualizer.attention.embedding import sinusoids
+from visualizer.attention.held import Held
 from visualizer.attention.parameters import as_matrix
 from visualizer.attention.spec import (
     Arrangement,
@@ -25,7 +26,7 @@ from visualizer.attention.spec import (
     check,
 )
 from visualizer.attention.stages import Operation, Stage, parameter_names, shape, stages
-from visualizer.attention.trace import Trace, hold
+from visualizer.attention.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -68,7 +69,7 @@ def attend(
             held[stage.name] = reuse.holding(stage.name)
         else:
             read = [held[name].tensor for name in stage.reads]
-            held[stage.name] = hold(_COMPUTE[stage.operation](work, stage, *read))
+            held[stage.name] = Held(_COMPUTE[stage.operation](work, stage, *read))
             recomputed.add(stage.name)
     return Trace(spec, stages(spec), dict(parameters), held, frozenset(recomputed))
 

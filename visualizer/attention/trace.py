@@ -5,10 +5,11 @@ Reading gives numpy, so nothing above needs torch; nor does this module, which o
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from visualizer.attention.derived import Fold, Lens, fold, times_value, without_first
+from visualizer.attention.held import Held, Index, readable
+from visualizer.attention.measures import Measures, measure
 from visualizer.attention.stages import Stage, shape
 
 if TYPE_CHECKING:
@@ -18,18 +19,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from visualizer.attention.spec import AttentionSpec
-
-Index = tuple[int | slice, ...]
-
-
-@dataclass(slots=True, eq=False)
-class _Held:
-    """A tensor with what was read of it as a whole."""
-
-    tensor: Tensor
-    pooled: dict[tuple[int, int], Tensor] = field(default_factory=dict)
-    largest: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
-    limits: tuple[float, float] | None = None
 
 
 class Trace:
@@ -44,7 +33,7 @@ class Trace:
     parameters : mapping
         The weights it read, by the names of the book's ``state_dict``.
     held : mapping
-        The stages' tensors, held as `holding` gives them.
+        The stages' tensors, as `holding` gives them.
     recomputed : frozenset of str
         The stages that were computed anew; the others are an earlier trace's very tensors.
     """
@@ -54,7 +43,7 @@ class Trace:
         spec: AttentionSpec,
         stages: tuple[Stage, ...],
         parameters: Mapping[str, Tensor],
-        held: Mapping[str, _Held],
+        held: Mapping[str, Held],
         recomputed: frozenset[str],
     ) -> None:
         self.spec = spec
@@ -100,9 +89,38 @@ class Trace:
         """Give a stage's or a parameter's tensor, for work with torch."""
         return self._held[name].tensor if name in self._held else self.parameters[name]
 
-    def holding(self, stage: str) -> _Held:
+    def holding(self, stage: str) -> Held:
         """Give a stage together with what was read of it, to be kept by a later trace."""
         return self._held[stage]
+
+    def seen(self, stage: str, lens: Lens = Lens.PLAIN, by: Fold | None = None) -> Held:
+        """Give a stage as it is looked at: of weights through a lens, with its heads folded.
+
+        What is made for it is kept with the stage, so it goes wherever that goes.
+
+        Raises
+        ------
+        KeyError
+            When there is no such stage, or heads are to be folded of one that has none.
+        """
+        held, row = self._held[stage], self.stage(stage)
+        if row.is_weights and lens is not Lens.PLAIN:
+            held = self._through(held, lens)
+        if by is None:
+            return held
+        if "head" not in row.dims:
+            raise KeyError((stage, by))
+        folded: Held = held.keep(by, lambda tensor: Held(fold(tensor, by)))
+        return folded
+
+    def _through(self, held: Held, lens: Lens) -> Held:
+        values = self._held["values"]
+        made: Held
+        if lens is Lens.TIMES_VALUE:
+            made = held.keep((lens, values), lambda own: Held(times_value(own, values.tensor)))
+        else:
+            made = held.keep(lens, lambda own: Held(without_first(own)))
+        return made
 
     def read(self, name: str, index: Index = ()) -> np.ndarray:
         """Read numbers of a stage or of a parameter.
@@ -119,40 +137,19 @@ class Trace:
         numpy.ndarray
             Read-only, of the spec's floating-point type.
         """
-        return _readable(self.tensor(name)[index])
-
-    def read_pooled(self, stage: str, rows: int, columns: int, index: Index = ()) -> np.ndarray:
-        """Read a stage with each block of so many rows and columns as its largest number.
-
-        The last blocks of an axis may be smaller. What was pooled is kept with the tensor.
-        """
-        held, blocks = self._held[stage], (rows, columns)
-        if blocks not in held.pooled:
-            tensor = _largest(_largest(held.tensor.detach(), rows, -2), columns, -1)
-            held.pooled[blocks] = tensor
-        return _readable(held.pooled[blocks][index])
-
-    def read_largest(
-        self, stage: str, count: int, index: Index = ()
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Read the numbers of each row that are largest in size, largest first, and their columns.
-
-        What was found is kept with the tensor.
-        """
-        held = self._held[stage]
-        if count not in held.largest:
-            tensor = held.tensor.detach()
-            columns = tensor.abs().topk(count, -1).indices
-            held.largest[count] = (tensor.gather(-1, columns), columns)
-        numbers, columns = held.largest[count]
-        return _readable(numbers[index]), _readable(columns[index])
+        return readable(self.tensor(name)[index])
 
     def limits(self, stage: str) -> tuple[float, float]:
         """Give the smallest and largest finite number of a stage, over all heads and texts."""
-        held = self._held[stage]
-        if held.limits is None:
-            held.limits = _limits(held.tensor.detach()) or (0.0, 0.0)
-        return held.limits
+        return self._held[stage].limits()
+
+    def measured(self, stage: str) -> Measures:
+        """Say what each head looks at, by a stage of weights; kept with the tensor."""
+        lengths = self.spec.lengths
+        measures: Measures = self._held[stage].keep(
+            ("measures", lengths), lambda weights: measure(weights, lengths)
+        )
+        return measures
 
     def check(self) -> None:
         """Compare every stage's shape with the stage table; a difference is a bug."""
@@ -161,43 +158,3 @@ class Trace:
             actual = tuple(self.tensor(stage.name).shape)
             if actual != expected:
                 raise AssertionError(f"{stage.name} has shape {actual} and not {expected}")
-
-
-def hold(tensor: Tensor) -> _Held:
-    """Wrap a newly computed tensor."""
-    return _Held(tensor)
-
-
-def _largest(tensor: Tensor, block: int, axis: int) -> Tensor:
-    if block == 1:
-        return tensor
-    size = tensor.shape[axis]
-    block = min(block, size)
-    whole, rest = divmod(size, block)
-    sizes = list(tensor.shape)
-    sizes[axis] = whole + (rest > 0)
-    pooled = tensor.new_empty(sizes)
-    pooled.narrow(axis, 0, whole).copy_(tensor.unfold(axis, block, block).amax(-1))
-    if rest:
-        last = tensor.narrow(axis, whole * block, rest).amax(axis, keepdim=True)
-        pooled.narrow(axis, whole, 1).copy_(last)
-    return pooled
-
-
-def _limits(tensor: Tensor) -> tuple[float, float] | None:
-    low, high = (float(limit) for limit in tensor.aminmax())
-    if math.isfinite(low) and math.isfinite(high):
-        return low, high
-    if tensor.dim() > 2:  # matrix by matrix, as leaving the others out makes copies
-        found = [limits for limits in map(_limits, tensor) if limits]
-        return (min(low for low, _ in found), max(high for _, high in found)) if found else None
-    finite = tensor.isfinite()
-    low = float(tensor.where(finite, math.inf).amin())
-    high = float(tensor.where(finite, -math.inf).amax())
-    return (low, high) if low <= high else None
-
-
-def _readable(tensor: Tensor) -> np.ndarray:
-    array: np.ndarray = tensor.detach().cpu().numpy()
-    array.flags.writeable = False
-    return array

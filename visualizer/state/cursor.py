@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.state.view import Cell, existing
+from visualizer.state.zoom import row_role
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.state.heatmaps import Board, Heatmap
+    from visualizer.state.panels import Board, Heatmap
     from visualizer.state.view import View
-
-from visualizer.state.view import Cell, existing
-
-# The token that a row stands for: of these stages the key that is read, else the query.
-_ROLES = {"keys": "key", "values": "key"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,42 +42,58 @@ def present_cursor(run: Run, view: View) -> Cursor:
     if cell is None:
         return Cursor()
     stage = run.trace.stage(cell.stage)
-    place = dict(zip(stage.dims, cell.place, strict=True))
+    place = dict(zip(stage.dims[-len(cell.place) :], cell.place, strict=True))
     tokens = {row_role(stage.name): place["token"]} if "token" in place else place
     column = None if stage.dims[-1] == "key" else (stage.name, cell.place[-1])
     return Cursor(hovered, pinned, tokens.get("query"), tokens.get("key"), column)
 
 
-def row_role(stage: str) -> str:
-    """Name the token that a stage's rows stand for: the query, or the key that is read."""
-    return _ROLES.get(stage, "query")
-
-
 def panel_of(board: Board, cell: Cell) -> Heatmap | None:
     """Find the panel that a cell is drawn in, if its stage is shown."""
-    head = cell.place[0] if len(cell.place) == 3 else None
-    for heatmap in board.heatmaps:
-        if heatmap.stage == cell.stage and heatmap.head == head:
-            return heatmap
-    return None
+    return next((heatmap for heatmap in board.heatmaps if is_of(heatmap, cell)), None)
+
+
+def is_of(heatmap: Heatmap, cell: Cell) -> bool:
+    """Whether a cell is one of a panel's."""
+    whose = (cell.stage, cell.head, cell.fold)
+    return whose == (heatmap.stage, heatmap.head, heatmap.fold)
+
+
+def cell_of(heatmap: Heatmap, row: int, column: int) -> Cell:
+    """Name the cell of a panel at a row and column of its stage."""
+    head = () if heatmap.head is None else (heatmap.head,)
+    return Cell(heatmap.stage, (*head, row, column), heatmap.fold)
 
 
 def drawn(run: Run, view: View, board: Board, cell: Cell) -> Cell:
-    """Give the cell whose number a pooled cell shows: the largest of its block."""
+    """Give the cell whose number a pooled cell shows: of its block the one farthest from 0."""
     heatmap = panel_of(board, cell)
     if heatmap is None or not heatmap.is_pooled:
         return cell
-    return largest_near(run, view.text, cell, (heatmap.rows.block, heatmap.columns.block))
+    return largest_near(run, view, cell, (heatmap.rows.block, heatmap.columns.block))
 
 
-def largest_near(run: Run, text: int, cell: Cell, blocks: tuple[int, int]) -> Cell:
-    """Give the largest cell of the block of rows and columns that a cell is in."""
+def largest_near(run: Run, view: View, cell: Cell, blocks: tuple[int, int]) -> Cell:
+    """Give the cell farthest from 0 of the block of rows and columns that a cell is in."""
     top, left = (at // block * block for at, block in zip(cell.place[-2:], blocks, strict=True))
     block = (slice(top, top + blocks[0]), slice(left, left + blocks[1]))
-    numbers = run.trace.read(cell.stage, (*run.index(text), *cell.place[:-2], *block))
-    largest = int(numbers.argmax())  # what is no number counts as the largest, as in pooling
-    down, right = divmod(largest, numbers.shape[1])
-    return Cell(cell.stage, (*cell.place[:-2], top + down, left + right))
+    held = run.trace.seen(cell.stage, view.lens, cell.fold)
+    numbers = held.read((*run.index(view.text), *cell.place[:-2], *block))
+    down, right = divmod(farthest(numbers), numbers.shape[1])
+    return replace(cell, place=(*cell.place[:-2], top + down, left + right))
+
+
+def farthest(numbers: np.ndarray) -> int:
+    """Find the number that stands for all in a pooled cell, counted row after row.
+
+    What is no number counts as the farthest from 0; −∞ only where nothing else is there.
+    """
+    sizes = np.where(numbers == -np.inf, -1, np.abs(numbers))
+    if np.isnan(sizes).any():
+        return int(np.isnan(sizes).argmax())
+    at_end = np.flatnonzero(sizes == sizes.max())
+    positive = at_end[numbers.ravel()[at_end] >= 0]
+    return int(positive[0] if len(positive) else at_end[0])
 
 
 def walked(board: Board, cell: Cell | None, down: int, right: int) -> Cell | None:
@@ -88,15 +104,14 @@ def walked(board: Board, cell: Cell | None, down: int, right: int) -> Cell | Non
     heatmap = panel_of(board, cell) if cell else None
     if cell is None or heatmap is None:
         return _at(board.heatmaps[0], 0, 0) if board.heatmaps else None
-    across = next(at for at, column in enumerate(board.columns) if heatmap in column)
+    row = cell.place[-2] + down * heatmap.rows.block
+    column = cell.place[-1] + right * heatmap.columns.block
+    across = next(at for at, panels in enumerate(board.columns) if heatmap in panels)
     along = board.columns[across].index(heatmap)
-    row = cell.place[-2] // heatmap.rows.block + down
-    column = cell.place[-1] // heatmap.columns.block + right
-    rows, columns = heatmap.values.shape
-    if not 0 <= row < rows:
+    if not 0 <= row < len(heatmap.rows.labels):
         along += down
-        row = 0 if down > 0 else rows - 1
-    if not 0 <= column < columns:
+        row = 0 if down > 0 else -1
+    if not 0 <= column < len(heatmap.columns.labels):
         across += right
         along = min(along, len(board.columns[across % len(board.columns)]) - 1)
         column = 0 if right > 0 else -1
@@ -106,7 +121,9 @@ def walked(board: Board, cell: Cell | None, down: int, right: int) -> Cell | Non
 
 
 def _at(heatmap: Heatmap, row: int, column: int) -> Cell:
-    """Name a drawn cell of a panel; a column of −1 is the last one."""
-    head = () if heatmap.head is None else (heatmap.head,)
-    column %= heatmap.values.shape[1]
-    return Cell(heatmap.stage, (*head, row * heatmap.rows.block, column * heatmap.columns.block))
+    """Name a cell of a panel, the first of its block; −1 is the last row or column."""
+    rows, columns = heatmap.rows, heatmap.columns
+    row %= len(rows.labels)
+    column %= len(columns.labels)
+    first = (row // rows.block * rows.block, column // columns.block * columns.block)
+    return cell_of(heatmap, *first)

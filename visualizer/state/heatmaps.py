@@ -1,4 +1,4 @@
-"""The heatmaps as values: numbers, labels, limits of colours, marks. Nothing else is drawn."""
+"""Which heatmaps there are, and what is in each: made from a run for a view."""
 
 from __future__ import annotations
 
@@ -9,117 +9,38 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import all_visible
-from visualizer.state.lines.choosing import needed_for_lines, warm_lines
+from visualizer.state.colouring import Limits, beyond, colour_of
+from visualizer.state.panels import Axis, Board, Heatmap
 from visualizer.state.playback.lights import focus
 from visualizer.state.trail import followed
-from visualizer.state.view import SHORT, ColourScale, existing
+from visualizer.state.view import existing
+from visualizer.state.zoom import fitted
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator
 
+    from visualizer.attention.held import Held
     from visualizer.attention.run import Run
-    from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
+    from visualizer.state.colouring import Colour
     from visualizer.state.view import View
 
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """One side of a heatmap.
-
-    Parameters
-    ----------
-    name : str
-        What it counts: query, key, token or a size.
-    labels : tuple of str
-        One for every row or column, before pooling.
-    block : int
-        How many of them a pooled cell holds.
-    """
-
-    name: str
-    labels: tuple[str, ...]
-    block: int
-
-    @property
-    def is_token(self) -> bool:
-        """Whether it counts tokens."""
-        return self.name in {"query", "key", "token"}
-
-
-@dataclass(frozen=True, slots=True)
-class Colour:
-    """How a heatmap's numbers become colours: map, scale, and the numbers at its two ends."""
-
-    map: str
-    scale: ColourScale
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Heatmap:
-    """One panel.
-
-    Parameters
-    ----------
-    head : int or None
-        None for a stage without heads.
-    values : numpy.ndarray
-        [row, column], each a number of the trace or the largest of a block of them.
-    forbidden, dropped : numpy.ndarray or None
-        Boolean, of the same shape: cells that are no number of the scale.
-    sums : numpy.ndarray or None
-        Row sums, where a row should sum to 1 and does not.
-    notes : tuple of str
-        What must be said of the picture, shortest first.
-    """
-
-    key: Hashable
-    stage: str
-    title: str
-    symbol: str
-    head: int | None
-    values: np.ndarray
-    rows: Axis
-    columns: Axis
-    colour: Colour
-    forbidden: np.ndarray | None
-    dropped: np.ndarray | None
-    sums: np.ndarray | None
-    notes: tuple[str, ...]
-
-    @property
-    def is_pooled(self) -> bool:
-        """Whether a cell stands for more than one number."""
-        return self.rows.block * self.columns.block > 1
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Board:
-    """All panels: a column a stage, a row a head."""
-
-    columns: tuple[tuple[Heatmap, ...], ...] = ()
-
-    @property
-    def heatmaps(self) -> tuple[Heatmap, ...]:
-        """Every panel, column after column."""
-        return tuple(heatmap for column in self.columns for heatmap in column)
+FOLDS = {Fold.MEAN: "Mean of heads", Fold.MAX: "Largest of heads"}
 
 
 def present_board(run: Run, view: View, previous: Board) -> Board:
     """Show the stages that are looked at; panels that did not change are the very same objects."""
     known = {heatmap.key: heatmap for heatmap in previous.heatmaps}
-    shown = shown_stages(run, view)
     columns = []
     for stage in run.trace.stages:
-        if stage.name in shown:
-            heads = range(run.trace.spec.heads) if "head" in stage.dims else (None,)
-            columns.append(tuple(_heatmap(run, view, stage, head, known) for head in heads))
+        if stage.name in shown_stages(run, view):
+            panels = (_Panel(run, view, stage, *whose) for whose in _rows(run, view, stage))
+            columns.append(tuple(panel.heatmap(known) for panel in panels))
     return Board(tuple(columns))
 
 
@@ -150,41 +71,85 @@ def toggled(run: Run, view: View, stage: str) -> View:
     return replace(view, stages=absent | shown) if shown else view
 
 
+def shown_heads(run: Run, view: View) -> tuple[int, ...]:
+    """Give the heads with a row of panels: those chosen, and the one of the pinned cell."""
+    heads = range(run.trace.spec.heads)
+    if view.heads is None:
+        return tuple(heads)
+    pinned = existing(run, view.pinned)
+    chosen = view.heads | ({pinned.head} if pinned else frozenset())
+    return tuple(head for head in heads if head in chosen) or (() if view.folds else tuple(heads))
+
+
+def shown_folds(run: Run, view: View) -> tuple[Fold, ...]:
+    """Give the ways of folding the heads into one that have a row; of one head there is none."""
+    is_foldable = run.trace.spec.heads > 1 and focus(run, view) is None
+    return tuple(by for by in Fold if by in view.folds and is_foldable)
+
+
 def needs(run: Run, view: View) -> Hashable:
     """Name all that has to be read for a view; two views that need the same are read together."""
-    shown = shown_stages(run, view)
-    return view.room, shown, needed_for_lines(run, view, shown)
+    stages = shown_stages(run, view)
+    looks = frozenset(look_of(run.trace, run.trace.stage(name), view).blocks for name in stages)
+    limits = view.colouring.limits in {Limits.AUTO, Limits.ROW, Limits.PANEL}
+    return stages, looks, view.lens, shown_folds(run, view), limits
 
 
 def warm(run: Run, view: View) -> None:
     """Read all that a view needs, so that whoever presents it finds it read: for the worker."""
     present_board(run, view, Board())
-    warm_lines(run, view, shown_stages(run, view))
 
 
-def _heatmap(
-    run: Run, view: View, stage: Stage, head: int | None, known: dict[Hashable, Heatmap]
-) -> Heatmap:
-    trace, text = run.trace, run.nearest(view.text)
-    blocks = blocks_of(trace, stage, view.room)
-    colour = _colour(trace, stage, view)
-    hatch = Masking.of(trace.spec, stage.name) if is_hatched(trace.spec, stage.name) else None
-    held, labels = trace.holding(stage.name), run.texts[text]
-    below = trace.holding("weights") if stage.name == "dropped" else None
-    key = (held, below, text, head, blocks, colour, hatch, labels, stage.symbol)
-    if key in known:
-        return known[key]
-    index = (*run.index(text), *(() if head is None else (head,)))
-    forbidden = _forbidden(hatch, trace.tokens, text, *blocks) if hatch else None
-    dropped = _dropped(trace, index, blocks, forbidden) if stage.name == "dropped" else None
-    rows, columns = _axes(stage, all_visible(labels), trace, blocks)
-    values = trace.read_pooled(stage.name, *blocks, index)
-    sums = _sums(trace, stage, index) if blocks == (1, 1) else None
-    notes = _notes(trace.spec, stage, blocks)
-    return Heatmap(
-        key, stage.name, stage.title, stage.symbol, head, values, rows, columns, colour,
-        forbidden, dropped, sums, notes,
-    )  # fmt: skip
+def _rows(run: Run, view: View, stage: Stage) -> Iterator[tuple[int | None, Fold | None]]:
+    if "head" not in stage.dims:
+        yield None, None
+        return
+    for head in shown_heads(run, view):
+        yield head, None
+    for by in shown_folds(run, view):
+        yield None, by
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Which part of a stage is drawn, and how many of its rows and columns a drawn cell holds."""
+
+    blocks: tuple[int, int]
+    rows: range | None
+    columns: range | None
+    side: tuple[int, int]
+
+    @property
+    def cells(self) -> tuple[slice, slice]:
+        """The drawn cells, among all that there would be of such blocks."""
+        return _cells(self.rows, self.blocks[0]), _cells(self.columns, self.blocks[1])
+
+
+def _cells(part: range | None, block: int) -> slice:
+    return slice(None) if part is None else slice(part.start // block, -(-part.stop // block))
+
+
+def look_of(trace: Trace, stage: Stage, view: View) -> Look:
+    """Say which part of a stage a view shows, and how coarse."""
+    sizes = trace.tensor(stage.name).shape[-2:]
+    whole = blocks_of(trace, stage, view.room)
+    side = (math.ceil(sizes[0] / whole[0]), math.ceil(sizes[1] / whole[1]))
+    zoom = fitted(view.zoom, trace.tokens)
+    if zoom is None:
+        return Look(whole, None, None, side)
+    rows, columns = zoom.of(stage)
+    blocks = (_block(rows, view.room), whole[1] if columns is None else _block(columns, view.room))
+    across = None if columns is None else _whole_blocks(columns, blocks[1], sizes[1])
+    return Look(blocks, _whole_blocks(rows, blocks[0], sizes[0]), across, side)
+
+
+def _block(part: range, room: int) -> int:
+    """Give a power of two: of those few there are, each is read once and kept."""
+    return 1 << (math.ceil(len(part) / room) - 1).bit_length()
+
+
+def _whole_blocks(part: range, block: int, size: int) -> range:
+    return range(part.start // block * block, min(-(-part.stop // block) * block, size))
 
 
 def blocks_of(trace: Trace, stage: Stage, room: int) -> tuple[int, int]:
@@ -193,18 +158,114 @@ def blocks_of(trace: Trace, stage: Stage, room: int) -> tuple[int, int]:
     return math.ceil(rows / room), math.ceil(columns / room)
 
 
-def _colour(trace: Trace, stage: Stage, view: View) -> Colour:
-    low, high = trace.limits(stage.name)
-    scale = view.scale
-    if stage.is_weights and low >= 0:
-        if scale is ColourScale.AUTO:
-            scale = ColourScale.LINEAR if trace.tokens <= SHORT else ColourScale.ROW
-        # Weights and what dropout leaves of them share a scale, whichever cells are dropped.
-        kept = trace.limits("weights")[1] / (1 - trace.spec.dropout) if "dropped" in trace else 0
-        return Colour(view.sequential, scale, 0.0, max(1.0, high, kept))
-    largest = max(abs(low), abs(high)) or 1.0
-    scale = ColourScale.ROW if scale is ColourScale.ROW else ColourScale.LINEAR
-    return Colour(view.diverging, scale, -largest, largest)
+class _Panel:
+    """One heatmap on its way."""
+
+    def __init__(
+        self, run: Run, view: View, stage: Stage, head: int | None, by: Fold | None
+    ) -> None:
+        self.run, self.view, self.stage, self.head, self.by = run, view, stage, head, by
+        self.trace, self.spec = run.trace, run.trace.spec
+        self.text = run.nearest(view.text)
+        self.lens = view.lens if stage.is_weights else Lens.PLAIN
+        self.held: Held = self.trace.seen(stage.name, view.lens, by)
+        self.look = look_of(self.trace, stage, view)
+        self.index = (*run.index(self.text), *(() if head is None else (head,)))
+        self.whole = (*self.index, *self.look.cells)
+
+    def heatmap(self, known: dict[Hashable, Heatmap]) -> Heatmap:
+        """Make the panel, or give the one that was made of the same before."""
+        trace, stage = self.trace, self.stage
+        hatch = Masking.of(self.spec, stage.name) if is_hatched(self.spec, stage.name) else None
+        before = trace.holding("weights") if stage.name == "dropped" else None
+        largest = self._largest() if self.view.colouring.limits is Limits.PANEL else None
+        colour = colour_of(trace, stage, self.held, self.lens, self.view.colouring, largest)
+        labels = self.run.texts[self.text]
+        key = (self.held, before, self.text, self.head, self.by, self.lens, self.look, colour,
+               hatch, labels, stage.symbol)  # fmt: skip
+        if key in known:
+            return known[key]
+        forbidden = self._forbidden(hatch) if hatch else None
+        rows, columns = self._axes(all_visible(labels))
+        values = self.held.read_pooled(*self.look.blocks, self.whole)
+        return Heatmap(
+            key, stage.name, stage.title, stage.symbol, self.head, self.by, self.text,
+            self._label(), values, rows, columns,
+            colour, forbidden, self._dropped(forbidden) if before else None, self._sums(),
+            self._notes(colour, values, forbidden), self._unit(), self.look.side,
+            self._row_ends() if colour.limits is Limits.ROW else None, self._hidden(),
+        )  # fmt: skip
+
+    def _label(self) -> str:
+        if self.by:
+            return FOLDS[self.by]
+        return "" if self.head is None else f"Head {self.head + 1}"
+
+    def _largest(self) -> float:
+        return float(self.held.row_ends(self.index).max())
+
+    def _row_ends(self) -> np.ndarray:
+        ends = self.held.row_ends(self.index)
+        blocks = np.maximum.reduceat(ends, np.arange(0, len(ends), self.look.blocks[0]))
+        return np.asarray(blocks[self.look.cells[0]])
+
+    def _forbidden(self, hatch: Masking) -> np.ndarray:
+        whole = _forbidden(hatch, self.trace.tokens, self.text, *self.look.blocks)
+        return np.asarray(whole[self.look.cells])
+
+    def _hidden(self) -> np.ndarray | None:
+        if self.lens is not Lens.WITHOUT_FIRST or self.look.blocks != (1, 1):
+            return None
+        keys = range(self.trace.tokens)[self.look.cells[1]]
+        shape = (len(range(self.trace.tokens)[self.look.cells[0]]), len(keys))
+        return np.broadcast_to(np.array(keys) == 0, shape)
+
+    def _dropped(self, forbidden: np.ndarray | None) -> np.ndarray | None:
+        if self.by or self.lens is not Lens.PLAIN:
+            return None
+        before = self.trace.holding("weights").read_pooled(*self.look.blocks, self.whole)
+        left = self.held.read_pooled(*self.look.blocks, self.whole)
+        dropped: np.ndarray = (left == 0) & (before != 0)
+        return dropped if forbidden is None else dropped & ~forbidden
+
+    def _axes(self, tokens: tuple[str, ...]) -> tuple[Axis, Axis]:
+        row, column = self.stage.dims[-2:]
+        count = self.trace.tensor(self.stage.name).shape[-1]
+        labels = tokens if column == "key" else _counted(count)
+        return (
+            Axis(row, tokens, self.look.blocks[0], self.look.rows),
+            Axis(column, labels, self.look.blocks[1], self.look.columns),
+        )
+
+    def _sums(self) -> np.ndarray | None:
+        is_share = self.stage.is_weights and self.lens is Lens.PLAIN and self.by is not Fold.MAX
+        if not is_share or self.look.blocks != (1, 1):
+            return None
+        rows = self.held.read((*self.index, self.look.cells[0]))
+        sums: np.ndarray = rows.sum(axis=-1, dtype=np.float64)
+        return None if np.allclose(sums, 1, atol=1e-4) else sums
+
+    def _notes(
+        self, colour: Colour, values: np.ndarray, forbidden: np.ndarray | None
+    ) -> tuple[str, ...]:
+        notes = []
+        if self.stage.name == "dropped":
+            notes.append(f"kept ×{1 / (1 - self.spec.dropout):.4g}")
+        if self.lens is Lens.WITHOUT_FIRST:
+            notes.append("first token hidden, ÷ the rest")
+        if self.look.blocks != (1, 1):
+            which = "farthest from 0" if self.held.limits()[0] < 0 else "largest"
+            blocks = " × ".join(map(str, self.look.blocks))
+            notes.append(f"each cell: {which} of {blocks}")
+        found = beyond(values, forbidden, colour)
+        if found:
+            below, above = (int(cells.sum()) for cells in found)
+            notes.append(f"▲ {above:,} above, ▼ {below:,} below")
+        return tuple(notes)
+
+    def _unit(self) -> str:
+        times = " × ‖value‖" if self.lens is Lens.TIMES_VALUE else ""
+        return self.stage.title.lower() + times if len(self.stage.title) > 1 else self.stage.name
 
 
 @lru_cache(maxsize=8)
@@ -217,41 +278,6 @@ def _forbidden(masking: Masking, tokens: int, text: int, rows: int, columns: int
     return ~cells
 
 
-def _dropped(
-    trace: Trace, index: tuple[int, ...], blocks: tuple[int, int], forbidden: np.ndarray | None
-) -> np.ndarray:
-    left = trace.read_pooled("dropped", *blocks, index)
-    before = trace.read_pooled("weights", *blocks, index)
-    dropped: np.ndarray = (left == 0) & (before != 0)
-    return dropped if forbidden is None else dropped & ~forbidden
-
-
-def _axes(
-    stage: Stage, tokens: tuple[str, ...], trace: Trace, blocks: tuple[int, int]
-) -> tuple[Axis, Axis]:
-    row, column = stage.dims[-2:]
-    if column == "key":
-        return Axis(row, tokens, blocks[0]), Axis(column, tokens, blocks[1])
-    count = trace.tensor(stage.name).shape[-1]
-    return Axis(row, tokens, blocks[0]), Axis(column, _counted(count), blocks[1])
-
-
 @lru_cache(maxsize=32)
 def _counted(count: int) -> tuple[str, ...]:
     return tuple(str(number) for number in range(1, count + 1))
-
-
-def _sums(trace: Trace, stage: Stage, index: tuple[int, ...]) -> np.ndarray | None:
-    if not stage.is_weights:
-        return None
-    sums: np.ndarray = trace.read(stage.name, index).sum(axis=-1, dtype=np.float64)
-    return None if np.allclose(sums, 1, atol=1e-4) else sums
-
-
-def _notes(spec: AttentionSpec, stage: Stage, blocks: tuple[int, int]) -> tuple[str, ...]:
-    notes = []
-    if stage.name == "dropped":
-        notes.append(f"kept ×{1 / (1 - spec.dropout):.4g}")
-    if blocks != (1, 1):
-        notes.append(f"each cell: largest of {blocks[0]} × {blocks[1]}")
-    return tuple(notes)

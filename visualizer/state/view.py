@@ -6,26 +6,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from visualizer.attention.derived import Fold, Lens
 from visualizer.state.code.dialects import Dialect
 from visualizer.state.lines.look import LineLook
+from visualizer.state.colouring import Colouring
 from visualizer.state.playback.timeline import Playhead
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.state.lessons.pages import Reading
-
-
-# In a longer text nearly all weights are so small that on a scale to 1 all look alike.
-SHORT = 24
-
-
-class ColourScale(StrEnum):
-    """How numbers become colours; automatic is linear for short texts, by row for long ones."""
-
-    AUTO = "automatic"
-    LINEAR = "linear"
-    ROW = "row"
-    LOG = "log"
+    from visualizer.state.zoom import Zoom
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +25,19 @@ class Cell:
     Parameters
     ----------
     place : tuple of int
-        Within the stage's named dims.
+        Within the stage's named dims; without the head, where heads are folded into one.
+    fold : Fold or None
+        How the heads are folded.
     """
 
     stage: str
     place: tuple[int, ...]
+    fold: Fold | None = None
+
+    @property
+    def head(self) -> int | None:
+        """The head, of stages that have heads, where they are not folded."""
+        return self.place[0] if len(self.place) == 3 else None
 
 
 class Question(StrEnum):
@@ -73,6 +71,14 @@ class View:
     ----------
     stages : frozenset of str
         Stages with a panel, where the spec has them.
+    heads : frozenset of int or None
+        Heads with a row of panels; None for all of them.
+    folds : frozenset of Fold
+        Ways of folding the heads into one that have a row, too.
+    lens : Lens
+        What weights are looked at as.
+    zoom : Zoom or None
+        Which part of every panel is seen; None for all of it.
     text : int
         Which text of a batch.
     lines : LineLook
@@ -96,9 +102,11 @@ class View:
     panes: frozenset[str] = frozenset()
     hovered: Cell | None = None
     pinned: Cell | None = None
-    scale: ColourScale = ColourScale.AUTO
-    sequential: str = "viridis"
-    diverging: str = "CET-CBD1"
+    heads: frozenset[int] | None = None
+    folds: frozenset[Fold] = frozenset()
+    lens: Lens = Lens.PLAIN
+    zoom: Zoom | None = None
+    colouring: Colouring = field(default_factory=Colouring)
     room: int = 256
     playhead: Playhead = field(default_factory=Playhead)
     guess: Guess | None = None
@@ -113,7 +121,9 @@ def existing(run: Run, cell: Cell | None) -> Cell | None:
     """Give a cell if the run has it."""
     if cell is None or cell.stage not in run.trace:
         return None
-    sizes = run.trace.tensor(cell.stage).shape[len(run.trace.batch) :]
+    sizes = tuple(run.trace.tensor(cell.stage).shape[len(run.trace.batch) :])
+    if cell.fold:
+        sizes = sizes[1:] if "head" in run.trace.stage(cell.stage).dims else ()
     fits = len(sizes) == len(cell.place)
     inside = fits and all(at < size for at, size in zip(cell.place, sizes, strict=True))
     return cell if inside else None

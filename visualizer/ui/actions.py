@@ -1,8 +1,7 @@
-"""Everything the program can do, as a table; menus and shortcuts come from it."""
+"""The actions of the table: menus and shortcuts made from it, and what is possible now."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -17,122 +16,10 @@ if TYPE_CHECKING:
     from visualizer.state.view import View
     from visualizer.ui.theme import Theme
 
+from visualizer.attention.derived import Fold
 from visualizer.attention.spec import Mode
+from visualizer.ui.entries import ENTRIES, Entry
 from visualizer.ui.icons import icon
-from visualizer.ui.panes import PANES
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One action.
-
-    Parameters
-    ----------
-    name : str
-        The method that does it: of the window, or of one of its parts (``player.toggle``).
-    arguments : tuple
-        What the method is called with.
-    group : str
-        Actions of which one is chosen share a group.
-    divides : bool
-        Whether a line stands before it in the menu.
-    ticks : bool
-        Whether it is something that is on or off.
-    near : bool
-        Whether its keys work only at the heatmaps and the track, as others type with them.
-    """
-
-    menu: str
-    words: str
-    name: str
-    keys: tuple[str, ...] = ()
-    arguments: tuple[object, ...] = ()
-    group: str = ""
-    icon: str = ""
-    divides: bool = False
-    ticks: bool = False
-    near: bool = False
-
-    @property
-    def key(self) -> str:
-        """The action's own name: its method and arguments."""
-        return " ".join((self.name, *map(str, self.arguments)))
-
-
-# fmt: off
-ENTRIES: tuple[Entry, ...] = (
-    Entry("&File", "&Export picture or numbers…", "export", ("Ctrl+E",), icon="export"),
-    Entry("&File", "&Quit", "close", ("Ctrl+Q",), divides=True),
-    Entry("&Edit", "&Undo", "workspace.undo", ("Ctrl+Z",), icon="undo"),
-    Entry("&Edit", "&Redo", "workspace.redo", ("Ctrl+Shift+Z", "Ctrl+Y"), icon="redo"),
-    Entry("&Edit", "&Copy cell", "inspector.copy", ("Ctrl+Shift+C",), icon="copy", divides=True),
-    Entry("&Edit", "Copy as scri&pt", "copy_script", ("Ctrl+Alt+C",)),
-    Entry("&Edit", "&Let go of the pinned cell", "pointer.let_go", ("Ctrl+Shift+P",), icon="pin"),
-    Entry("&Edit", "Edit the &sentence", "edit_sentence", ("Ctrl+L",), divides=True),
-    Entry("&Module", "Causal &mask", "toggle_mask", ("Ctrl+M",), ticks=True),
-    Entry("&Module", "Dropout as in &training", "toggle_mode", ("Ctrl+T",), ticks=True),
-    Entry("&Module", "&Resample dropout", "workspace.resample", ("Ctrl+R",), ("dropout_seed",),
-          icon="resample"),
-    Entry("&Module", "Resample &weights", "workspace.resample", ("Ctrl+Shift+R",), ("seed",)),
-    Entry("&Module", "&Keep these weights", "workspace.keep_weights", ("Ctrl+K",), ticks=True),
-    Entry("&Module", "Every &setting", "open_settings", ("Ctrl+,",), icon="settings", divides=True),
-    Entry("&Play", "&Play or pause", "player.toggle", ("Space",), icon="play", near=True),
-    Entry("&Play", "Step &forward", "player.step", ("PgDown",), (1,), icon="step-on"),
-    Entry("&Play", "Step &back", "player.step", ("PgUp",), (-1,), icon="step-back"),
-    Entry("&Play", "To the &start", "player.to_start", ("Home",), icon="to-start", near=True),
-    Entry("&Play", "To the &end: all computed", "player.to_end", ("End",), icon="to-end",
-          near=True),
-    Entry("&Play", "&Next stage", "player.skip", ("Ctrl+Right",), (1,), near=True),
-    Entry("&Play", "Pre&vious stage", "player.skip", ("Ctrl+Left",), (-1,), near=True),
-    Entry("&Play", "By s&tage", "player.set_grain", ("Alt+1",), ("stage",), "grain", divides=True),
-    Entry("&Play", "By &row", "player.set_grain", ("Alt+2",), ("row",), "grain"),
-    Entry("&Play", "By &cell", "player.set_grain", ("Alt+3",), ("cell",), "grain"),
-    Entry("&Play", "F&aster", "player.change_speed", ("Ctrl+.",), (1,), divides=True),
-    Entry("&Play", "Slo&wer", "player.change_speed", ("Ctrl+;",), (-1,)),
-    Entry("&Play", "&Loop", "player.toggle_loop", ("Ctrl+Shift+L",), icon="loop", ticks=True),
-    Entry("&Play", "Predict this sta&ge", "player.predict", ("Ctrl+P",), icon="predict",
-          divides=True, ticks=True),
-    Entry("&Play", "&Mark the pinned cell", "pointer.mark", ("Return", "Enter"), near=True),
-    Entry("&Play", "Reveal what is &hidden", "player.reveal", ("Ctrl+Return",)),
-    Entry("&View", "Next te&xt of the batch", "step_text", ("Ctrl+PgDown",), (1,)),
-    Entry("&View", "&Previous text of the batch", "step_text", ("Ctrl+PgUp",), (-1,)),
-    Entry("&View", "Back to the cell be&fore", "pointer.go", ("Ctrl+[",), (-1,), icon="back",
-          divides=True),
-    Entry("&View", "O&n to the cell after", "pointer.go", ("Ctrl+]",), (1,),
-          icon="chevron-right"),
-    Entry("&View", "Heatmap scale: &automatic", "set_scale", ("Ctrl+0",), ("automatic",), "scale",
-          divides=True),
-    Entry("&View", "Heatmap scale: &linear", "set_scale", ("Ctrl+1",), ("linear",), "scale"),
-    Entry("&View", "Heatmap scale: each &row to its largest", "set_scale", ("Ctrl+2",), ("row",),
-          "scale"),
-    Entry("&View", "Heatmap scale: lo&garithm", "set_scale", ("Ctrl+3",), ("log",), "scale"),
-    Entry("&View", "Code in the b&ook’s words", "set_dialect", ("Ctrl+4",), ("book",), "dialect",
-          divides=True),
-    Entry("&View", "Code in the lecture’s &words", "set_dialect", ("Ctrl+5",), ("lecture",),
-          "dialect"),
-    Entry("&View", "Code in one call of P&yTorch", "set_dialect", ("Ctrl+6",), ("sdpa",),
-          "dialect"),
-    Entry("&View", "Colour map: &viridis", "set_map", ("Ctrl+Alt+1",), ("viridis",), "map",
-          divides=True),
-    Entry("&View", "Colour map: &cividis", "set_map", ("Ctrl+Alt+2",), ("cividis",), "map"),
-    Entry("&View", "Colour map: &magma", "set_map", ("Ctrl+Alt+3",), ("magma",), "map"),
-    Entry("&View", "Colour map: &blue (CET-CBL1)", "set_map", ("Ctrl+Alt+4",), ("CET-CBL1",),
-          "map"),
-    Entry("&View", "Colour map: gr&ey (CET-L1)", "set_map", ("Ctrl+Alt+5",), ("CET-L1",), "map"),
-    Entry("&View", "Theme: as the &system", "set_scheme", ("Ctrl+Alt+S",), ("system",), "scheme",
-          "theme", divides=True),
-    Entry("&View", "Theme: lig&ht", "set_scheme", ("Ctrl+Alt+L",), ("light",), "scheme"),
-    Entry("&View", "Theme: &dark", "set_scheme", ("Ctrl+Alt+D",), ("dark",), "scheme"),
-    Entry("&Lessons", "&Next page", "reader.step", ("Alt+Right",), (1,), divides=True),
-    Entry("&Lessons", "&Previous page", "reader.step", ("Alt+Left",), (-1,)),
-    Entry("&Lessons", "&Back to this page", "reader.back", ("Alt+Home",)),
-    Entry("&Lessons", "&Close the lesson", "reader.close", ("Alt+End",)),
-    Entry("&Lessons", "The &folder of my lessons", "reader.open_folder", ("Ctrl+Alt+F",),
-          divides=True),
-    Entry("&Help", "&Keyboard shortcuts", "show_shortcuts", ("Ctrl+?", "F1")),
-    Entry("&Help", "&About", "show_about"),
-)
-# fmt: on
 
 
 class Action(QAction):
@@ -168,12 +55,19 @@ class Actions:
             action.setCheckable(True)
             group = self._groups.setdefault(entry.group, QActionGroup(self._window))
             group.addAction(action)
-        if entry.menu not in self.menus:
-            self.menus[entry.menu] = self._window.menuBar().addMenu(entry.menu)
+        menu = self._menu(entry.menu)
         if entry.divides:
-            self.menus[entry.menu].addSeparator()
-        self.menus[entry.menu].addAction(action)
+            menu.addSeparator()
+        menu.addAction(action)
         return action
+
+    def _menu(self, path: str) -> QMenu:
+        """Give a menu by its name, or one within another: ``View>Colours``."""
+        if path not in self.menus:
+            above, _, name = path.rpartition(">")
+            parent = self._menu(above) if above else self._window.menuBar()
+            self.menus[path] = parent.addMenu(name)
+        return self.menus[path]
 
     def give_keys(self, *widgets: QWidget) -> None:
         """Have the keys work that work only near some widgets."""
@@ -197,8 +91,11 @@ class Actions:
             ("toggle_mask", document.get("causal")),
             ("toggle_mode", document.spec.mode is Mode.TRAIN),
             ("workspace.keep_weights", bool(document.spec.own_weights)),
-            (f"set_scale {view.scale}", True),
-            (f"set_map {view.sequential}", True),
+            (f"gaze.set_curve {view.colouring.curve}", True),
+            (f"gaze.set_limits {view.colouring.limits}", True),
+            (f"gaze.set_map {view.colouring.sequential}", True),
+            (f"gaze.set_lens {view.lens}", True),
+            *((f"gaze.toggle_fold {by}", by in view.folds) for by in Fold),
             (f"set_dialect {view.dialect}", True),
             (f"player.set_grain {view.playhead.grain}", True),
             ("player.toggle_loop", view.playhead.loops),
@@ -240,15 +137,3 @@ class Actions:
         for entry in ENTRIES:
             if entry.icon:
                 self.by_key[entry.key].setIcon(icon(entry.icon, theme.ink))
-
-
-def shortcuts() -> list[tuple[str, str]]:
-    """List what can be done with which keys."""
-    own = [(entry.words.replace("&", ""), ", ".join(entry.keys)) for entry in ENTRIES if entry.keys]
-    panes = [(f"The {pane.name} pane", pane.keys) for pane in PANES]
-    walking = [
-        ("Pin a cell, walk from cell to cell, head to head, stage to stage", "arrow keys"),
-        ("While playing, with no cell pinned: step, or go to another stage", "arrow keys"),
-        ("Let go of the pinned cell", "Esc in the heatmaps"),
-    ]
-    return [*own, *panes, *walking]

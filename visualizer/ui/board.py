@@ -10,20 +10,22 @@ from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSignalBlocker, Qt, Q
 from PySide6.QtGui import QColor, QCursor, QPainter, QPen, QPixmap
 from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QWidget
 
-from visualizer.state.cursor import Cursor
-from visualizer.state.heatmaps import Board, Heatmap
+from visualizer.state.cursor import Cursor, cell_of
+from visualizer.state.panels import Board, Heatmap
 from visualizer.state.playback.lights import Lights
-from visualizer.state.view import Cell
+from visualizer.ui import captions
 from visualizer.ui import heatmap as draw
 from visualizer.ui.cover import paint_lights
 from visualizer.ui.layout import lay_out, room
-from visualizer.ui.light import head_of, paint_cursor
+from visualizer.ui.light import is_seen, paint_cursor
 from visualizer.ui.manners import is_command
 from visualizer.ui.slots import Layout, Slot
 from visualizer.ui.theme import LIGHT, Theme, font
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent
+
+    from visualizer.state.view import Cell
 
 STEPS = {
     Qt.Key.Key_Up: (-1, 0),
@@ -144,7 +146,7 @@ class BoardView(QAbstractScrollArea):
 
     def _place(self, cell: Cell) -> tuple[Slot, Cell] | None:
         for slot in self._layout.slots:
-            if slot.heatmap.stage == cell.stage and slot.heatmap.head == head_of(cell):
+            if is_seen(slot.heatmap, cell):
                 return slot, cell
         return None
 
@@ -193,7 +195,7 @@ class BoardView(QAbstractScrollArea):
         if self._layout.slots:
             head = QRectF(0, 0, max(self._layout.width, self.viewport().width()), self._layout.head)
             painter.fillRect(head, QColor(self._theme.paper))
-            draw.paint_titles(painter, self._layout.titles, self._theme)
+            captions.paint_titles(painter, self._layout.titles, self._theme)
 
     def _whole_pixels(self, area: QRectF) -> QRectF:
         """Begin a picture at a pixel of the screen, or its cells would lie across two."""
@@ -283,8 +285,7 @@ class BoardView(QAbstractScrollArea):
         place = slot.at(within) if slot else None
         if slot is None or place is None:
             return None
-        head = () if slot.heatmap.head is None else (slot.heatmap.head,)
-        return Cell(slot.heatmap.stage, (*head, *place))
+        return cell_of(slot.heatmap, *place)
 
 
 def _looks_alike(old: Slot | None, new: Slot) -> bool:

@@ -10,10 +10,10 @@ import numpy as np
 from PySide6.QtGui import QColor, QImage
 
 from visualizer.assets import resource
-from visualizer.state.view import ColourScale
+from visualizer.state.colouring import Curve
 
 if TYPE_CHECKING:
-    from visualizer.state.heatmaps import Colour, Heatmap
+    from visualizer.state.panels import Heatmap
     from visualizer.ui.theme import Theme
 
 NOT_A_NUMBER, DROPPED, FORBIDDEN = 253, 254, 255
@@ -55,34 +55,73 @@ def light_entries(name: str, theme: Theme) -> np.ndarray:
 
 def entries(heatmap: Heatmap) -> np.ndarray:
     """Choose each cell's colour, uint8 [row, column]."""
-    position = _position(heatmap.values, heatmap.colour)
-    chosen = position * LARGEST + 0.5
+    chosen = _position(heatmap) * LARGEST + 0.5
     is_finite = bool(np.isfinite(chosen).all())
     if not is_finite:
         chosen = np.nan_to_num(chosen, nan=0, posinf=LARGEST, neginf=0)
     indices: np.ndarray = chosen.clip(0, LARGEST).astype(np.uint8)
     if not is_finite:
         indices[np.isnan(heatmap.values)] = NOT_A_NUMBER
-    if heatmap.dropped is not None:
-        indices[heatmap.dropped] = DROPPED
+    for blank in (heatmap.dropped, heatmap.hidden):
+        if blank is not None:
+            indices[blank] = DROPPED
     if heatmap.forbidden is not None:
         indices[heatmap.forbidden] = FORBIDDEN
     return indices
 
 
-def _position(values: np.ndarray, colour: Colour) -> np.ndarray:
-    if colour.scale is ColourScale.LOG:
-        floor = np.maximum(values / colour.high, LOG_SPAN)
-        return np.asarray(1 - np.log(floor) / np.log(LOG_SPAN))
+def _position(heatmap: Heatmap) -> np.ndarray:
+    """Say where between the ends of the colours each number is, from 0 to 1."""
+    values, colour = heatmap.values, heatmap.colour
+    if colour.curve is Curve.RANK:
+        return _mirrored(_ranks(heatmap), values) if colour.is_signed else _ranks(heatmap)
+    low, high = _ends(heatmap)
+    if colour.curve is Curve.LOG:
+        powers = _powers(np.abs(values) if colour.is_signed else values, low, high)
+        return _mirrored(powers, values) if colour.is_signed else powers
     if colour.high - colour.low > HUGE:  # their difference is more than float32 holds
         values = values.astype(np.float64)
-    low: float | np.ndarray = colour.low
-    high: float | np.ndarray = colour.high
-    if colour.scale is ColourScale.ROW:
-        finite = np.where(np.isfinite(values), np.abs(values), 0)
-        high = np.maximum(finite.max(axis=1, keepdims=True), np.finfo(np.float32).tiny)
-        low = -high if colour.low < 0 else np.zeros_like(high)
     return np.asarray((values - low) / (high - low))
+
+
+def _mirrored(sizes: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Put what is above 0 into the upper half of the colours and what is below into the lower."""
+    return np.asarray((1 + np.sign(values) * sizes) / 2)
+
+
+def _ends(heatmap: Heatmap) -> tuple[float | np.ndarray, float | np.ndarray]:
+    colour = heatmap.colour
+    if heatmap.row_ends is None:
+        return colour.low, colour.high
+    high = np.maximum(heatmap.row_ends[:, None], np.finfo(np.float32).tiny)
+    return (-high if colour.is_signed else np.zeros_like(high)), high
+
+
+def _powers(sizes: np.ndarray, low: float | np.ndarray, high: float | np.ndarray) -> np.ndarray:
+    span = np.maximum(low / high, LOG_SPAN)
+    return np.asarray(1 - np.log(np.maximum(sizes / high, span)) / np.log(span))
+
+
+def _ranks(heatmap: Heatmap) -> np.ndarray:
+    """Say which share of the numbers of the panel, or of the row, is smaller; of equals, half."""
+    sizes = np.abs(heatmap.values) if heatmap.colour.is_signed else heatmap.values
+    counts = np.isfinite(sizes)
+    for mark in (heatmap.forbidden, heatmap.dropped):
+        if mark is not None:
+            counts &= ~mark
+    if heatmap.row_ends is None:
+        return _ranked(sizes, sizes[counts])
+    rows = [_ranked(row, row[own]) for row, own in zip(sizes, counts, strict=True)]
+    return np.stack(rows)
+
+
+def _ranked(sizes: np.ndarray, among: np.ndarray) -> np.ndarray:
+    if not len(among):
+        return np.zeros_like(sizes)
+    steps = np.linspace(0, len(among) - 1, LARGEST + 1).round().astype(int)
+    edges = np.sort(among)[steps]  # no more than there are colours
+    places = np.searchsorted(edges, sizes) + np.searchsorted(edges, sizes, side="right")
+    return np.asarray(places / (2 * len(edges)))
 
 
 def image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:

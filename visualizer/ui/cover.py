@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
-from visualizer.ui import heatmap as draw
+from visualizer.ui import captions
 from visualizer.ui.light import (
     frame,
-    head_of,
+    is_seen,
     light_column_label,
     light_row_label,
 )
@@ -41,7 +41,7 @@ def paint_lights(painter: QPainter, slot: Slot, lights: Lights, theme: Theme) ->
         if reach.stage == stage:
             _paint_empty(painter, slot, reach, theme)
     for lit in lights.lit:
-        if lit.stage == stage and lit.head == slot.heatmap.head:
+        if lit.stage == stage and lit.head == slot.heatmap.head and not slot.heatmap.fold:
             _paint_lit(painter, slot, lit, theme)
     if lights.leading and len(lights.lit[0].rows) * len(lights.lit[0].columns) > 1:
         place = _place(slot, lights.leading)
@@ -70,19 +70,20 @@ def _paint_covered(painter: QPainter, slot: Slot, theme: Theme) -> None:
     _paint_grid(painter, slot, 0, theme)
     painter.setFont(font(20))
     painter.setPen(QColor(theme.quiet))
-    painter.drawText(slot.cells, draw.CENTRE, "?")
+    painter.drawText(slot.cells, captions.CENTRE, "?")
 
 
 def _paint_empty(painter: QPainter, slot: Slot, reach: Reach, theme: Theme) -> None:
     """Leave empty what is computed later: some columns of a row, and all rows after it."""
     cells, heatmap = slot.cells, slot.heatmap
-    rows = reach.rows / heatmap.rows.block
+    rows = max(0, (reach.rows - heatmap.rows.seen.start) / heatmap.rows.block)
     if rows >= heatmap.values.shape[0]:
         return
     top = cells.top() + rows * slot.cell_height
     below = top
-    if reach.columns:
-        left = cells.left() + reach.columns / heatmap.columns.block * slot.cell_width
+    if reach.columns and reach.rows in heatmap.rows.seen:
+        columns = max(0, (reach.columns - heatmap.columns.seen.start) / heatmap.columns.block)
+        left = min(cells.left() + columns * slot.cell_width, cells.right())
         below = min(top + slot.cell_height, cells.bottom())
         painter.fillRect(QRectF(left, top, cells.right() - left, below - top), QColor(theme.paper))
     right = cells.right() + sums_width(heatmap)
@@ -112,14 +113,21 @@ def _paint_grid(painter: QPainter, slot: Slot, first: int, theme: Theme) -> None
 
 
 def _paint_lit(painter: QPainter, slot: Slot, lit: Lit, theme: Theme) -> None:
-    first = slot.cell(lit.rows[0], lit.columns[0])
-    area = first.united(slot.cell(lit.rows[-1], lit.columns[-1])).adjusted(-0.5, -0.5, 0.5, 0.5)
-    frame(painter, area, MADE if lit.is_made else READ, theme)
     heatmap = slot.heatmap
+    rows, columns = _common(lit.rows, heatmap.rows.seen), _common(lit.columns, heatmap.columns.seen)
+    if not rows or not columns:
+        return
+    first = slot.cell(rows[0], columns[0])
+    area = first.united(slot.cell(rows[-1], columns[-1])).adjusted(-0.5, -0.5, 0.5, 0.5)
+    frame(painter, area, MADE if lit.is_made else READ, theme)
     if len(lit.rows) == 1 and slot.has_row_labels:
         light_row_label(painter, slot, lit.rows[0], theme)
     if len(lit.columns) == 1 and len(heatmap.columns.labels) > 1:
         light_column_label(painter, slot, lit.columns[0], theme)
+
+
+def _common(one: range, other: range) -> range:
+    return range(max(one.start, other.start), min(one.stop, other.stop))
 
 
 def _underline(painter: QPainter, place: QRectF, theme: Theme) -> None:
@@ -133,7 +141,7 @@ def _underline(painter: QPainter, place: QRectF, theme: Theme) -> None:
 
 
 def _place(slot: Slot, cell: Cell) -> QRectF | None:
-    if cell.stage != slot.heatmap.stage or head_of(cell) != slot.heatmap.head:
+    if not is_seen(slot.heatmap, cell):
         return None
     return slot.cell(*cell.place[-2:])
 

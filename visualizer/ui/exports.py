@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.state.code.dialects import Dialect
-    from visualizer.state.heatmaps import Board
+    from visualizer.state.panels import Board
 
 SAID_MS = 5000
 

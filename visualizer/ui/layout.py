@@ -26,7 +26,7 @@ from visualizer.ui.slots import Layout, Slot
 from visualizer.ui.theme import text_scale
 
 if TYPE_CHECKING:
-    from visualizer.state.heatmaps import Board, Heatmap
+    from visualizer.state.panels import Board, Heatmap
 
 LARGEST_CELL = 88
 SMALLEST_SIDE = 130
@@ -114,7 +114,7 @@ class _Placing:
 
     def _first_of_heads(self) -> int:
         """Find the first column with heads; what stands before it has labels of its own."""
-        heads = [column[0].head is not None for column in self.columns]
+        heads = [bool(column[0].label) for column in self.columns]
         return heads.index(True) if True in heads else 0
 
     def layout(self) -> Layout:
@@ -131,7 +131,7 @@ class _Placing:
 
     def _cell(self) -> float:
         """Find the largest cell, in whole device pixels, with which all stages fit side by side."""
-        rows = max(column[0].values.shape[0] for column in self.columns)
+        rows = max(column[0].side[0] for column in self.columns)
         largest = min(LARGEST_CELL * self.scale, self.side / rows) * self.pixel_ratio
         least: float = max(1, min(largest, SMALLEST_SIDE * self.pixel_ratio / rows))
         smallest = max(1, min(math.ceil(least), int(largest)))
@@ -148,7 +148,7 @@ class _Placing:
         smallest = min(cell, readable_cell())
         for pixels in range(round(cell * self.pixel_ratio), int(smallest * self.pixel_ratio), -1):
             self.cell = pixels / self.pixel_ratio
-            panel = self._top() + heatmap.values.shape[0] * self.cell + foot_height(heatmap)
+            panel = self._top() + heatmap.side[0] * self.cell + foot_height(heatmap)
             if HEAD * self.scale + rows * (panel + BELOW * self.scale) <= self.height:
                 return self.cell
         return cell
@@ -162,14 +162,13 @@ class _Placing:
         return MARGIN + gutters + widths - GAP + MARGIN
 
     def _outer(self, heatmap: Heatmap, cell: float) -> float:
-        columns: int = heatmap.values.shape[1]
-        inner = columns * self._cell_width(heatmap, cell)
+        inner = heatmap.side[1] * self._cell_width(heatmap, cell)
         narrow, sums = self.least[heatmap.stage]
         return max(inner + 8, narrow) + sums
 
     def _cell_width(self, heatmap: Heatmap, cell: float) -> float:
         """Columns that are no tokens are as wide as cells, unless there are too many of them."""
-        rows, columns = (int(size) for size in heatmap.values.shape)
+        rows, columns = heatmap.side
         if heatmap.columns.is_token:
             return cell
         widest = max(rows * cell, SMALLEST_SIDE, 4 * cell)
@@ -218,11 +217,13 @@ class _Placing:
         return slots
 
     def _slot(self, heatmap: Heatmap, left: float, top: float, is_first: bool) -> Slot:
-        rows, columns = heatmap.values.shape
+        rows, columns = heatmap.side
         width = self._cell_width(heatmap, self.cell)
         left, upper = self._whole(left), self._whole(top + self.top)
         cells = QRectF(left, upper, columns * width, rows * self.cell)
-        return Slot(heatmap, cells, width, self.cell, self.top, self.gutter, is_first)
+        drawn = heatmap.values.shape  # of a part, fewer and larger ones in the same place
+        size = (width * (columns / drawn[1]), self.cell * (rows / drawn[0]))
+        return Slot(heatmap, cells, *size, self.top, self.gutter, is_first)
 
     def _whole(self, length: float) -> float:
         return round(length * self.pixel_ratio) / self.pixel_ratio

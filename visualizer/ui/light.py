@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPen
 
-from visualizer.state.cursor import Cursor, row_role
-from visualizer.ui import heatmap as draw
+from visualizer.state.cursor import Cursor, is_of
+from visualizer.state.zoom import row_role
+from visualizer.ui import captions
 from visualizer.ui.measures import is_upright
 from visualizer.ui.theme import font, metrics
 
 if TYPE_CHECKING:
-    from visualizer.state.heatmaps import Heatmap
+    from visualizer.state.panels import Heatmap
     from visualizer.state.view import Cell
     from visualizer.ui.slots import Slot
     from visualizer.ui.theme import Theme
@@ -24,24 +25,25 @@ def paint_cursor(painter: QPainter, slot: Slot, cursor: Cursor, theme: Theme) ->
     heatmap, cells = slot.heatmap, slot.cells
     row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query
     column = _lit_column(heatmap, cursor)
-    if row is not None and row < len(heatmap.rows.labels):
+    if row is not None and row in heatmap.rows.seen:
         band = slot.cell(row, 0)
         frame(painter, QRectF(cells.left(), band.top(), cells.width(), band.height()), 1, theme)
         if slot.has_row_labels:
             light_row_label(painter, slot, row, theme)
-    if column is not None and column < len(heatmap.columns.labels):
+    if column is not None and column in heatmap.columns.seen:
         band = slot.cell(0, column)
         frame(painter, QRectF(band.left(), cells.top(), band.width(), cells.height()), 1, theme)
         light_column_label(painter, slot, column, theme)
     for cell, width in ((cursor.hovered, 1.5), (cursor.pinned, 3)):
-        if cell and cell.stage == heatmap.stage and head_of(cell) == heatmap.head:
+        if cell and is_seen(heatmap, cell):
             place = slot.cell(*cell.place[-2:]).adjusted(-0.5, -0.5, 0.5, 0.5)
             frame(painter, place, width, theme)
 
 
-def head_of(cell: Cell) -> int | None:
-    """Give the head of a cell, of stages that have heads."""
-    return cell.place[0] if len(cell.place) == 3 else None
+def is_seen(heatmap: Heatmap, cell: Cell) -> bool:
+    """Whether a cell is drawn in a panel."""
+    row, column = cell.place[-2:]
+    return is_of(heatmap, cell) and row in heatmap.rows.seen and column in heatmap.columns.seen
 
 
 def _lit_column(heatmap: Heatmap, cursor: Cursor) -> int | None:
@@ -60,16 +62,16 @@ def frame(painter: QPainter, area: QRectF, width: float, theme: Theme, colour: s
 
 def light_row_label(painter: QPainter, slot: Slot, row: int, theme: Theme) -> None:
     """Write a row's label in the accent, over those that it would touch."""
-    lit = draw.row_label_box(slot, row)
+    lit = captions.row_label_box(slot, row)
     line = metrics(12).height()
-    for at, _ in draw.shown_labels(slot.heatmap.rows, slot.cell_height):
-        box = draw.row_label_box(slot, at)
+    for at, _ in captions.shown_labels(slot.heatmap.rows, slot.cell_height):
+        box = captions.row_label_box(slot, at)
         if abs(box.center().y() - lit.center().y()) < line:  # it would stick out under the other
             painter.fillRect(box.adjusted(0, 0, 4, 0), QColor(theme.paper))
     painter.fillRect(lit.adjusted(0, 0, 4, 0), QColor(theme.paper))
     painter.setFont(font(12, QFont.Weight.DemiBold))
     painter.setPen(QColor(theme.accent))
-    painter.drawText(lit, draw.RIGHT, draw.shortened(slot.heatmap.rows.labels[row]))
+    painter.drawText(lit, captions.RIGHT, captions.shortened(slot.heatmap.rows.labels[row]))
 
 
 def light_column_label(painter: QPainter, slot: Slot, column: int, theme: Theme) -> None:
@@ -78,14 +80,14 @@ def light_column_label(painter: QPainter, slot: Slot, column: int, theme: Theme)
     upright = is_upright(slot.heatmap, slot.cell_width) and axis.is_token
     around = metrics(12).height() if upright else 24
     lit = _column_label_box(slot, column, around)
-    for at, _ in draw.shown_labels(axis, slot.cell_width) if upright else ():
+    for at, _ in captions.shown_labels(axis, slot.cell_width) if upright else ():
         box = _column_label_box(slot, at, around)
         if abs(box.center().x() - lit.center().x()) < around:
             painter.fillRect(box, QColor(theme.paper))
     painter.fillRect(lit, QColor(theme.paper))
     painter.setFont(font(12, QFont.Weight.DemiBold))
     painter.setPen(QColor(theme.accent))
-    draw.paint_column_label(painter, slot, column, axis.labels[column], upright)
+    captions.paint_column_label(painter, slot, column, axis.labels[column], upright)
 
 
 def _column_label_box(slot: Slot, column: int, around: float) -> QRectF:

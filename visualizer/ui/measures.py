@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QGuiApplication
 
-from visualizer.state.view import ColourScale
+from visualizer.state.colouring import Curve, Limits
 from visualizer.state.words import number
 from visualizer.ui.colours import LOG_SPAN
 from visualizer.ui.theme import metrics, text_scale
 
 if TYPE_CHECKING:
-    from visualizer.state.heatmaps import Colour, Heatmap
+    from visualizer.state.colouring import Colour
+    from visualizer.state.panels import Heatmap
 
 NARROWEST = 100
 LONGEST_LABEL = 88
@@ -33,23 +34,35 @@ def readable_cell() -> float:
 def narrowest(heatmap: Heatmap) -> float:
     """Give the width that the bar's numbers and the notes under a panel need."""
     notes = [metrics(12).horizontalAdvance(note) + 8 for note in heatmap.notes]
-    return max(NARROWEST * text_scale(), ends_width(heatmap.colour), *notes)
+    return max(NARROWEST * text_scale(), ends_width(heatmap), *notes)
 
 
-def ends_width(colour: Colour) -> float:
-    """Give the width that the numbers under a bar need: the middle one stands in the middle."""
-    low, middle, high = (metrics(12).horizontalAdvance(end) for end in ends(colour))
-    return 2 * max(low, high) + middle + 16
+def ends_width(heatmap: Heatmap) -> float:
+    """Give the width that what stands under a bar needs."""
+    return sum(metrics(12).horizontalAdvance(end) + 8 for end in ends(heatmap))
 
 
-def ends(colour: Colour) -> tuple[str, str, str]:
+def ends(heatmap: Heatmap) -> tuple[str, str, str]:
     """Write what stands under a bar: at its low end, in its middle, at its high end."""
-    if colour.scale is ColourScale.ROW:
-        return ("−row’s largest" if colour.low < 0 else "0"), "", "row’s largest"
-    if colour.scale is ColourScale.LOG:
-        return f"≤{number(colour.high * LOG_SPAN)}", "log", number(colour.high, 2)
-    low, high = number(colour.low, 2), number(colour.high, 2)
-    return low, ("0" if colour.low < 0 else ""), high
+    colour, curve = heatmap.colour, heatmap.colour.curve
+    low, high = _ends(colour)
+    return low, heatmap.unit + ("" if curve is Curve.LINEAR else f", {curve}"), high
+
+
+def _ends(colour: Colour) -> tuple[str, str]:
+    whose = "row’s " if colour.limits is Limits.ROW else ""
+    if colour.curve is Curve.RANK:
+        return (f"−{whose}largest" if colour.is_signed else "smallest"), f"{whose}largest"
+    high = f"{whose}largest" if whose else number(colour.high, 2)
+    if colour.is_signed:
+        return f"−{high}", high
+    if colour.curve is Curve.LOG:
+        return (f"≤1/{1 / LOG_SPAN:,.0f}" if whose else f"≤{_lowest(colour)}"), high
+    return ("0" if colour.low == 0 else number(colour.low, 2)), high
+
+
+def _lowest(colour: Colour) -> str:
+    return number(max(colour.low, colour.high * LOG_SPAN))
 
 
 def sums_width(heatmap: Heatmap) -> float:

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QMessageBox
 
 import visualizer
-from visualizer.ui.actions import shortcuts
+from visualizer.ui.entries import shortcuts
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget

@@ -9,12 +9,13 @@ from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QRectF
 from PySide6.QtGui import QColor, QFontMetricsF, QImage, QImageWriter, QPainter
 
 from visualizer.attention.spec import InputError
+from visualizer.ui import captions
 from visualizer.ui import heatmap as draw
 from visualizer.ui.layout import MARGIN, lay_out
 from visualizer.ui.theme import PRINT, Theme, font, text_scale
 
 if TYPE_CHECKING:
-    from visualizer.state.heatmaps import Board
+    from visualizer.state.panels import Board
     from visualizer.ui.slots import Layout
 
 WIDTH = 1280
@@ -49,7 +50,7 @@ def picture(board: Board, caption: str, theme: Theme = PRINT, scale: float = 2.0
     _paint(painter, layout, theme)
     painter.setFont(font(12))
     painter.setPen(QColor(theme.quiet))
-    painter.drawText(QRectF(MARGIN, layout.height, width, foot - 8), draw.LEFT, caption)
+    painter.drawText(QRectF(MARGIN, layout.height, width, foot - 8), captions.LEFT, caption)
     painter.end()
     dots = round(DOTS_PER_INCH * scale / 0.0254)
     image.setDotsPerMeterX(dots)
@@ -72,7 +73,7 @@ def _blank(width: int, height: int) -> QImage:
 def _paint(painter: QPainter, layout: Layout, theme: Theme) -> None:
     for slot in layout.slots:
         draw.paint_slot(painter, slot, theme)
-    draw.paint_titles(painter, layout.titles, theme)
+    captions.paint_titles(painter, layout.titles, theme)
 
 
 def write_png(image: QImage, file: BinaryIO) -> None:

@@ -10,9 +10,11 @@ from PySide6.QtCore import QObject
 from visualizer.state.cursor import drawn, walked
 from visualizer.state.playback.guess import marked
 from visualizer.state.trail import followed, gone_back, gone_on
+from visualizer.state.view import existing
+from visualizer.state.zoom import seen_with
 
 if TYPE_CHECKING:
-    from visualizer.state.view import Cell
+    from visualizer.state.view import Cell, View
     from visualizer.ui.workspace import Workspace
 
 
@@ -42,26 +44,37 @@ class Pointer(QObject):
 
     def follow(self, cell: Cell) -> None:
         """Pin the cell that a link leads to, wherever the pointer is; remember where one was."""
-        self._workspace.want(replace(followed(self._workspace.wanted, cell), hovered=None))
+        self._workspace.want(
+            self._seeing(replace(followed(self._workspace.wanted, cell), hovered=None))
+        )
 
     def go(self, steps: int) -> None:
         """Go back along the cells one has followed, or on again."""
         run, wanted = self._workspace.run, self._workspace.wanted
         if run:
-            self._workspace.want((gone_back if steps < 0 else gone_on)(run, wanted))
+            self._workspace.want(self._seeing((gone_back if steps < 0 else gone_on)(run, wanted)))
 
     def mark(self, cell: Cell | None = None) -> None:
         """Predict a cell, or the pinned one; a second time takes the mark away."""
         wanted = self._workspace.wanted
         guess, cell = wanted.guess, cell or wanted.pinned
-        if guess and cell:
+        if guess and cell and not cell.fold:
             self._workspace.look(guess=marked(guess, cell))
 
     def walk(self, down: int, right: int) -> None:
         """Move the pinned cell by a drawn cell, or pin the first one."""
-        screen = self._workspace.screen
+        screen, wanted = self._workspace.screen, self._workspace.wanted
         cell = walked(screen.board, screen.cursor.pinned, down, right)
-        self._workspace.look(hovered=None, pinned=self._drawn(cell))
+        cell = self._drawn(cell)
+        self._workspace.want(self._seeing(replace(wanted, hovered=None, pinned=cell)))
+
+    def _seeing(self, view: View) -> View:
+        """Look at another part where the pinned cell could not be seen."""
+        run, cell = self._workspace.run, view.pinned
+        if run is None or cell is None or existing(run, cell) is None:
+            return view
+        stage = run.trace.stage(cell.stage)
+        return replace(view, zoom=seen_with(view.zoom, run.trace.tokens, stage, cell))
 
     def _is_covered(self, cell: Cell) -> bool:
         return cell.stage in self._workspace.screen.stand.lights.covered

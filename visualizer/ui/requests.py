@@ -61,7 +61,10 @@ def is_read_with(run: Run | None, view: View, other: View) -> bool:
 
 
 # What decides which panels there are, and what goes with it.
-READ = ("stages", "room", "playhead", "guess", "pinned", "past", "future", "panes", "lines")
+READ = (
+    *("stages", "room", "folds", "lens", "zoom", "colouring"),
+    *("playhead", "guess", "pinned", "past", "future", "panes", "lines"),
+)
 
 
 def as_far_as_read(view: View, read: View) -> View:

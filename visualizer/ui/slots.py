@@ -13,7 +13,7 @@ from visualizer.ui.measures import foot_height, narrowest, sums_width
 if TYPE_CHECKING:
     from PySide6.QtCore import QPointF
 
-    from visualizer.state.heatmaps import Heatmap
+    from visualizer.state.panels import Heatmap
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Slot:
 
     def cell(self, row: int, column: int) -> QRectF:
         """Where a cell of the stage is drawn, or the pooled cell that holds it."""
-        row, column = row // self.heatmap.rows.block, column // self.heatmap.columns.block
+        row, column = self.heatmap.rows.cell(row), self.heatmap.columns.cell(column)
         return QRectF(
             self.cells.left() + column * self.cell_width,
             self.cells.top() + row * self.cell_height,
@@ -65,7 +65,7 @@ class Slot:
         row = int((point.y() - self.cells.top()) / self.cell_height)
         column = int((point.x() - self.cells.left()) / self.cell_width)
         row, column = min(row, rows - 1), min(column, columns - 1)
-        return row * self.heatmap.rows.block, column * self.heatmap.columns.block
+        return self.heatmap.rows.first(row), self.heatmap.columns.first(column)
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from PySide6.QtWidgets import (
 
 from visualizer.attention.spec import Mode
 from visualizer.state.code.dialects import Dialect
-from visualizer.state.view import ColourScale
 from visualizer.ui import messages, settings
 from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
 from visualizer.ui.editor import Editor
 from visualizer.ui.exports import FILTERS, Exporter, named
+from visualizer.ui.gaze import Gaze
 from visualizer.ui.icons import icon
 from visualizer.ui.inspector import Inspector
 from visualizer.ui.lesson import LessonPane
@@ -68,6 +68,7 @@ class Window(QMainWindow):
         }
         self.player, self.pointer = Player(workspace, self), Pointer(workspace, self)
         self.liner = Liner(workspace, self)
+        self.gaze = Gaze(workspace, self)
         self._has_lesson = False
         self.facts, self.notice = QLabel(), QLabel()
         self.exporter = Exporter(self)
@@ -190,12 +191,6 @@ class Window(QMainWindow):
 
     def step_text(self, step: int) -> None:
         self.workspace.show_text(self.workspace.screen.tokens.text + step)
-
-    def set_map(self, name: str) -> None:
-        self.workspace.look(sequential=name)
-
-    def set_scale(self, scale: str) -> None:
-        self.workspace.look(scale=ColourScale(scale))
 
     def set_dialect(self, dialect: str) -> None:
         self.workspace.look(dialect=Dialect(dialect))

@@ -18,6 +18,7 @@ from visualizer.attention.modules import MultiHeadAttentionWrapper, SelfAttentio
 from visualizer.attention.run import run
 from visualizer.attention.spec import Device, Mask, Mode, Normalisation, problems
 from visualizer.language.tokenizers import Tokenizer
+from visualizer.state.colouring import Colouring, Curve
 from visualizer.state.document import Document
 from visualizer.state.lessons.folders import load_lessons
 from visualizer.state.lessons.pages import (
@@ -29,7 +30,7 @@ from visualizer.state.lessons.pages import (
 )
 from visualizer.state.lessons.printed import Printed
 from visualizer.state.playback.timeline import Grain, Timeline
-from visualizer.state.view import Cell, ColourScale, View
+from visualizer.state.view import Cell, View
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -478,14 +479,13 @@ def test_a_page_is_looked_at_with_the_readers_colours() -> None:
         text=3,
         hovered=Cell("weights", (0, 0, 0)),
         pinned=Cell("weights", (0, 0, 0)),
-        scale=ColourScale.LOG,
-        sequential="cividis",
+        colouring=Colouring(Curve.LOG, sequential="cividis"),
     )
     before = replace(before, playhead=replace(before.playhead, speed=4.0, is_playing=True))
     view = page_view(LESSONS[number[0]], number[1], before)
     assert view.stages == {"queries", "keys", "scores"}
     assert (view.text, view.hovered, view.pinned) == (0, None, None)
-    assert (view.scale, view.sequential) == (ColourScale.LOG, "cividis")
+    assert view.colouring == Colouring(Curve.LOG, sequential="cividis")
     playhead = view.playhead
     assert (playhead.grain, playhead.speed, playhead.is_playing) == (Grain.CELL, 4.0, False)
     assert playhead.place

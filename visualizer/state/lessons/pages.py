@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from visualizer.attention.derived import Lens
 from visualizer.attention.spec import Device
 from visualizer.state.words import number
 
@@ -195,6 +196,10 @@ def page_view(lesson: Lesson, page: int, view: View) -> View:
     return replace(
         view,
         stages=shown.stages,
+        heads=None,
+        folds=frozenset(),
+        lens=Lens.PLAIN,
+        zoom=None,
         text=0,
         hovered=None,
         pinned=shown.cell,
@@ -213,10 +218,7 @@ def stopped(view: View) -> View:
 def with_manners_of(view: View, other: View) -> View:
     """Look at what a view looks at, in the colours, the words and the speed of another."""
     playhead = replace(view.playhead, speed=other.playhead.speed, loops=other.playhead.loops)
-    manners = {
-        name: getattr(other, name)
-        for name in ("scale", "sequential", "diverging", "room", "dialect")
-    }
+    manners = {name: getattr(other, name) for name in ("colouring", "room", "dialect", "panes")}
     return replace(view, playhead=playhead, **manners)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from visualizer.state.cursor import largest_near
-from visualizer.state.heatmaps import blocks_of
+from visualizer.state.heatmaps import look_of
 from visualizer.state.playback.equation import Equation, equation
 from visualizer.state.playback.guess import instruction, judge
 from visualizer.state.playback.lights import Lights, asked_of, covered_by, lit, reaches, standing
@@ -17,6 +17,7 @@ from visualizer.state.view import Cell, Question
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.state.view import Guess, View
+    from visualizer.state.zoom import Zoom
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,8 @@ class Transport:
     is_revealed: bool = False
 
 
-Asked = tuple["Run", int, int, int, Playhead, "Guess | None"]
+Room = tuple[int, "Zoom | None"]
+Asked = tuple["Run", int, Room, int, Playhead, "Guess | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +86,10 @@ class Stand:
 
 def present_stand(run: Run, view: View, previous: Stand) -> Stand:
     """Show where playback stands in a run; the very same as before where nothing moved."""
-    pinned = view.pinned
-    head = pinned.place[0] if pinned and len(pinned.place) == 3 else 0
+    head = (view.pinned and view.pinned.head) or 0
     head = min(head, run.trace.spec.heads - 1)
-    asked = (run, run.nearest(view.text), view.room, head, view.playhead, asked_of(run, view))
+    room = (view.room, view.zoom)
+    asked = (run, run.nearest(view.text), room, head, view.playhead, asked_of(run, view))
     return previous if previous.asked == asked else replace(_stand(run, view, head), asked=asked)
 
 
@@ -125,10 +127,10 @@ def _predicting(run: Run, view: View, guess: Guess, common: Common) -> Stand:
 
 def _as_drawn(run: Run, view: View, guess: Guess) -> Guess:
     """Take the marks for what is drawn where they are: of a block, its largest cell."""
-    blocks = blocks_of(run.trace, run.trace.stage(guess.stage), view.room)
+    blocks = look_of(run.trace, run.trace.stage(guess.stage), view).blocks
     if blocks == (1, 1):
         return guess
-    marks = (largest_near(run, view.text, mark, blocks) for mark in guess.marks)
+    marks = (largest_near(run, view, mark, blocks) for mark in guess.marks)
     return replace(guess, marks=tuple(dict.fromkeys(marks)))
 
 

@@ -1,0 +1,144 @@
+"""A tensor together with what was read of it as a whole, and with what was made of it; no torch.
+
+Works with the methods of the tensor it is given, so it needs no torch and runs where that is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator
+
+    import numpy as np
+    from torch import Tensor
+
+Index = tuple[int | slice, ...]
+
+
+class Held:
+    """A tensor [..., row, column] that is read, pooled and measured; each is done once and kept."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+        self._kept: dict[Hashable, Any] = {}
+
+    def keep(self, key: Hashable, make: Callable[[Tensor], Any]) -> Any:
+        """Give what was made of the tensor before, or make it now.
+
+        Parameters
+        ----------
+        key : hashable
+            Names what is made; whoever makes something else gives another one.
+        """
+        if key not in self._kept:
+            self._kept[key] = make(self.tensor.detach())
+        return self._kept[key]
+
+    @property
+    def kept(self) -> frozenset[Hashable]:
+        """Name what was made and is kept."""
+        return frozenset(self._kept)
+
+    def read(self, index: Index = ()) -> np.ndarray:
+        """Read numbers, read-only; what is left out of an index is read whole."""
+        return readable(self.tensor[index])
+
+    def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
+        """Read each block of so many rows and columns as the number that is farthest from 0.
+
+        Of two as far, the positive one; −∞ counts only where nothing else is in a block, and what
+        is no number before all. The last blocks of an axis may be smaller.
+        """
+        if (rows, columns) == (1, 1):
+            return self.read(index)
+        is_signed = self.limits()[0] < 0
+        pool = _farthest if is_signed else _pooled
+        pooled = self.keep(("pooled", rows, columns), lambda whole: pool(whole, rows, columns))
+        return readable(pooled[index])
+
+    def read_largest(self, count: int, index: Index = ()) -> tuple[np.ndarray, np.ndarray]:
+        """Read the numbers of each row that are farthest from 0, farthest first, and their columns.
+
+        What is no number comes before all.
+        """
+        numbers, columns = self.keep(("largest", count), lambda whole: _first(whole, count))
+        return readable(numbers[index]), readable(columns[index])
+
+    def limits(self) -> tuple[float, float]:
+        """Give the smallest and largest finite number; zeros, where none is finite."""
+        limits: tuple[float, float] = self.keep("limits", _limits) or (0.0, 0.0)
+        return limits
+
+    def row_ends(self, index: Index = ()) -> np.ndarray:
+        """Read the size of the finite number of each row that is farthest from 0, [..., row]."""
+        return readable(self.keep("row ends", _row_ends)[index])
+
+
+def readable(tensor: Tensor) -> np.ndarray:
+    """Give a tensor's numbers as a read-only array."""
+    array: np.ndarray = tensor.detach().cpu().numpy()
+    array.flags.writeable = False
+    return array
+
+
+def _first(tensor: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    columns = tensor.abs().topk(count, -1).indices
+    return tensor.gather(-1, columns), columns
+
+
+def _pooled(tensor: Tensor, rows: int, columns: int) -> Tensor:
+    return _largest(_largest(tensor, rows, -2), columns, -1)
+
+
+def _largest(tensor: Tensor, block: int, axis: int) -> Tensor:
+    if block == 1:
+        return tensor
+    size = tensor.shape[axis]
+    block = min(block, size)
+    whole, rest = divmod(size, block)
+    sizes = list(tensor.shape)
+    sizes[axis] = whole + (rest > 0)
+    pooled = tensor.new_empty(sizes)
+    pooled.narrow(axis, 0, whole).copy_(tensor.unfold(axis, block, block).amax(-1))
+    if rest:
+        last = tensor.narrow(axis, whole * block, rest).amax(axis, keepdim=True)
+        pooled.narrow(axis, whole, 1).copy_(last)
+    return pooled
+
+
+def _farthest(tensor: Tensor, rows: int, columns: int) -> Tensor:
+    high = _pooled(tensor, rows, columns)
+    low = high.clone()
+    for place, matrix in _matrices(tensor):  # one by one, as turning all around would copy it
+        turned = matrix.where(matrix != -math.inf, math.inf).neg()
+        low[place] = -_pooled(turned, rows, columns)
+    is_below = low.isfinite() & (low.abs() > high.abs())
+    return low.where(is_below, high)
+
+
+def _row_ends(tensor: Tensor) -> Tensor:
+    ends = tensor.new_empty(tensor.shape[:-1])
+    for place, matrix in _matrices(tensor):
+        ends[place] = matrix.where(matrix.isfinite(), 0).abs().amax(-1)
+    return ends
+
+
+def _matrices(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
+    for place in itertools.product(*map(range, tensor.shape[:-2])):
+        yield place, tensor[place]
+
+
+def _limits(tensor: Tensor) -> tuple[float, float] | None:
+    low, high = (float(limit) for limit in tensor.aminmax())
+    if math.isfinite(low) and math.isfinite(high):
+        return low, high
+    if tensor.dim() > 2:  # matrix by matrix, as leaving the others out makes copies
+        found = [limits for limits in map(_limits, tensor) if limits]
+        return (min(low for low, _ in found), max(high for _, high in found)) if found else None
+    finite = tensor.isfinite()
+    low = float(tensor.where(finite, math.inf).amin())
+    high = float(tensor.where(finite, -math.inf).amax())
+    return (low, high) if low <= high else None

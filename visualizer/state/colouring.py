@@ -1,0 +1,146 @@
+"""How numbers become colours: which maps, which curve, and which numbers are at the ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.derived import Lens
+
+if TYPE_CHECKING:
+    from visualizer.attention.held import Held
+    from visualizer.attention.stages import Stage
+    from visualizer.attention.trace import Trace
+
+# In a longer text nearly all weights are so small that on a scale to 1 all look alike.
+SHORT = 24
+
+
+class Curve(StrEnum):
+    """How the numbers between the ends share the colours: by size, by power, or by order."""
+
+    LINEAR = "linear"
+    LOG = "log"
+    RANK = "rank"
+
+
+class Limits(StrEnum):
+    """Which numbers have the colours at the ends.
+
+    Automatic is 0 and 1 for the weights of a short text and each row's largest for those of a long
+    one; for the other stages, the largest of all heads.
+    """
+
+    AUTO = "automatic"
+    ROW = "row"
+    PANEL = "panel"
+    SHARED = "shared"
+    TYPED = "typed"
+
+
+@dataclass(frozen=True, slots=True)
+class Colouring:
+    """What was chosen of colours, for all panels.
+
+    Parameters
+    ----------
+    typed : tuple of (stage, low, high)
+        The ends of some stages, for limits that are typed. Where a stage has numbers below 0 its
+        colours go as far below as above, whatever the lower end.
+    """
+
+    curve: Curve = Curve.LINEAR
+    limits: Limits = Limits.AUTO
+    typed: tuple[tuple[str, float, float], ...] = ()
+    sequential: str = "viridis"
+    diverging: str = "CET-CBD1"
+
+    def ends(self, stage: str) -> tuple[float, float] | None:
+        """Give the ends that were typed for a stage."""
+        found = ((low, high) for name, low, high in self.typed if name == stage)
+        return next(found, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Colour:
+    """How a panel's numbers become colours.
+
+    Parameters
+    ----------
+    limits : Limits
+        Which it came to be; never automatic.
+    low, high : float
+        The numbers at the two ends; of a scale by row, where no row goes beyond.
+    """
+
+    map: str
+    curve: Curve
+    limits: Limits
+    low: float
+    high: float
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether 0 is in the middle."""
+        return self.low < 0
+
+
+def colour_of(
+    trace: Trace,
+    stage: Stage,
+    held: Held,
+    lens: Lens,
+    chosen: Colouring,
+    largest: float | None = None,
+) -> Colour:
+    """Choose a panel's colours.
+
+    Parameters
+    ----------
+    held : Held
+        What is drawn: the stage, or what was made of it.
+    largest : float, optional
+        The size of the panel's own largest number, for limits by panel.
+    """
+    low, high = held.limits()
+    is_signed = low < 0 or not stage.is_weights
+    limits = _limits(trace, stage, chosen, is_signed)
+    farthest = max(abs(low), abs(high))
+    typed = chosen.ends(stage.name) if limits is Limits.TYPED else None
+    if limits is Limits.TYPED and typed is None:
+        limits = Limits.SHARED
+    if limits is Limits.PANEL and largest is not None:
+        farthest = largest
+    map_ = chosen.diverging if is_signed else chosen.sequential
+    if is_signed:
+        end = max(map(abs, typed)) if typed else farthest
+        return Colour(map_, chosen.curve, limits, -(end or 1.0), end or 1.0)
+    if typed:
+        return Colour(map_, chosen.curve, limits, *typed)
+    if chosen.limits is Limits.AUTO and lens is not Lens.TIMES_VALUE:
+        # Weights and what dropout leaves of them share a scale, whichever cells are dropped.
+        kept = trace.limits("weights")[1] / (1 - trace.spec.dropout) if "dropped" in trace else 0
+        farthest = max(1.0, farthest, kept)
+    return Colour(map_, chosen.curve, limits, 0.0, farthest or 1.0)
+
+
+def _limits(trace: Trace, stage: Stage, chosen: Colouring, is_signed: bool) -> Limits:
+    if chosen.limits is not Limits.AUTO:
+        return chosen.limits
+    is_short = trace.tokens <= SHORT or chosen.curve is not Curve.LINEAR
+    return Limits.SHARED if is_signed or is_short else Limits.ROW
+
+
+def beyond(
+    values: np.ndarray, forbidden: np.ndarray | None, colour: Colour
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Say which numbers are below and above typed ends; None where there are no such ends."""
+    if colour.limits is not Limits.TYPED or colour.curve is Curve.RANK:
+        return None
+    counts = np.isfinite(values)
+    if forbidden is not None:
+        counts &= ~forbidden
+    return counts & (values < colour.low), counts & (values > colour.high)

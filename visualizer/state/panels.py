@@ -1,0 +1,130 @@
+"""What a board of heatmaps is made of, as values: all that is drawn, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    import numpy as np
+
+    from visualizer.attention.derived import Fold
+    from visualizer.state.colouring import Colour
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One side of a heatmap.
+
+    Parameters
+    ----------
+    name : str
+        What it counts: query, key, token or a size.
+    labels : tuple of str
+        One for every row or column of the stage.
+    block : int
+        How many of them a drawn cell holds.
+    part : range or None
+        Those that are drawn, where not all are.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    block: int
+    part: range | None = None
+
+    @property
+    def is_token(self) -> bool:
+        """Whether it counts tokens."""
+        return self.name in {"query", "key", "token"}
+
+    @property
+    def seen(self) -> range:
+        """The rows or columns of the stage that are drawn."""
+        return range(len(self.labels)) if self.part is None else self.part
+
+    def cell(self, at: int) -> int:
+        """Give the drawn cell that a row or column is in, counted from the first one drawn."""
+        return (at - self.seen.start) // self.block
+
+    def first(self, cell: int) -> int:
+        """Give the first row or column that is in a drawn cell."""
+        return self.seen.start + cell * self.block
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Heatmap:
+    """One panel.
+
+    Parameters
+    ----------
+    head : int or None
+        None for a stage without heads, and for heads that are folded into one.
+    fold : Fold or None
+        How its heads were folded into one.
+    text : int
+        Which text of a batch it is of.
+    label : str
+        Whose it is, beside its rows: a head's, or a text's.
+    values : numpy.ndarray
+        [row, column], each a number of the trace or the one of a block that is farthest from 0.
+    forbidden, dropped : numpy.ndarray or None
+        Boolean, of the same shape: cells that are no number of the scale.
+    sums : numpy.ndarray or None
+        Row sums, where a row should sum to 1 and does not.
+    notes : tuple of str
+        What must be said of the picture, shortest first.
+    unit : str
+        What its numbers are.
+    side : tuple of int
+        Rows and columns of drawn cells that there are when nothing is zoomed: its room.
+    row_ends : numpy.ndarray or None
+        The largest of each row, or of its block of rows, where that is the end of its colours.
+    hidden : numpy.ndarray or None
+        Boolean, of the same shape as the values: cells that are left out of the picture.
+    """
+
+    key: Hashable
+    stage: str
+    title: str
+    symbol: str
+    head: int | None
+    fold: Fold | None
+    text: int
+    label: str
+    values: np.ndarray
+    rows: Axis
+    columns: Axis
+    colour: Colour
+    forbidden: np.ndarray | None
+    dropped: np.ndarray | None
+    sums: np.ndarray | None
+    notes: tuple[str, ...]
+    unit: str
+    side: tuple[int, int]
+    row_ends: np.ndarray | None = None
+    hidden: np.ndarray | None = None
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether a cell stands for more than one number."""
+        return self.rows.block * self.columns.block > 1
+
+    @property
+    def is_zoomed(self) -> bool:
+        """Whether only a part of it is seen."""
+        return self.rows.part is not None or self.columns.part is not None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Board:
+    """All panels: a column a stage, a row a head."""
+
+    columns: tuple[tuple[Heatmap, ...], ...] = ()
+
+    @property
+    def heatmaps(self) -> tuple[Heatmap, ...]:
+        """Every panel, column after column."""
+        return tuple(heatmap for column in self.columns for heatmap in column)

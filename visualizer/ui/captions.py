@@ -1,0 +1,160 @@
+"""Writing what stands around a panel's cells: labels, heads, the colour bar, notes and titles."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QPainter
+
+from visualizer.ui import colours
+from visualizer.ui.measures import LONGEST_LABEL, ends, ends_width, is_upright
+from visualizer.ui.theme import HEAD_COLOURS, font, metrics, text_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from visualizer.state.panels import Axis, Heatmap
+    from visualizer.ui.slots import Slot
+    from visualizer.ui.theme import Theme
+
+CENTRE = Qt.AlignmentFlag.AlignCenter
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+
+
+def paint_labels(painter: QPainter, slot: Slot, theme: Theme) -> None:
+    """Write the labels of rows and columns, and whose panel it is."""
+    painter.setFont(font(12))
+    painter.setPen(QColor(theme.ink))
+    heatmap = slot.heatmap
+    if slot.has_row_labels:
+        for at, text in shown_labels(heatmap.rows, slot.cell_height):
+            painter.drawText(row_label_box(slot, at), RIGHT, shortened(text))
+        _paint_head(painter, slot, theme)
+        painter.setFont(font(12))
+    upright = is_upright(heatmap, slot.cell_width) and heatmap.columns.is_token
+    needed = slot.cell_width if upright else max(slot.cell_width, _widest(heatmap.columns))
+    for at, text in shown_labels(heatmap.columns, slot.cell_width, upright, needed):
+        paint_column_label(painter, slot, at, text, upright)
+
+
+def _widest(axis: Axis) -> float:
+    return metrics(12).horizontalAdvance(axis.labels[-1]) + 8
+
+
+def paint_column_label(painter: QPainter, slot: Slot, at: int, text: str, upright: bool) -> None:
+    """Write a label over a column, upright where labels do not fit side by side."""
+    left = slot.cells.left() + slot.heatmap.columns.cell(at) * slot.cell_width
+    centre = QPointF(left + slot.cell_width / 2, slot.cells.top() - 4)
+    line = metrics(12).height()
+    painter.save()
+    painter.translate(centre)
+    if upright:
+        painter.rotate(-90)
+        painter.drawText(QRectF(0, -line / 2, 400, line), LEFT, shortened(text))
+    else:
+        painter.drawText(QRectF(-200, -line, 400, line), CENTRE, shortened(text))
+    painter.restore()
+
+
+def row_label_box(slot: Slot, at: int) -> QRectF:
+    """Give the place of a row's label, left of the cells."""
+    line = metrics(12).height()
+    height = max(line, slot.cell_height)
+    middle = slot.cells.top() + (slot.heatmap.rows.cell(at) + 0.5) * slot.cell_height
+    return QRectF(slot.cells.left() - slot.gutter, middle - height / 2, slot.gutter - 8, height)
+
+
+def shown_labels(
+    axis: Axis, cell: float, upright: bool = True, needed: float = 0
+) -> list[tuple[int, str]]:
+    """Choose the labels that have room: all of them, or evenly fewer."""
+    line = metrics(12).height() if upright else needed
+    step = axis.block * max(1, math.ceil(line / cell - 0.25))
+    is_named = axis.is_token or step == 1
+    step = step if is_named else next(round_ for round_ in _round_numbers() if round_ >= step)
+    first = 0 if is_named else step - 1
+    first += math.ceil((axis.seen.start - first) / step) * step  # the same ones while it moves
+    return [(at, axis.labels[at]) for at in range(first, axis.seen.stop, step)]
+
+
+def _round_numbers() -> Iterator[int]:
+    for power in itertools.count():
+        yield from (10**power, 2 * 10**power, 5 * 10**power)
+
+
+def shortened(text: str) -> str:
+    """Cut a long label, with an ellipsis."""
+    return _shortened(text, QGuiApplication.font().key())
+
+
+@lru_cache(maxsize=2048)
+def _shortened(text: str, system: str) -> str:
+    longest = LONGEST_LABEL * text_scale()
+    return metrics(12).elidedText(text, Qt.TextElideMode.ElideRight, longest)
+
+
+def _paint_head(painter: QPainter, slot: Slot, theme: Theme) -> None:
+    head, scale = slot.heatmap.head, text_scale()
+    box = QRectF(slot.cells.left() - slot.gutter, slot.cells.top() - 24 * scale, 160, 20 * scale)
+    painter.setFont(font(12, QFont.Weight.DemiBold))
+    if head is not None:
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(HEAD_COLOURS[head % len(HEAD_COLOURS)]))
+        dot = 8 * scale
+        painter.drawEllipse(QRectF(box.left(), box.center().y() - dot / 2, dot, dot))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        box.setLeft(box.left() + dot + 5)
+    painter.setPen(QColor(theme.ink))
+    painter.drawText(box, LEFT, slot.heatmap.label)
+
+
+def paint_foot(painter: QPainter, slot: Slot, theme: Theme) -> None:
+    """Draw the colour bar with its numbers, what they are, and what must be said of them."""
+    heatmap, scale = slot.heatmap, text_scale()
+    needed = ends_width(heatmap)
+    width = max(96 * scale, needed, min(slot.cells.width(), 200 * scale))
+    bar = QRectF(slot.cells.left(), slot.cells.bottom() + 6 * scale, width, 6 * scale)
+    ramp = np.arange(colours.LARGEST + 1, dtype=np.uint8)[None]
+    painter.drawImage(bar, colours.image(ramp, heatmap.colour.map, theme))
+    painter.setFont(font(12))
+    painter.setPen(QColor(theme.quiet))
+    line = QRectF(bar.left(), bar.bottom() + 1, bar.width(), 16 * scale)
+    low, middle, high = ends(heatmap)
+    painter.drawText(line, LEFT, low)
+    painter.drawText(line, RIGHT, high)
+    measures = metrics(12)
+    between = measures.horizontalAdvance(low), -measures.horizontalAdvance(high)
+    painter.drawText(line.adjusted(between[0], 0, between[1], 0), CENTRE, middle)
+    if heatmap.colour.is_signed:  # where 0 is
+        zero = QPointF(bar.center().x(), bar.bottom())
+        painter.drawLine(zero, zero + QPointF(0, 3 * scale))
+    for position, note in enumerate(heatmap.notes):
+        top = line.bottom() + 16 * scale * position
+        painter.drawText(QRectF(bar.left(), top, 400, 16 * scale), LEFT, note)
+
+
+def paint_titles(
+    painter: QPainter, slots_titles: tuple[tuple[Heatmap, float], ...], theme: Theme
+) -> None:
+    """Write the stages' names over their columns."""
+    scale = text_scale()
+    for heatmap, left in slots_titles:
+        painter.setFont(font(14, QFont.Weight.DemiBold))
+        painter.setPen(QColor(theme.ink))
+        width = QFontMetricsF(painter.font()).horizontalAdvance(heatmap.title)
+        painter.drawText(QRectF(left, 4 * scale, width + 4, 20 * scale), LEFT, heatmap.title)
+        painter.setFont(font(12))
+        painter.setPen(QColor(theme.quiet))
+        axes = f"{heatmap.rows.name} ↓  {_axis_words(heatmap.columns.name)} →"
+        painter.drawText(QRectF(left, 22 * scale, 300, 18 * scale), LEFT, axes)
+
+
+def _axis_words(name: str) -> str:
+    return {"d_head": "column", "d_in": "column", "d_out": "column"}.get(name, name)

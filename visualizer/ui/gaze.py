@@ -1,0 +1,180 @@
+"""How the panels are looked at: which heads, how close, in which colours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QObject
+
+from visualizer.attention.derived import Fold, Lens
+from visualizer.state.colouring import Curve, Limits
+from visualizer.state.heatmaps import chosen_stages, shown_heads
+from visualizer.state.zoom import Zoom, fitted, zoomed
+
+if TYPE_CHECKING:
+    from visualizer.state.view import View
+    from visualizer.ui.workspace import Workspace
+
+STEP = 1.5
+PAN = 4
+"""How much closer a key goes, and which part of what is seen it moves by."""
+
+
+class Gaze(QObject):
+    """Changes how a workspace is looked at; every method is something a reader wants."""
+
+    def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._workspace = workspace
+
+    @property
+    def _wanted(self) -> View:
+        return self._workspace.wanted
+
+    # ------------------------------------------------------------------ closer and further
+
+    def zoom(self, factor: float, at: tuple[float, float] | None = None) -> None:
+        """Look closer or from further away, around a place, or around the pinned cell."""
+        run = self._workspace.run
+        if run:
+            tokens = run.trace.tokens
+            seen = fitted(self._wanted.zoom, tokens)
+            self._workspace.look(zoom=zoomed(seen, tokens, factor, at or self._middle(tokens)))
+
+    def closer(self) -> None:
+        """Look closer at the pinned cell, or at the middle."""
+        self.zoom(STEP)
+
+    def further(self) -> None:
+        """Look from further away."""
+        self.zoom(1 / STEP)
+
+    def whole(self) -> None:
+        """Look at all of every panel."""
+        self._workspace.look(zoom=None)
+
+    def pan(self, down: int, right: int) -> None:
+        """Look at what is a part further down and right."""
+        zoom = self._wanted.zoom
+        if zoom:
+            steps = (max(1, len(span) // PAN) for span in (zoom.queries, zoom.keys))
+            self.pan_by(down * next(steps), right * next(steps))
+
+    def pan_by(self, queries: int, keys: int) -> None:
+        """Look so many tokens further down and right."""
+        run = self._workspace.run
+        zoom = fitted(self._wanted.zoom, run.trace.tokens) if run else None
+        if run and zoom:
+            self._workspace.look(zoom=zoom.panned(run.trace.tokens, queries, keys))
+
+    def centre(self, query: int, key: int) -> None:
+        """Look at what is around a query and a key, as close as now."""
+        zoom = self._wanted.zoom
+        if zoom:
+            now = (span.start + len(span) // 2 for span in (zoom.queries, zoom.keys))
+            self.pan_by(query - next(now), key - next(now))
+
+    def _middle(self, tokens: int) -> tuple[float, float]:
+        cursor = self._workspace.screen.cursor
+        seen = self._wanted.zoom or Zoom(range(tokens), range(tokens))
+        query, key = (span.start + len(span) / 2 for span in (seen.queries, seen.keys))
+        at_query = query if cursor.query is None else cursor.query + 0.5
+        return at_query, key if cursor.key is None else cursor.key + 0.5
+
+    # ------------------------------------------------------------------ layouts and heads
+
+    def all_panels(self) -> None:
+        """Show the stages side by side, a row a head."""
+        self._workspace.look(heads=None)
+
+    def one_stage(self) -> None:
+        """Show one stage in all its heads: that of the pinned cell, else the last with heads."""
+        run, wanted = self._workspace.run, self._wanted
+        if run is None:
+            return
+        pinned = wanted.pinned
+        with_heads = [
+            stage.name
+            for stage in run.trace.stages
+            if "head" in stage.dims and stage.name in chosen_stages(run, wanted)
+        ]
+        shares = [name for name in with_heads if run.trace.stage(name).is_weights]
+        last = (shares or with_heads or ["weights"])[-1]
+        stage = pinned.stage if pinned and pinned.head is not None else last
+        self._workspace.look(stages=frozenset({stage}), heads=None)
+
+    def one_head(self) -> None:
+        """Show one head, as large as can be: that of the pinned cell, else the first shown."""
+        run, pinned = self._workspace.run, self._wanted.pinned
+        if run:
+            first = shown_heads(run, self._wanted)[:1] or (0,)
+            head = first[0] if pinned is None or pinned.head is None else pinned.head
+            self._workspace.look(heads=frozenset({head}), folds=frozenset())
+
+    def next_head(self, steps: int) -> None:
+        """Show the next head alone, or the one before."""
+        run = self._workspace.run
+        if run:
+            shown = shown_heads(run, self._wanted)[:1] or (0,)
+            is_alone = self._wanted.heads is not None and len(self._wanted.heads) == 1
+            head = (shown[0] + steps * is_alone) % run.trace.spec.heads
+            self.solo_head(head)
+
+    def toggle_head(self, head: int) -> None:
+        """Show or hide a head; what is shown last stays."""
+        run = self._workspace.run
+        if run:
+            shown = frozenset(shown_heads(run, self._wanted)) ^ {head}
+            if shown or self._wanted.folds:
+                is_all = len(shown) == run.trace.spec.heads
+                self._let_go_of({head} - shown)
+                self._workspace.look(heads=None if is_all else shown)
+
+    def solo_head(self, head: int) -> None:
+        """Show one head alone; a second time, all of them."""
+        is_alone = self._wanted.heads == frozenset({head})
+        pinned = self._wanted.pinned
+        if pinned and pinned.head is not None and not is_alone:
+            self._let_go_of({pinned.head} - {head})
+        self._workspace.look(heads=None if is_alone else frozenset({head}))
+
+    def toggle_fold(self, by: str) -> None:
+        """Show or hide the mean or the largest of all heads, as one more head."""
+        self._workspace.look(folds=self._wanted.folds ^ {Fold(by)})
+
+    def _let_go_of(self, heads: set[int]) -> None:
+        pinned = self._wanted.pinned
+        if pinned and pinned.head in heads:
+            self._workspace.look(pinned=None)
+
+    def set_lens(self, lens: str) -> None:
+        """Look at weights as they are, without the first token, or times their values' length."""
+        self._workspace.look(lens=Lens(lens))
+
+    # ------------------------------------------------------------------ colours
+
+    def set_curve(self, curve: str) -> None:
+        """Share the colours out by size, by power or by order."""
+        self._colour(curve=Curve(curve))
+
+    def set_limits(self, limits: str) -> None:
+        """Choose which numbers have the colours at the ends."""
+        self._colour(limits=Limits(limits))
+
+    def set_map(self, name: str) -> None:
+        """Choose the colours of weights."""
+        self._colour(sequential=name)
+
+    def set_diverging(self, name: str) -> None:
+        """Choose the colours of numbers above and below 0."""
+        self._colour(diverging=name)
+
+    def type_limits(self, stage: str, low: float, high: float) -> None:
+        """Give a stage the two numbers at the ends of its colours."""
+        typed = self._wanted.colouring.typed
+        others = tuple(ends for ends in typed if ends[0] != stage)
+        self._colour(limits=Limits.TYPED, typed=(*others, (stage, low, high)))
+
+    def _colour(self, **changes: Any) -> None:
+        self._workspace.look(colouring=replace(self._wanted.colouring, **changes))
