@@ -56,7 +56,7 @@ def compute(document: Document, view: View, previous: Run | None) -> Run:
     torch is imported here, on the worker, so that the window is there before it.
     """
     from visualizer.attention.run import run, share_cores
-    from visualizer.state.heatmaps import warm
+    from visualizer.state.needed import warm
 
     _leave_out_of_collections()
     texts = document.tokens()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import itertools
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 import torch
 
+from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.mechanisms import Mechanism, spec_of
 from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Position
@@ -46,3 +48,20 @@ def test_another_device_keeps_nothing() -> None:
     first = run(TEXTS, AttentionSpec(device=Device.CUDA))
     second = run(TEXTS, AttentionSpec(device=Device.CPU), first).trace
     assert second.recomputed == {stage.name for stage in second.stages}
+
+
+def test_heads_are_measured_and_folded_where_they_are() -> None:
+    spec = AttentionSpec(d_in=8, d_out=8, dropout=0.25)
+    here, there = (
+        run(TEXTS, replace(spec, device=device)).trace for device in (Device.CPU, Device.CUDA)
+    )
+    for stage in ("weights", "dropped"):
+        one, other = here.measured(stage), there.measured(stage)
+        for field in fields(one):
+            pair = getattr(other, field.name), getattr(one, field.name)
+            np.testing.assert_allclose(*pair, rtol=1e-5, atol=1e-5)
+        for by, lens in itertools.product(Fold, Lens):
+            seen = there.seen(stage, lens, by)
+            assert seen.tensor.is_cuda
+            pair = seen.read(), here.seen(stage, lens, by).read()
+            np.testing.assert_allclose(*pair, rtol=1e-5, atol=1e-5)

@@ -11,17 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.state.making import a_run
+from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import Mask, Normalisation
+from visualizer.state.colouring import SHORT, Colouring, Limits
 from visualizer.state.cursor import present_cursor
-from visualizer.state.heatmaps import needs, warm
 from visualizer.state.lines import choosing
 from visualizer.state.lines.look import FOLLOWS, PANE, LineLook, Side, Token
 from visualizer.state.lines.panel import COVERED, LATER, NOTHING, largest_cell, present_lines
+from visualizer.state.needed import needs, warm
 from visualizer.state.playback.lights import Lights, Reach
-from visualizer.state.view import SHORT, Cell, ColourScale, View
+from visualizer.state.view import Cell, View
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from visualizer.attention.run import Run
     from visualizer.state.lines.choosing import Lines
     from visualizer.state.lines.panel import LinePanel
@@ -119,6 +123,34 @@ def test_the_head_of_the_pinned_cell_is_followed() -> None:
     assert show(computed, a_view(look)).solo == 0
     assert show(computed, a_view(look, pinned=Cell("scores", (1, 2, 0)))).solo == 1
     assert show(computed, a_view(look, pinned=Cell("output", (1, 1)))).solo == 0
+
+
+def test_heads_that_are_not_shown_have_no_lines() -> None:
+    computed = a_run(heads=4, d_out=8)
+    panel = show(computed, a_view(heads=frozenset({1, 3})))
+    every = {at: weight for at, weight in expected(computed).items() if at[0] in {1, 3}}
+    assert placed(panel.lines) == pytest.approx(every)
+    lit = show(computed, a_view(heads=frozenset({1, 3}), hovered=Cell("weights", (1, 4, 2)))).lit
+    assert lit is not None
+    assert placed(lit) == pytest.approx({at: weight for at, weight in every.items() if at[1] == 4})
+
+
+def test_lines_are_seen_through_the_lens_of_the_heatmaps() -> None:
+    computed = a_run(mask=Mask.NONE)
+    panel = show(computed, a_view(lens=Lens.WITHOUT_FIRST))
+    weights = computed.trace.read("weights").astype(np.float64)[..., 1:]
+    weights /= weights.sum(axis=-1, keepdims=True)
+    for (head, query, key), weight in placed(panel.lines).items():
+        assert weight == pytest.approx(weights[head, query, key - 1])
+    assert len(panel.lines) == 2 * 6 * 5
+
+
+def test_heads_folded_into_one_light_no_line_of_their_own() -> None:
+    view = a_view(folds=frozenset({Fold.MEAN}), hovered=Cell("weights", (3, 1), Fold.MEAN))
+    panel = show(a_run(), view)
+    assert panel.lit is not None
+    assert set(panel.lit.queries.tolist()) == {3}
+    assert (panel.cell, panel.weight) == (None, None)
 
 
 def test_what_dropout_leaves_is_drawn_where_its_panel_is_shown() -> None:
@@ -258,8 +290,8 @@ def test_strength_is_in_relation_to_the_querys_largest_where_rows_are_coloured_s
     text: str,
 ) -> None:
     computed = a_run(text)
-    scale = ColourScale.AUTO if text == LONG else ColourScale.ROW
-    panel = show(computed, a_view(scale=scale))
+    limits = Limits.AUTO if text == LONG else Limits.ROW
+    panel = show(computed, a_view(colouring=Colouring(limits=limits)))
     largest = computed.trace.read("weights").astype(np.float64).max(axis=(0, 2))  # query
     wanted = panel.lines.weights / largest[panel.lines.queries]
     np.testing.assert_allclose(panel.lines.strengths, wanted, rtol=1e-5)
@@ -380,15 +412,20 @@ def test_nothing_is_made_while_the_pane_is_closed() -> None:
     assert present_lines(computed, view, present_cursor(computed, view), Lights(), None) is None
     assert needs(computed, view) != needs(computed, a_view())
     warm(computed, view)
-    assert not computed.trace.holding("weights").largest
+    assert not _found(computed)
 
 
 def test_what_was_warmed_need_not_be_found_again() -> None:
     computed, view = a_run(LONG), a_view(LineLook(top=4))
     warm(computed, view)
-    held = dict(computed.trace.holding("weights").largest)
+    held = _found(computed)
     show(computed, replace(view, pinned=Cell("weights", (0, 3, 1))))
     assert len(held) == 1
-    assert computed.trace.holding("weights").largest == held
+    assert _found(computed) == held
     assert needs(computed, view) != needs(computed, a_view(LineLook(top=9)))
     assert needs(computed, view) == needs(computed, a_view(LineLook(top=4, threshold=0.5)))
+
+
+def _found(run: Run) -> set[Hashable]:
+    kept = run.trace.holding("weights").kept
+    return {key for key in kept if isinstance(key, tuple) and key[0] == "largest"}

@@ -33,9 +33,9 @@ class Measures:
     Parameters
     ----------
     entropy : numpy.ndarray
-        Σ −w·log2 w over the keys, in bits; 0·log 0 counts as 0.
+        −Σ w·log2 w over the keys, in bits; 0·log 0 counts as 0.
     distance : numpy.ndarray
-        Σ w·(distance from query to key), in tokens.
+        Σ w·(how many tokens the key is away), in tokens.
     first, own, previous : numpy.ndarray
         Weight on the first token, on the query's own, and on the one before it. The last is a mean
         over the queries from the second on, as nothing is before the first.

@@ -88,7 +88,7 @@ def shown_folds(run: Run, view: View) -> tuple[Fold, ...]:
 
 
 def needs(run: Run, view: View) -> Hashable:
-    """Name all that has to be read for a view; two views that need the same are read together."""
+    """Name what has to be read for the panels of a view."""
     stages = shown_stages(run, view)
     looks = frozenset(look_of(run.trace, run.trace.stage(name), view).blocks for name in stages)
     limits = view.colouring.limits in {Limits.AUTO, Limits.ROW, Limits.PANEL}
@@ -96,7 +96,7 @@ def needs(run: Run, view: View) -> Hashable:
 
 
 def warm(run: Run, view: View) -> None:
-    """Read all that a view needs, so that whoever presents it finds it read: for the worker."""
+    """Read what the panels of a view need."""
     present_board(run, view, Board())
 
 

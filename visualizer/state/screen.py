@@ -12,6 +12,7 @@ from visualizer.state.cursor import Cursor, panel_of, present_cursor
 from visualizer.state.heatmaps import present_board, shown_stages
 from visualizer.state.lessons.pages import LessonPanel, present_lesson
 from visualizer.state.lines.panel import LinePanel, present_lines
+from visualizer.state.measures import HeadTable, present_heads
 from visualizer.state.panels import Board
 from visualizer.state.playback.lights import Lights, focus, read_for
 from visualizer.state.playback.timeline import Grain
@@ -90,6 +91,7 @@ class Screen:
     lights: Lights = field(default_factory=Lights)
     twin: Twin | None = None
     lesson: LessonPanel | None = None
+    heads: HeadTable | None = None
     lines: LinePanel | None = None
     can_keep_weights: bool = False
     can_go: frozenset[int] = frozenset()
@@ -113,8 +115,7 @@ def present(
     setup = present_setup(document, refused)
     lesson = _lesson(view.reading, document, run, computed, is_working)
     if run is None:
-        message = WAITING if is_working else EMPTY
-        return Screen(setup, message, status=Status(is_working=is_working), lesson=lesson)
+        return _without_numbers(setup, is_working, lesson)
     board = present_board(run, view, previous.board if previous else Board())
     stand = present_stand(run, view, previous.stand if previous else Stand())
     cursor = present_cursor(run, _seen(view, stand.lights))
@@ -133,10 +134,16 @@ def present(
         _lights(run, view, stand.lights, cursor, previous),
         present_twin(run, view.dialect, _stage(run, view, looked_at)),
         lesson,
+        _heads(run, view, stand, previous),
         present_lines(run, view, cursor, stand.lights, previous.lines if previous else None),
         computed == document and document.spec.projection is not Projection.NONE,
         ways(run, view),
     )
+
+
+def _without_numbers(setup: Setup, is_working: bool, lesson: LessonPanel | None) -> Screen:
+    message = WAITING if is_working else EMPTY
+    return Screen(setup, message, status=Status(is_working=is_working), lesson=lesson)
 
 
 def _lesson(reading: Reading | None, *held: Any) -> LessonPanel | None:
@@ -145,6 +152,13 @@ def _lesson(reading: Reading | None, *held: Any) -> LessonPanel | None:
     panel, following = present_lesson(reading.lesson, reading.page, *held), reading.turned(1)
     is_last = following is not None and following.number > reading.number
     return replace(panel, next_lesson=following.lesson.title) if following and is_last else panel
+
+
+def _heads(run: Run, view: View, stand: Stand, previous: Screen | None) -> HeadTable | None:
+    """Measure no weights that are still to be predicted."""
+    if "weights" in stand.lights.covered:
+        return None
+    return present_heads(run, view, previous.heads if previous else None)
 
 
 def _stage(run: Run, view: View, looked_at: Cell | None) -> str | None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.derived import Fold, Lens
 from visualizer.state.code.dialects import Dialect
-from visualizer.state.lines.look import LineLook
 from visualizer.state.colouring import Colouring
+from visualizer.state.lines.look import LineLook
 from visualizer.state.playback.timeline import Playhead
 
 if TYPE_CHECKING:

@@ -158,5 +158,6 @@ def shortcuts() -> list[tuple[str, str]]:
         ("Pin a cell, walk from cell to cell, head to head, stage to stage", "arrow keys"),
         ("While playing, with no cell pinned: step, or go to another stage", "arrow keys"),
         ("Let go of the pinned cell", "Esc in the heatmaps"),
+        ("See a head alone, sort by a column, copy all", "Enter, Space, Ctrl+C in the Heads pane"),
     ]
     return [*own, *panes, *walking]

@@ -12,7 +12,7 @@ from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen
 
 from visualizer.state.lines.look import Side
 from visualizer.state.words import number
-from visualizer.ui.heatmap import LEFT, RIGHT
+from visualizer.ui.captions import LEFT, RIGHT
 from visualizer.ui.linerows import GAP, HEAD, MARGIN
 from visualizer.ui.theme import HEAD_COLOURS, font, metrics, text_scale
 

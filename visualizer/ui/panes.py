@@ -61,6 +61,7 @@ PANES: tuple[Pane, ...] = (
     Pane("Lines", "F9", RIGHT, 0, width=300),
     Pane("Cell", "F3", RIGHT, 360),
     Pane("Code", "F4", RIGHT, 280),
+    Pane("Heads", "F8", RIGHT, 280, beside="Code"),
 )
 LEFT_WIDTH, RIGHT_WIDTH = 248, 264
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from visualizer.attention.spec import InputError
-from visualizer.state.heatmaps import needs, warm
+from visualizer.state.needed import needs, warm
 from visualizer.state.playback.transport import Stand, present_stand
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ def is_read_with(run: Run | None, view: View, other: View) -> bool:
 
 # What decides which panels there are, and what goes with it.
 READ = (
-    *("stages", "room", "folds", "lens", "zoom", "colouring"),
-    *("playhead", "guess", "pinned", "past", "future", "panes", "lines"),
+    *("stages", "room", "folds", "lens", "zoom", "colouring", "panes"),
+    *("playhead", "guess", "pinned", "past", "future", "lines"),
 )
 
 

@@ -24,6 +24,7 @@ from visualizer.ui.board import BoardView
 from visualizer.ui.editor import Editor
 from visualizer.ui.exports import FILTERS, Exporter, named
 from visualizer.ui.gaze import Gaze
+from visualizer.ui.heads import HeadsPane
 from visualizer.ui.icons import icon
 from visualizer.ui.inspector import Inspector
 from visualizer.ui.lesson import LessonPane
@@ -65,10 +66,10 @@ class Window(QMainWindow):
             "Lines": self.lines,
             "Cell": self.inspector,
             "Code": self.twin,
+            "Heads": HeadsPane(),
         }
         self.player, self.pointer = Player(workspace, self), Pointer(workspace, self)
-        self.liner = Liner(workspace, self)
-        self.gaze = Gaze(workspace, self)
+        self.gaze, self.liner = Gaze(workspace, self), Liner(workspace, self)
         self._has_lesson = False
         self.facts, self.notice = QLabel(), QLabel()
         self.exporter = Exporter(self)

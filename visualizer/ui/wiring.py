@@ -67,6 +67,7 @@ def _connect_panes(window: Window) -> None:
     lesson.returned.connect(reader.back)
     lesson.closed.connect(reader.close)
     window.inspector.followed.connect(window.pointer.follow)
+    window.panes["Heads"].headChosen.connect(window.gaze.solo_head)
     window.twin.dialectChosen.connect(window.set_dialect)
     window.twin.scriptWanted.connect(window.copy_script)
 

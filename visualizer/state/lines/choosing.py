@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.masks import Masking, allowed_by
+from visualizer.state.colouring import SHORT, Limits
+from visualizer.state.heatmaps import shown_heads, shown_stages
 from visualizer.state.lines.look import FOLLOWS, PANE
-from visualizer.state.view import SHORT, ColourScale, existing
+from visualizer.state.view import existing
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from visualizer.attention.derived import Lens
+    from visualizer.attention.held import Held
     from visualizer.attention.run import Run
     from visualizer.state.view import View
 
@@ -62,7 +66,9 @@ class Reading:
         Whose numbers they are.
     text : int
         Which text of a batch.
-    heads : range
+    lens : Lens
+        What they are looked at as.
+    heads : tuple of int
         Those that are drawn.
     drawn : int
         How many lines of each query and head are drawn at most.
@@ -73,8 +79,9 @@ class Reading:
     """
 
     stage: str
+    lens: Lens
     text: int
-    heads: range
+    heads: tuple[int, ...]
     drawn: int
     top: int
     threshold: float
@@ -86,60 +93,66 @@ class Reading:
         """How many numbers of each row are to be known: one more tells whether any are left out."""
         return max(self.drawn, self.top) + 1
 
-    @property
-    def span(self) -> slice:
-        """The heads that are drawn, as an index."""
-        return slice(self.heads.start, self.heads.stop)
 
-
-def reading_of(run: Run, view: View, shown: frozenset[str]) -> Reading:
-    """Say what the lines of a view are read from, with panels of these stages shown."""
-    trace, look = run.trace, view.lines
-    stage = "dropped" if "dropped" in shown else "weights"
+def reading_of(run: Run, view: View) -> Reading:
+    """Say what the lines of a view are read from."""
+    trace, look, colouring = run.trace, view.lines, view.colouring
+    stage = "dropped" if "dropped" in shown_stages(run, view) else "weights"
     solo = _solo(run, view)
-    heads = range(trace.spec.heads) if solo is None else range(solo, solo + 1)
+    heads = shown_heads(run, view) if solo is None else (solo,)
     top = look.top if look.top < trace.tokens else 0
     room = max(1, MOST_LINES // (len(heads) * trace.tokens))
-    is_long = view.scale is ColourScale.AUTO and trace.tokens > SHORT
+    is_long = colouring.limits is Limits.AUTO and trace.tokens > SHORT
     return Reading(
         stage=stage,
+        lens=view.lens,
         text=run.nearest(view.text),
         heads=heads,
         drawn=min(room, top or trace.tokens),
         top=top,
         threshold=look.threshold,
         masking=Masking.of(trace.spec, stage),
-        by_query=is_long or view.scale is ColourScale.ROW,
+        by_query=is_long or colouring.limits is Limits.ROW,
     )
 
 
-def needed_for_lines(run: Run, view: View, shown: frozenset[str]) -> Hashable:
+def needs(run: Run, view: View) -> Hashable:
     """Name what of a large tensor the lines are read from; None where nobody looks at them."""
-    if PANE not in view.panes:
+    if not is_seen(run, view):
         return None
-    reading = reading_of(run, view, shown)
-    return reading.stage, reading.count
+    reading = reading_of(run, view)
+    return reading.stage, reading.lens, reading.count
 
 
-def warm_lines(run: Run, view: View, shown: frozenset[str]) -> None:
+def warm(run: Run, view: View) -> None:
     """Read what the lines are read from of a large tensor: for the worker."""
-    if PANE in view.panes:
-        largest_read(run, reading_of(run, view, shown))
+    if is_seen(run, view):
+        _largest(run, reading_of(run, view))
+
+
+def is_seen(run: Run, view: View) -> bool:
+    """Whether there are lines, and a pane to see them in."""
+    return PANE in view.panes and "weights" in run.trace
+
+
+def held_by(run: Run, reading: Reading) -> Held:
+    """Give what the lines are read from."""
+    return run.trace.seen(reading.stage, reading.lens)
 
 
 def _solo(run: Run, view: View) -> int | None:
     solo, last = view.lines.solo, run.trace.spec.heads - 1
     if solo == FOLLOWS:
         pinned = existing(run, view.pinned)
-        return pinned.place[0] if pinned and len(pinned.place) == 3 else 0
+        return (pinned.head or 0) if pinned else 0
     return None if solo is None else min(solo, last)
 
 
-def largest_read(run: Run, reading: Reading) -> tuple[np.ndarray, np.ndarray]:
+def _largest(run: Run, reading: Reading) -> tuple[np.ndarray, np.ndarray]:
     """Read the largest numbers of each row, and their keys: [head, query, nth]."""
     count = min(reading.count, run.trace.tokens)
-    index: tuple[int | slice, ...] = (*run.index(reading.text), reading.span)
-    return run.trace.read_largest(reading.stage, count, index)
+    numbers, keys = held_by(run, reading).read_largest(count, run.index(reading.text))
+    return numbers[list(reading.heads)], keys[list(reading.heads)]
 
 
 def the_largest(run: Run, reading: Reading) -> Lines:
@@ -148,7 +161,7 @@ def the_largest(run: Run, reading: Reading) -> Lines:
     Where not even one of each query and head has room, they are those of as many heads of each
     query as have: of the strongest.
     """
-    weights, keys = largest_read(run, reading)
+    weights, keys = _largest(run, reading)
     queries = np.arange(run.trace.tokens)[:, None]
     passing = _pass(weights, reading) & _allowed(run, reading)[queries, keys]
     is_thinned = bool(passing[..., reading.drawn : reading.top or None].any())
@@ -170,11 +183,10 @@ def heads_with_room(run: Run, reading: Reading) -> int:
 
 def of_query(run: Run, reading: Reading, query: int) -> Lines:
     """Choose the lines of one query: what it reads, in every head that is drawn."""
-    index: tuple[int | slice, ...] = (*run.index(reading.text), reading.span, query)
-    weights = run.trace.read(reading.stage, index)  # head key
+    weights = _read(run, reading, query, slice(None))  # head key
     passing = _pass(weights, reading) & _allowed(run, reading)[query]
     if reading.top:
-        keys = largest_read(run, reading)[1][:, query, : reading.top]  # head nth
+        keys = _largest(run, reading)[1][:, query, : reading.top]  # head nth
         among = np.zeros_like(passing)
         np.put_along_axis(among, keys, True, axis=-1)
         passing = passing & among
@@ -185,11 +197,10 @@ def of_query(run: Run, reading: Reading, query: int) -> Lines:
 
 def of_key(run: Run, reading: Reading, key: int) -> Lines:
     """Choose the lines to one key: who reads it, in every head that is drawn."""
-    index: tuple[int | slice, ...] = (*run.index(reading.text), reading.span)
-    weights = run.trace.read(reading.stage, (*index, slice(None), key))  # head query
+    weights = _read(run, reading, slice(None), key)  # head query
     passing = _pass(weights, reading) & _allowed(run, reading)[:, key]
     if reading.top:
-        keys = largest_read(run, reading)[1][..., : reading.top]  # head query nth
+        keys = _largest(run, reading)[1][..., : reading.top]  # head query nth
         passing = passing & (keys == key).any(axis=-1)
     at, queries = np.nonzero(passing)
     place = (at, queries, np.full(len(at), key))
@@ -201,8 +212,14 @@ def weight_of(run: Run, reading: Reading, place: tuple[int, ...]) -> float | Non
     head, query, key = place
     if head not in reading.heads or not _allowed(run, reading)[query, key]:
         return None
-    weight = float(run.trace.read(reading.stage, (*run.index(reading.text), *place)))
+    weight = float(held_by(run, reading).read((*run.index(reading.text), *place)))
     return weight if weight and np.isfinite(weight) else None
+
+
+def _read(run: Run, reading: Reading, query: int | slice, key: int | slice) -> np.ndarray:
+    """Read a row or a column of every head that is drawn."""
+    numbers = held_by(run, reading).read((*run.index(reading.text), slice(None), query, key))
+    return numbers[list(reading.heads)]
 
 
 def pairs(run: Run, reading: Reading) -> int:
@@ -241,19 +258,19 @@ def _lines(
     weights: np.ndarray,
     is_thinned: bool = False,
 ) -> Lines:
-    """Sort lines that were found; heads are counted from the first that is drawn."""
+    """Sort lines that were found; heads are counted among those that are drawn."""
     heads, queries, keys = place
     sizes = np.abs(weights)
     full = _full(run, reading)[queries]
     order = np.argsort(sizes, kind="stable")
-    found = (heads + reading.heads.start, queries, keys, weights, (sizes / full).clip(0, 1))
+    found = (np.array(reading.heads)[heads], queries, keys, weights, (sizes / full).clip(0, 1))
     heads, queries, keys, weights, strengths = (array[order] for array in found)
     return Lines(heads, queries, keys, weights, strengths, is_thinned)
 
 
 def _full(run: Run, reading: Reading) -> np.ndarray:
     """Give, for each query, the weight that is drawn at full strength."""
-    sizes = np.nan_to_num(np.abs(largest_read(run, reading)[0][..., 0]), posinf=0)
+    sizes = np.nan_to_num(np.abs(_largest(run, reading)[0][..., 0]), posinf=0)
     largest: np.ndarray = sizes.max(axis=0)  # query
     if not reading.by_query:
         largest = np.full_like(largest, max(1.0, float(largest.max(initial=0))))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.cursor import present_cursor
-from visualizer.state.heatmaps import shown_stages
 from visualizer.state.lines.choosing import (
     Lines,
     Reading,
     heads_with_room,
+    is_seen,
     no_lines,
     of_key,
     of_query,
@@ -21,7 +21,7 @@ from visualizer.state.lines.choosing import (
     the_largest,
     weight_of,
 )
-from visualizer.state.lines.look import PANE, LineLook, Side, Token
+from visualizer.state.lines.look import LineLook, Side, Token
 from visualizer.state.view import Cell
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class _Source:
     @property
     def key(self) -> Hashable:
         trace, reading = self.run.trace, self.reading
-        held, labels = trace.holding(reading.stage), self.run.texts[reading.text]
+        held, labels = trace.seen(reading.stage, reading.lens), self.run.texts[reading.text]
         return held, labels, reading, self.reach, self.is_covered
 
     def there(self, lines: Lines) -> Lines:
@@ -118,7 +118,7 @@ def present_lines(
 
     Lines that did not change are the very same object.
     """
-    if PANE not in view.panes:
+    if not is_seen(run, view):
         return None
     source = _source(run, view, lights)
     made_of = source.key
@@ -138,20 +138,20 @@ def largest_cell(run: Run, view: View, lights: Lights, token: Token) -> Cell | N
 
 
 def _source(run: Run, view: View, lights: Lights) -> _Source:
-    reading = reading_of(run, view, shown_stages(run, view))
+    reading = reading_of(run, view)
     reach = next((reach for reach in lights.reaches if reach.stage == reading.stage), None)
     return _Source(run, view, reading, reach, reading.stage in lights.covered)
 
 
 def _picture(source: _Source, made_of: Hashable) -> LinePanel:
-    run, reading = source.run, source.reading
-    trace, heads = run.trace, run.trace.spec.heads
+    run, view, reading = source.run, source.view, source.reading
+    trace = run.trace
     panel = LinePanel(
         made_of=made_of,
         stage=reading.stage,
         title=trace.stage(reading.stage).title,
-        heads=heads,
-        solo=reading.heads.start if len(reading.heads) < heads else None,
+        heads=trace.spec.heads,
+        solo=reading.heads[0] if view.lines.solo is not None else None,
         labels=all_visible(run.texts[reading.text]),
     )
     if source.is_covered:
@@ -220,6 +220,10 @@ def _lines_with(source: _Source, cursor: Cursor) -> Lines:
 def _cell_of(source: _Source, cursor: Cursor) -> Cell | None:
     """Give the lit cell as one of the lines' stage: the same pair, of scores and the like."""
     cell = cursor.hovered or cursor.pinned
-    if cell is None or source.run.trace.stage(cell.stage).dims[-1] != "key":
+    if cell is None or cell.head is None or not _is_of_pairs(source.run, cell):
         return None
     return Cell(source.reading.stage, cell.place)
+
+
+def _is_of_pairs(run: Run, cell: Cell) -> bool:
+    return run.trace.stage(cell.stage).dims[-1] == "key"
