@@ -19,6 +19,7 @@ def measure(repeats: int) -> int:
     told = children.run("lines", str(10 * repeats))
     gap = max(told["gaps"]) * 1000
     lines = [
+        times("hover a cell of the heatmaps → painted, lines closed", told["cell"]),
         times("hover a token → its lines painted", told["token"], FRAME_MS),
         times("hover a line → painted", told["line"], FRAME_MS),
         times("scroll → painted", told["scroll"]),
@@ -36,15 +37,17 @@ def measure(repeats: int) -> int:
 
 def _hover(repeats: int) -> dict[str, object]:
     stand = Stand.with_numbers(document(*SIZE))
+    chance = random.Random(5)
+    cells = [stand.hover(stand.board, chance.random(), chance.random()) for _ in range(repeats)]
     heart = Heart()
     stand.open_lines()
+    view = stand.window.lines.view
     gaps = heart.gaps_since()
     told: dict[str, list[float]] = {name: [] for name in ("token", "line", "scroll", "threshold")}
-    chance = random.Random(5)
     for number in range(-10, repeats):  # the first ones are to warm up
         moments = {
-            "token": stand.hover_lines(chance.choice((0.05, 0.95)), chance.uniform(0.1, 0.95)),
-            "line": stand.hover_lines(chance.uniform(0.35, 0.6), chance.uniform(0.1, 0.95)),
+            "token": stand.hover(view, chance.choice((0.05, 0.95)), chance.uniform(0.1, 0.95)),
+            "line": stand.hover(view, chance.uniform(0.35, 0.6), chance.uniform(0.1, 0.95)),
         }
         if number % 5 == 0:
             start = perf_counter()
@@ -56,6 +59,7 @@ def _hover(repeats: int) -> dict[str, object]:
                 told[name].append(seconds)
     drawn = stand.drawn_lines
     stand.close()
+    told["cell"] = [seconds for seconds in cells if seconds]
     return {**told, "gaps": gaps, "drawn": drawn}
 
 

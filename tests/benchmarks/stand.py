@@ -193,12 +193,12 @@ class Stand:
         shown = self.workspace.screen.lines
         return len(shown.lines) if shown else 0
 
-    def hover_lines(self, across: float, down: float) -> float:
-        """Move the pointer to a place among the lines; give the seconds until what is there is lit.
+    def hover(self, view: BoardView | LineView, across: float, down: float) -> float:
+        """Move the pointer to a place in a view; give the seconds until what is there is lit.
 
         They are 0 where there is nothing.
         """
-        view, before = self.window.lines.view, self.workspace.view.hovered
+        before = self.workspace.view.hovered
         size = view.viewport().size()
         at = QPointF(size.width() * across, size.height() * down)
         start = perf_counter()

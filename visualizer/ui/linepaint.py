@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from visualizer.ui.linerows import Rows
     from visualizer.ui.theme import Theme
 
-LEVELS = 8
-FEW = 200
-WIDE_OF_MANY = 30
+LEVELS = 7
+FEW = 150
+WIDE_OF_MANY = 24
 """Wider lines than one pixel take ten times as long: of many, only so many of the strongest are."""
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from visualizer.ui.linerows import Rows
     from visualizer.ui.theme import Theme
 
-AT_A_TIME = 800
+AT_A_TIME = 500
 HIGHEST = 4096
 """A higher picture is of what is seen only, and is drawn anew when that is scrolled."""
 
