@@ -26,17 +26,25 @@ if TYPE_CHECKING:
 
 LEVELS = 7
 FEW = 150
-WIDE_OF_MANY = 24
-"""Wider lines than one pixel take ten times as long: of many, only so many of the strongest are."""
+WIDE_OF_MANY, WIDE_COSTS = 24, 8
+"""Wider lines than one pixel take longer by far: of many, only so many of the strongest are."""
+MOST_AT_ONCE = 40_000
+"""Longer paths are cut in parts, which can be drawn in different frames."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """Lines of one colour and strength, as one path."""
+    """Lines of one colour and strength, as one path.
+
+    Parameters
+    ----------
+    cost : float
+        How long it takes to draw, as so many pixels of a thin line.
+    """
 
     path: QPainterPath
     pen: QPen
-    count: int
+    cost: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +103,16 @@ def strokes(lines: Lines, rows: Rows, seen: tuple[float, float], theme: Theme) -
     levels = (lines.strengths**brush.gamma * (LEVELS - 1)).round().astype(int)
     kinds = np.stack([_strongest(lines.strengths), levels, lines.heads, lines.weights < 0])
     for kind in np.unique(kinds[:, inside], axis=1).T:
-        at = inside & (kinds == kind[:, None]).all(axis=0)
+        at = np.nonzero(inside & (kinds == kind[:, None]).all(axis=0))[0]
         is_wide, level, head, is_negative = kind.tolist()
         pen = brush.pen(head, level, bool(is_wide), bool(is_negative), theme)
-        yield Stroke(_path(rows, begins[at], ends[at]), pen, int(at.sum()))
+        costs = rows.right - rows.left + np.abs(ends[at] - begins[at])
+        costs *= WIDE_COSTS if is_wide else 1
+        parts = np.cumsum(costs) // MOST_AT_ONCE
+        for part in np.unique(parts):
+            some = at[parts == part]
+            cost = float(costs[parts == part].sum())
+            yield Stroke(_path(rows, begins[some], ends[some]), pen, cost)
 
 
 def _strongest(strengths: np.ndarray) -> np.ndarray:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from visualizer.ui.linerows import Rows
     from visualizer.ui.theme import Theme
 
-AT_A_TIME = 500
+AT_A_TIME = 160_000
+"""Pixels of a thin line that are drawn in a frame."""
 HIGHEST = 4096
 """A higher picture is of what is seen only, and is drawn anew when that is scrolled."""
 
@@ -71,9 +72,9 @@ class Picture:
         painter = QPainter(self.pixmap)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.translate(0, -self.frame.top)
-        count = 0
-        while self._left and count < AT_A_TIME:
+        spent = 0.0
+        while self._left and spent < AT_A_TIME:
             stroke = self._left.pop()
             painter.strokePath(stroke.path, stroke.pen)
-            count += stroke.count
+            spent += stroke.cost
         painter.end()
