@@ -32,8 +32,8 @@ def open_window(open_window: Open) -> Open:
     return partial(open_window, size=None)
 
 
-AT_FIRST = {pane.name: bool(pane.beside) for pane in PANES if pane.name != "Lesson"}
-"""Which panes are hidden: those that share a place with another."""
+AT_FIRST = {pane.name: pane.is_closed_at_first for pane in PANES if pane.name != "Lesson"}
+"""Which panes are hidden."""
 
 
 def usual() -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.state import heatmaps, measures, reads
+from visualizer.state.lines import choosing
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
 
 def needs(run: Run, view: View) -> Hashable:
     """Name all that has to be read for a view; two views that need the same are read together."""
-    return heatmaps.needs(run, view), measures.needs(view), reads.needs(run, view)
+    return (
+        heatmaps.needs(run, view),
+        measures.needs(view),
+        reads.needs(run, view),
+        choosing.needs(run, view),
+    )
 
 
 def warm(run: Run, view: View) -> None:
@@ -23,3 +29,4 @@ def warm(run: Run, view: View) -> None:
     heatmaps.warm(run, view)
     measures.warm(run, view)
     reads.warm(run, view)
+    choosing.warm(run, view)

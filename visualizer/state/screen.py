@@ -9,6 +9,7 @@ from visualizer.state.code.twin import Twin, present_twin
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
 from visualizer.state.heatmaps import present_board, shown_stages
 from visualizer.state.lessons.pages import LessonPanel, present_lesson
+from visualizer.state.lines.panel import LinePanel, present_lines
 from visualizer.state.looks import Looks, present_looks
 from visualizer.state.measures import HeadTable, present_heads
 from visualizer.state.panels import Board
@@ -86,6 +87,7 @@ class Screen:
     heads: HeadTable | None = None
     looks: Looks = field(default_factory=Looks)
     table: NumberTable | None = None
+    lines: LinePanel | None = None
     can_keep_weights: bool = False
     can_go: frozenset[int] = frozenset()
     can_undo: bool = False
@@ -129,7 +131,7 @@ def present(
         lesson,
         can_keep_weights=computed == document and bool(document.spec.weight_names),
         can_go=ways(run, view),
-        **_panes(document, run, view, board, stand, previous),
+        **_panes(document, run, view, board, cursor, stand, previous),
     )
 
 
@@ -138,15 +140,17 @@ def _panes(
     run: Run,
     view: View,
     board: Board,
+    cursor: Cursor,
     stand: Stand,
     previous: Screen | None,
 ) -> dict[str, Any]:
     """Show what is in panes that can be closed: of those that are, nothing is made."""
-    covered = stand.lights.covered
+    covered, lines = stand.lights.covered, previous.lines if previous else None
     return {
         "looks": present_looks(run, view, board),
         "heads": _heads(run, view, stand, previous),
         "shapes": _shapes(run, view, previous),
+        "lines": present_lines(run, view, cursor, stand.lights, lines),
         "table": present_table(document, run, view, covered) if NUMBERS in view.panes else None,
     }
 

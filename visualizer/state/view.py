@@ -10,6 +10,7 @@ from visualizer.attention.derived import Fold, Lens
 from visualizer.state.chosen import TokenLook
 from visualizer.state.code.dialects import Dialect
 from visualizer.state.colouring import Colouring
+from visualizer.state.lines.look import LineLook
 from visualizer.state.playback.timeline import Playhead
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class View:
         Which part of every panel is seen; None for all of it.
     text : int
         Which text of a batch.
+    lines : LineLook
+        Which lines of the line view.
     panes : frozenset of str
         The panes that can be seen: what is in others need not be made.
     room : int
@@ -137,6 +140,7 @@ class View:
     tokens: TokenLook = field(default_factory=TokenLook)
     past: tuple[Cell, ...] = ()
     future: tuple[Cell, ...] = ()
+    lines: LineLook = field(default_factory=LineLook)
 
 
 def existing(run: Run, cell: Cell | None) -> Cell | None:

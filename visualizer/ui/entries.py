@@ -150,7 +150,7 @@ ENTRIES: tuple[Entry, ...] = (
           "theme", divides=True),
     Entry("&View", "Theme: lig&ht", "set_scheme", ("Ctrl+Alt+L",), ("light",), "scheme"),
     Entry("&View", "Theme: &dark", "set_scheme", ("Ctrl+Alt+D",), ("dark",), "scheme"),
-    Entry("&View", "P&resenter mode for a projector", "presenter.toggle", ("F5",), divides=True,
+    Entry("&View", "Presenter mode (&video projector)", "presenter.toggle", ("F5",), divides=True,
           ticks=True),
     Entry("&View", "Blan&k the projector", "presenter.hide_all", ("B", ".")),
     Entry("&View", "&Reduce motion", "motion.toggle", ("Ctrl+Alt+M",), ticks=True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -13,6 +14,7 @@ from visualizer.ui.editor import Editor
 from visualizer.ui.heads import HeadsPane
 from visualizer.ui.inspector import Inspector
 from visualizer.ui.lesson import LessonPane
+from visualizer.ui.lines import LinePane
 from visualizer.ui.numbers import NumbersPane
 from visualizer.ui.shapes import ShapesPane
 from visualizer.ui.twin import TwinPane
@@ -42,6 +44,8 @@ class Pane:
         Its share of its side's height, beside the others'.
     beside : str
         The pane with which it shares a place, as tabs; it is closed at first.
+    width : int
+        Of the place that it has for itself, next to the heatmaps; it is closed at first.
     """
 
     name: str
@@ -50,11 +54,18 @@ class Pane:
     side: Qt.DockWidgetArea
     height: int
     beside: str = ""
+    width: int = 0
+
+    @property
+    def is_closed_at_first(self) -> bool:
+        """Whether it waits to be asked for."""
+        return bool(self.beside or self.width)
 
 
 PANES: tuple[Pane, ...] = (
     Pane("Lesson", LessonPane, "F6", LEFT, 430),
     Pane("Setup", Editor, "F2", LEFT, 220),
+    Pane("Lines", LinePane, "F9", RIGHT, 0, width=300),
     Pane("Cell", Inspector, "F3", RIGHT, 360),
     Pane("Code", TwinPane, "F4", RIGHT, 280),
     Pane("Colours", ColourPane, "F11", RIGHT, 280, beside="Code"),
@@ -79,17 +90,30 @@ class Docks(QObject):
         for dock in self.by_name.values():
             dock.visibilityChanged.connect(self._see)
         for pane in PANES:
+            if pane.width:
+                self._set_apart(pane)
+        for pane in PANES:
             if pane.beside:
                 window.tabifyDockWidget(self.by_name[pane.beside], self.by_name[pane.name])
                 self.by_name[pane.name].hide()
-        widths = [LEFT_WIDTH if pane.side is LEFT else RIGHT_WIDTH for pane in PANES]
+        usual = {LEFT: LEFT_WIDTH, RIGHT: RIGHT_WIDTH}
+        widths = [pane.width or usual[pane.side] for pane in PANES]
         docks = list(self.by_name.values())
         window.resizeDocks(docks, widths, Qt.Orientation.Horizontal)
         self.share_height(RIGHT)
 
+    def _set_apart(self, pane: Pane) -> None:
+        """Give a pane the whole height of its side; the side's others stand beyond it."""
+        apart = self.by_name[pane.name]
+        others = [self.by_name[other.name] for other in PANES if _is_beyond(other, pane)]
+        self._window.splitDockWidget(apart, others[0], Qt.Orientation.Horizontal)
+        for above, below in pairwise(others):
+            self._window.splitDockWidget(above, below, Qt.Orientation.Vertical)
+        apart.hide()
+
     def share_height(self, side: Qt.DockWidgetArea) -> None:
         """Give the panes of a side their usual heights."""
-        panes = [pane for pane in PANES if pane.side is side and not pane.beside]
+        panes = [pane for pane in PANES if pane.side is side and not pane.is_closed_at_first]
         docks = [self.by_name[pane.name] for pane in panes]
         heights = [pane.height for pane in panes]
         self._window.resizeDocks(docks, heights, Qt.Orientation.Vertical)
@@ -112,6 +136,10 @@ class Docks(QObject):
             bar.setAccessibleName("Panes")
             bar.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every pane has its key
         self.changed.emit(self._seen)
+
+
+def _is_beyond(pane: Pane, apart: Pane) -> bool:
+    return pane.side is apart.side and pane is not apart and not pane.beside
 
 
 def _dock(window: QMainWindow, pane: Pane, widget: QWidget) -> QDockWidget:

@@ -183,7 +183,7 @@ def style_sheet(theme: Theme) -> str:
         QLabel[role="quiet"] {{ color: {theme.quiet}; }}
         QLabel[role="notice"] {{ color: {theme.warning}; padding: 6px 16px; }}
         QLabel[role="warning"] {{ color: {theme.warning}; }}
-        QScrollArea, BoardView {{ border: none; }}
+        QScrollArea, BoardView, LineView {{ border: none; }}
         QPlainTextEdit {{
             background: {theme.field}; color: {theme.ink}; border: 1px solid {theme.border};
             border-radius: 3px; padding: 2px;

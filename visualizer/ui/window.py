@@ -27,6 +27,7 @@ from visualizer.ui.exports import FILTERS, Exporter, named
 from visualizer.ui.focus import FocusRing
 from visualizer.ui.gaze import Gaze
 from visualizer.ui.icons import icon
+from visualizer.ui.liner import Liner
 from visualizer.ui.motion import Motion
 from visualizer.ui.panes import LEFT, PANES, Docks, add_bar
 from visualizer.ui.player import Player
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from visualizer.ui.editor import Editor
     from visualizer.ui.inspector import Inspector
     from visualizer.ui.lesson import LessonPane
+    from visualizer.ui.lines import LinePane
     from visualizer.ui.shapes import ShapesPane
     from visualizer.ui.twin import TwinPane
     from visualizer.ui.workspace import Workspace
@@ -69,6 +71,7 @@ class Window(QMainWindow):
         self.inspector: Inspector = self.panes["Cell"]
         self.lesson: LessonPane = self.panes["Lesson"]
         self.twin: TwinPane = self.panes["Code"]
+        self.lines: LinePane = self.panes["Lines"]
         self.shapes: ShapesPane = self.panes["Shapes"]
         self._add_intents()
         self._has_lesson = False
@@ -93,6 +96,7 @@ class Window(QMainWindow):
         """Add what a hand can want, part by part; the actions name them."""
         self.player, self.pointer = Player(self.workspace, self), Pointer(self.workspace, self)
         self.typist, self.chooser = Typist(self.workspace, self), Chooser(self.workspace, self)
+        self.liner = Liner(self.workspace, self)
         self.gaze, self.presenter = Gaze(self.workspace, self), Presenter(self)
         self.exporter = Exporter(self)
 

@@ -19,6 +19,7 @@ def connect(window: Window) -> None:
     _connect_playback(window)
     _connect_panes(window)
     _connect_numbers(window)
+    _connect_lines(window)
     QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
 
 
@@ -105,3 +106,13 @@ def _connect_numbers(window: Window) -> None:
     numbers.numbersPasted.connect(typist.paste)
     numbers.copyWanted.connect(typist.copy)
     numbers.drawnAgain.connect(typist.draw_again)
+
+
+def _connect_lines(window: Window) -> None:
+    lines, liner = window.lines, window.liner
+    lines.chosen.connect(liner.choose)
+    lines.view.cellHovered.connect(liner.hover)
+    lines.view.cellClicked.connect(liner.pin)
+    lines.view.tokenHovered.connect(liner.point)
+    lines.view.tokenClicked.connect(liner.hold)
+    lines.view.walked.connect(window.walk)
