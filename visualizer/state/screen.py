@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from visualizer.state.code.twin import Twin, present_twin
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
+from visualizer.state.folded import folded_readout
 from visualizer.state.heatmaps import present_board, shown_stages
 from visualizer.state.lessons.pages import LessonPanel, present_lesson
 from visualizer.state.lines.panel import LinePanel, present_lines
@@ -214,7 +215,11 @@ def _lights(
 def _readout(run: Run, view: View, board: Board, stand: Stand, cell: Cell) -> Readout | None:
     if cell.stage in stand.lights.covered:
         return covered(run, cell)
-    readout = present_readout(run, cell, view.text, cell == view.pinned)
+    is_pinned = cell == view.pinned
+    if cell.fold:
+        readout = folded_readout(run, view, cell, is_pinned)
+    else:
+        readout = present_readout(run, cell, view.text, is_pinned)
     heatmap = panel_of(board, cell)
     if readout is None or heatmap is None or not heatmap.is_pooled:
         return readout
