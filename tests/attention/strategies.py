@@ -96,9 +96,12 @@ def numbers(draw: st.DrawFn, rows: int, columns: int) -> NumberMatrix:
 
 @st.composite
 def own_weights(draw: st.DrawFn, spec: AttentionSpec) -> tuple[tuple[str, NumberMatrix], ...]:
-    """Weights that fit a spec, of some layers in any order."""
-    named = draw(st.lists(st.sampled_from(LAYERS), min_size=1, unique=True))
-    return tuple((name, draw(numbers(spec.d_in, spec.width))) for name in named)
+    """Weights that fit a spec that has some, of some layers in any order."""
+    sizes = {} if spec.projection is Projection.NONE else dict.fromkeys(LAYERS, spec.d_in)
+    if spec.output_projection:
+        sizes["W_output"] = spec.width
+    named = draw(st.lists(st.sampled_from([*sizes]), min_size=1, unique=True))
+    return tuple((name, draw(numbers(sizes[name], spec.width))) for name in named)
 
 
 SEEDS = st.integers(0, 2**31 - 1)
@@ -152,7 +155,8 @@ def specs(
     spec = AttentionSpec(**drawn)
     if texts == 1 and "own_input" not in drawn and is_rare(draw):
         spec = replace(spec, own_input=draw(numbers(size, spec.d_in)))
-    if not is_free and "own_weights" not in drawn and is_rare(draw):
+    has_weights = not is_free or spec.output_projection
+    if has_weights and "own_weights" not in drawn and is_rare(draw):
         spec = replace(spec, own_weights=draw(own_weights(spec)))
     return spec
 

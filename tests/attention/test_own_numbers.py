@@ -58,7 +58,7 @@ def test_what_is_given_is_what_is_computed_with(case: Case, data: st.DataObject)
         own = data.draw(numbers(len(case.texts[0]), spec.d_in))
         trace = run(case.texts, replace(spec, own_input=own)).trace
         np.testing.assert_array_equal(trace.read(trace.stages[0].name), own.array())
-    assume(spec.projection is not Projection.NONE)
+    assume(spec.projection is not Projection.NONE or spec.output_projection)
     given_weights = data.draw(own_weights(spec))
     trace = run(case.texts, replace(spec, own_weights=given_weights)).trace
     kept = dict(kept_weights(trace))
@@ -85,8 +85,43 @@ def test_what_is_not_named_is_drawn_as_ever() -> None:
     assert others == drawn.keys() - {"W_key.weight"}
 
 
-def test_there_is_nothing_to_keep_without_projection() -> None:
-    assert kept_weights(run(TEXT, spec_of(Mechanism.SIMPLIFIED, SPEC)).trace) == ()
+def test_without_layers_there_is_nothing_to_keep_but_the_output() -> None:
+    simplified = spec_of(Mechanism.SIMPLIFIED, SPEC)
+    assert kept_weights(run(TEXT, simplified).trace) == ()
+    kept = kept_weights(run(TEXT, replace(simplified, output_projection=True)).trace)
+    assert [(name, own.rows, own.columns) for name, own in kept] == [("W_output", 3, 3)]
+
+
+@given(cases(output_projection=True), st.data())
+def test_the_output_is_what_numpy_makes_of_the_own_weights(case: Case, data: st.DataObject) -> None:
+    own = data.draw(numbers(case.spec.width, case.spec.width))
+    trace = run(case.texts, replace(case.spec, own_weights=(("W_output", own),))).trace
+    concat = trace.read("concat").astype(np.float64)
+    bias = trace.read("out_proj.bias").astype(np.float64)
+    wanted = concat @ own.array() + bias
+    near = 1e-5 if case.spec.dtype is Dtype.FLOAT32 else 1e-13
+    size = np.abs(concat) @ np.abs(own.array()) + np.abs(bias)
+    actual = trace.read("output").astype(np.float64)
+    off = np.abs(actual - wanted) > near * size
+    assert not (off & np.isfinite(wanted)).any()
+    np.testing.assert_array_equal(trace.read("out_proj.weight"), own.array().T)
+
+
+def test_weights_of_an_output_that_is_not_there_do_not_act() -> None:
+    own = (("W_output", matrix(5, 4)),)
+    spec = replace(SPEC, output_projection=False, own_weights=own)
+    assert problems(spec) == ()
+    assert run(TEXT, spec).trace.last == "concat"
+
+
+def test_what_still_fits_stays_when_the_rest_is_drawn_again() -> None:
+    spec = replace(SPEC, own_weights=kept_weights(run(TEXT, SPEC).trace), d_in=4)
+    (problem,) = problems(spec)
+    assert problem.sentence == "W_query is 3 × 2 and the sizes need 4 × 2."
+    assert problem.remedy
+    mended = replace(spec, own_weights=problem.remedy[1])  # type: ignore[arg-type]
+    assert [name for name, _ in mended.own_weights] == ["W_output"]
+    assert problems(mended) == ()
 
 
 # ---------------------------------------------------------------------------------- carrying
@@ -145,7 +180,8 @@ def test_whatever_was_before_the_numbers_are_those_of_a_fresh_run(
     case: Case, data: st.DataObject
 ) -> None:
     old, spec = case.run(), replace(case.spec, own_input=None, own_weights=())
-    if spec.projection is not Projection.NONE and data.draw(st.booleans()):
+    has_weights = spec.projection is not Projection.NONE or spec.output_projection
+    if has_weights and data.draw(st.booleans()):
         spec = replace(spec, own_weights=data.draw(own_weights(spec)))
     if len(case.texts) == 1 and data.draw(st.booleans()):
         spec = replace(spec, own_input=data.draw(numbers(len(case.texts[0]), spec.d_in)))
@@ -183,7 +219,7 @@ def test_whatever_was_before_the_numbers_are_those_of_a_fresh_run(
         (
             {"own_weights": (("W_value", matrix(3, 2)), ("W_out", matrix(3, 2)))},
             "own_weights",
-            "There are no weights “W_out”, only W_query, W_key, W_value.",
+            "There are no weights “W_out”, only W_query, W_key, W_value, W_output.",
         ),
         (
             {"own_weights": (("W_value", NumberMatrix.of(np.full((3, 2), np.nan))),)},
@@ -199,7 +235,8 @@ def test_what_does_not_fit_is_said_and_mended_by_drawing(
     with pytest.raises(InputError) as refused:
         run(TEXT, spec)
     assert (refused.value.field, refused.value.sentence) == (field, said)
-    assert refused.value.remedy == (field, None if field == "own_input" else ())
+    assert refused.value.remedy
+    assert refused.value.remedy[0] == field
     assert run(TEXT, replace(spec, **dict([refused.value.remedy]))).trace.tokens == 6  # type: ignore[arg-type]
 
 

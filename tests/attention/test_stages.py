@@ -12,7 +12,8 @@ from hypothesis import given
 
 from tests.attention.strategies import Case, cases
 from visualizer.attention import masks
-from visualizer.attention.parameters import DRAWN_FROM, draw
+from visualizer.attention.choices import DRAWN_FROM
+from visualizer.attention.parameters import draw
 from visualizer.attention.spec import AttentionSpec, Mask, Normalisation, Route, Scale
 from visualizer.attention.stages import TABLE, is_hatched, parameter_names, stages
 

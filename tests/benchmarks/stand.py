@@ -10,15 +10,24 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 # Before Qt is imported: which platform it draws on is read once.
 if asked := os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM"):
     os.environ["QT_QPA_PLATFORM"] = asked
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
-from PySide6.QtCore import QCoreApplication, QEventLoop, QSettings, QTimer, qInstallMessageHandler
-from PySide6.QtGui import QTextCursor
+from PySide6.QtCore import (
+    QCoreApplication,
+    QEvent,
+    QEventLoop,
+    QPointF,
+    QSettings,
+    Qt,
+    QTimer,
+    qInstallMessageHandler,
+)
+from PySide6.QtGui import QMouseEvent, QTextCursor
 from PySide6.QtWidgets import QSlider
 
 from visualizer.app import make_application, open_window
@@ -30,10 +39,12 @@ if TYPE_CHECKING:
 
     from PySide6.QtCore import QMessageLogContext, QtMsgType
     from PySide6.QtGui import QImage
-    from PySide6.QtWidgets import QApplication
+    from PySide6.QtWidgets import QApplication, QWidget
 
     from visualizer.attention.trace import Trace
     from visualizer.state.panels import Heatmap
+    from visualizer.ui.board import BoardView
+    from visualizer.ui.lineview import LineView
     from visualizer.ui.window import Window
 
 TIMEOUT_S = 120
@@ -81,7 +92,7 @@ class Stand:
         self.window, self.workspace, self.board = window, window.workspace, window.board
 
     @classmethod
-    def with_numbers(cls, document: Document) -> Stand:
+    def with_numbers(cls, document: Document) -> Self:
         """Open a window on a document and have its first numbers painted."""
         stand = cls(open_window(document))
         stand.window.resize(1280, 800)
@@ -167,6 +178,47 @@ class Stand:
         """Whether the mask is on."""
         return bool(self.workspace.document.get("causal"))
 
+    # ------------------------------------------------------------------ the lines
+
+    def open_lines(self) -> None:
+        """Open their pane, and wait until they are there."""
+        self.window.docks.by_name["Lines"].toggleViewAction().trigger()
+        view = self.window.lines.view
+        self.until_painted(lambda: self.drawn_lines > 0, view)
+        self.settle()
+
+    @property
+    def drawn_lines(self) -> int:
+        """How many there are in the picture."""
+        shown = self.workspace.screen.lines
+        return len(shown.lines) if shown else 0
+
+    def hover(self, view: BoardView | LineView, across: float, down: float) -> float:
+        """Move the pointer to a place in a view; give the seconds until what is there is lit.
+
+        They are 0 where there is nothing.
+        """
+        before = self.workspace.view.hovered
+        size = view.viewport().size()
+        at = QPointF(size.width() * across, size.height() * down)
+        start = perf_counter()
+        move(view.viewport(), at)
+        if self.workspace.view.hovered == before:
+            return 0.0
+        return self.until_painted(lambda: True, view) - start
+
+    def limit_lines(self, threshold: float) -> float:
+        """Choose the smallest weight that has a line; give the moment when they are painted."""
+        self.window.lines.threshold.setValue(threshold)
+        return self.until_painted(lambda: True, self.window.lines.view)
+
+    def scroll_lines(self, share: float) -> float:
+        """Scroll to a share of the whole; give the moment when it is painted."""
+        bar = self.window.lines.view.verticalScrollBar()
+        there = round(bar.maximum() * share)
+        bar.setValue(there if there != bar.value() else bar.maximum() - there)
+        return self.until_painted(lambda: True, self.window.lines.view)
+
     # ------------------------------------------------------------------ waiting
 
     def _timed(self, act: Callable[[], object], is_shown: Callable[[], bool]) -> float:
@@ -179,8 +231,11 @@ class Stand:
             raise AssertionError("the frame that was timed shows what was shown before")
         return seconds
 
-    def until_painted(self, is_shown: Callable[[], bool]) -> float:
+    def until_painted(
+        self, is_shown: Callable[[], bool], view: BoardView | LineView | None = None
+    ) -> float:
         """Let the window work until it has painted what is waited for; give that moment."""
+        view = view or self.board
         moments: list[float] = []
         loop, late = QEventLoop(), QTimer()
 
@@ -192,9 +247,9 @@ class Stand:
         late.setSingleShot(True)
         late.timeout.connect(loop.quit)
         late.start(TIMEOUT_S * 1000)
-        self.board.painted.connect(look)
+        view.painted.connect(look)
         loop.exec()
-        self.board.painted.disconnect(look)
+        view.painted.disconnect(look)
         if not moments:
             raise TimeoutError("the frame that was waited for was not painted")
         return moments[0]
@@ -229,6 +284,14 @@ class Stand:
 
     def _picture(self) -> QImage:
         return self.board._pictures[id(self._shown())][1].toImage()
+
+
+def move(widget: QWidget, to: QPointF) -> None:
+    """Move the pointer over a widget."""
+    none, plain = Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
+    where = QPointF(widget.mapToGlobal(to))
+    event = QMouseEvent(QEvent.Type.MouseMove, to, where, none, none, plain)
+    QCoreApplication.sendEvent(widget, event)
 
 
 def linger(milliseconds: int) -> None:

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QDockWidget, QFileDialog, QPlainTextEdit, QSpinBox
 
 import visualizer
 from tests.ui.hand import CONTROL, SHIFT
-from visualizer.state.colouring import Curve, Limits
+from visualizer.state.colouring import AUTOMATIC, Curve, Limits
 from visualizer.state.view import Cell
 from visualizer.ui.entries import ENTRIES, shortcuts
 from visualizer.ui.icons import icon
@@ -90,7 +90,7 @@ def test_the_list_of_keys_is_whole(hand: Hand) -> None:
     (box,) = hand.boxes()
     for entry in ENTRIES:
         assert all(keys in box.text() for keys in entry.keys)
-    assert len(shortcuts()) == sum(bool(entry.keys) for entry in ENTRIES) + len(PANES) + 4
+    assert len(shortcuts()) == sum(bool(entry.keys) for entry in ENTRIES) + len(PANES) + 5
     assert {"F2", "F3", "arrow keys", "Esc in the heatmaps"} <= {keys for _, keys in shortcuts()}
     assert all(keys in box.text() for _, keys in shortcuts())
     box.close()
@@ -167,8 +167,20 @@ def test_colour_maps_by_keys(hand: Hand) -> None:
     for key, name in ((Qt.Key.Key_3, "magma"), (Qt.Key.Key_5, "CET-L1")):
         hand.press(key, alt)
         assert hand.panel("weights").colour.map == name
-        assert hand.panel("scores").colour.map == "CET-CBD1"
+        assert hand.panel("scores").colour.map == AUTOMATIC
         assert hand.window.actions_.by_key[f"gaze.set_map {name}"].isChecked()
+
+
+def test_colours_of_signed_numbers_by_keys(hand: Hand) -> None:
+    alt = CONTROL | Qt.KeyboardModifier.AltModifier
+    for key, name in (
+        (Qt.Key.Key_0, "CET-D6"),
+        (Qt.Key.Key_7, "CET-CBD1"),
+        (Qt.Key.Key_6, AUTOMATIC),
+    ):
+        hand.press(key, alt)
+        assert hand.panel("scores").colour.map == name
+        assert hand.window.actions_.by_key[f"gaze.set_diverging {name}"].isChecked()
 
 
 def test_what_is_on_has_a_tick(hand: Hand) -> None:
@@ -202,7 +214,8 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     idle = {key for key, action in by_key.items() if not action.isEnabled()}
     assert idle == {
         *("workspace.undo", "workspace.redo", "inspector.copy", "pointer.let_go", "player.reveal"),
-        *("pointer.mark", "pointer.go -1", "pointer.go 1"),
+        *("pointer.mark", "pointer.go -1", "pointer.go 1", "presenter.hide_all"),
+        *("shapes.drawing.turn", "chooser.let_go"),
         *("step_text 1", "step_text -1", *READING, *COMPARING),
     }
     hand.hover(Cell("weights", (0, 1, 0)))
@@ -212,8 +225,8 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     hand.settle()
     idle = {key for key, action in by_key.items() if not action.isEnabled()}
     assert idle == {
-        *("workspace.redo", "pointer.mark", "player.reveal"),
-        *("pointer.go -1", "pointer.go 1"),
+        *("workspace.redo", "pointer.mark", "player.reveal", "presenter.hide_all"),
+        *("pointer.go -1", "pointer.go 1", "shapes.drawing.turn", "chooser.let_go"),
         *("step_text 1", "step_text -1", *READING, *COMPARING),
     }
 

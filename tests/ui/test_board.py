@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from tests.ui.hand import words
-from tests.ui.making import a_heatmap
+from tests.ui.making import a_heatmap, axis
 from visualizer.state.cursor import Cursor
 from visualizer.state.panels import Board
 from visualizer.state.view import Cell
@@ -228,3 +228,32 @@ def test_a_lit_label_hides_those_it_would_overlap() -> None:
     neighbours = captions.row_label_box(placed, row - 1) | captions.row_label_box(placed, row + 1)
     assert LIGHT.ink.upper() not in colours(image, neighbours)
     assert LIGHT.ink.upper() in colours(lit(placed, Cursor(), LIGHT), neighbours)
+
+
+@pytest.mark.usefixtures("application")
+@pytest.mark.parametrize("block", [1, 3])
+def test_rows_and_columns_of_chosen_tokens_are_framed(block: int) -> None:
+    rows, columns = axis("query", 12, block), axis("key", 12, block)
+    heatmap = a_heatmap([[0.5] * 12] * 12, rows=rows, columns=columns)
+    placed = lay_out(Board(((heatmap,),)), 600, 600).slots[0]
+    chosen = frozenset({2 * block, 2 * block + 1, 3 * block, 7 * block, 999})
+
+    def framed(cursor: Cursor) -> tuple[set[int], set[int]]:
+        image, accent = lit(placed, cursor, LIGHT), LIGHT.accent.upper()
+
+        def is_lit(row: int, column: int, wide: float, high: float) -> bool:
+            middle = placed.cell(row * block, column * block).center()
+            area = QRectF(middle.x() - wide / 2, middle.y() - high / 2, wide, high)
+            return accent in colours(image, area)
+
+        height, width = placed.cell_height + 2, placed.cell_width + 2
+        down = {row for row in range(12) if is_lit(row, 10, 2, height)}
+        return down, {column for column in range(12) if is_lit(10, column, width, 2)}
+
+    assert framed(Cursor()) == (set(), set())
+    down, across = framed(Cursor(queries=chosen))
+    assert {2, 3, 7} <= down <= {1, 2, 3, 4, 6, 7, 8}
+    assert across == set()
+    down, across = framed(Cursor(keys=chosen))
+    assert {2, 3, 7} <= across <= {1, 2, 3, 4, 6, 7, 8}
+    assert down == set()

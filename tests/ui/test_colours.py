@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.ui.eyes import EYES, lightness, luminance, oklab, rgb
 from tests.ui.making import LOG, SIGNED, UNIT, a_heatmap
 from visualizer.assets import resource
-from visualizer.state.colouring import Colour, Curve, Limits
+from visualizer.state.colouring import AUTOMATIC, Colour, Curve, Limits
 from visualizer.ui.colours import (
     DROPPED,
     FORBIDDEN,
@@ -36,18 +37,6 @@ def channels(words: np.ndarray) -> np.ndarray:
     return np.stack([words >> 16 & 255, words >> 8 & 255, words & 255], axis=1)
 
 
-def luminance(rgb: np.ndarray) -> np.ndarray:
-    part = rgb / 255
-    linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
-    return np.asarray(linear @ np.array([0.2126, 0.7152, 0.0722]))
-
-
-def lightness(rgb: np.ndarray) -> np.ndarray:
-    """CIE 1976 L*."""
-    y = luminance(rgb)
-    return np.asarray(np.where(y > (6 / 29) ** 3, 116 * np.cbrt(y) - 16, y * (29 / 3) ** 3))
-
-
 # ------------------------------------------------------------------------------------- tables
 
 
@@ -66,14 +55,46 @@ def test_more_is_lighter_all_along_a_sequential_map(name: str) -> None:
     assert ups.sum() > 60
 
 
+def shades(name: str, theme: Theme = LIGHT) -> np.ndarray:
+    return channels(table(name, theme)[: LARGEST + 1])
+
+
 @pytest.mark.parametrize("name", MAPS["diverging"])
-def test_a_diverging_map_has_its_ends_apart_and_0_lightest(name: str) -> None:
-    along = lightness(channels(table(name, LIGHT)[: LARGEST + 1]))
+@pytest.mark.parametrize("eyes", EYES)
+def test_a_diverging_map_is_lightest_or_darkest_at_0(name: str, eyes: str) -> None:
+    along = oklab(shades(name), eyes)[:, 0]
     middle = LARGEST // 2
-    assert abs(int(along.argmax()) - middle) <= 2
-    assert abs(along[0] - along[LARGEST]) < 3
-    assert (np.diff(along[:middle]) > -0.15).all()
-    assert (np.diff(along[middle + 1 :]) < 0.15).all()
+    outwards = np.sign(along[0] - along[middle])
+    assert (np.diff(along[middle::-1]) * outwards > -0.002).all()  # rounded to 8 bits
+    assert (np.diff(along[middle:]) * outwards > -0.002).all()
+    assert min(abs(along[[0, -1]] - along[middle])) > 0.25
+
+
+@pytest.mark.parametrize("name", MAPS["diverging"])
+def test_the_sides_of_a_diverging_map_are_as_far_from_0(name: str) -> None:
+    along = lightness(shades(name))
+    assert np.abs(along - along[::-1]).max() < 3
+
+
+@pytest.mark.parametrize("name", MAPS["diverging"])
+@pytest.mark.parametrize("eyes", EYES)
+def test_the_sides_of_a_diverging_map_are_told_apart(name: str, eyes: str) -> None:
+    seen = oklab(shades(name), eyes)
+    apart = np.linalg.norm(seen - seen[::-1], axis=1)[LARGEST // 2 :: -1]  # from 0 outwards
+    assert (np.diff(apart) > -0.005).all()
+    assert apart[LARGEST // 8] > 0.05
+    assert apart[-1] > 0.25
+
+
+@pytest.mark.parametrize(
+    ("theme", "name"), [(LIGHT, "CET-CBD1"), (PRINT, "CET-CBD1"), (DARK, "CET-D6")]
+)
+def test_0_is_near_the_paper(theme: Theme, name: str) -> None:
+    assert (table(AUTOMATIC, theme) == table(name, theme)).all()
+    assert (light_entries(AUTOMATIC, theme) == light_entries(name, theme)).all()
+    along = lightness(shades(AUTOMATIC, theme))
+    paper = lightness(rgb(theme.paper))
+    assert abs(along - paper).argmin() == pytest.approx(LARGEST / 2, abs=2)
 
 
 @THEMES

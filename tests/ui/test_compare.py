@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QSpinBox, QToolButton
 
-from tests.ui.hand import CONTROL, SHIFT
+from tests.ui.hand import CONTROL
 from visualizer.attention import held, masks
 from visualizer.attention.spec import Mask
 from visualizer.state.compare import samples
@@ -133,7 +133,7 @@ def test_arrows_lead_from_a_to_b_to_the_difference(kept: Hand) -> None:
 
 def test_a_and_b_change_places(kept: Hand) -> None:
     change = part(kept, Part.CHANGE).values
-    press(kept, Qt.Key.Key_D, CONTROL | SHIFT)
+    press(kept, Qt.Key.Key_B)
     assert mask(kept) is Mask.CAUSAL
     np.testing.assert_allclose(part(kept, Part.CHANGE).values, -change, atol=1e-7)
     assert bar(kept).lead.text() == "From A to B: mask: none → causal."
@@ -220,7 +220,7 @@ def test_the_mean_of_samples_nears_the_weights(hand: Hand) -> None:
     hand.paste_sentence(LONG)
     hand.window.workspace.set("dropout", 0.5)
     hand.settle()
-    press(hand, Qt.Key.Key_J)
+    press(hand, Qt.Key.Key_U)
     assert titles(hand)[2:] == ["Mean of 1 sample", "Mean − weights"]
     mean, sample = (part(hand, one, stage="dropped") for one in (Part.MEAN, Part.PLAIN))
     np.testing.assert_allclose(mean.values, sample.values, atol=1e-7)
@@ -247,7 +247,7 @@ def test_the_mean_of_samples_nears_the_weights(hand: Hand) -> None:
 def test_another_seed_is_another_sample(hand: Hand) -> None:
     hand.window.workspace.set("dropout", 0.5)
     hand.settle()
-    press(hand, Qt.Key.Key_J)
+    press(hand, Qt.Key.Key_U)
     before = part(hand, Part.MEAN, stage="dropped").values
     press(hand, Qt.Key.Key_R)
     assert not np.array_equal(part(hand, Part.MEAN, stage="dropped").values, before)
@@ -256,7 +256,7 @@ def test_another_seed_is_another_sample(hand: Hand) -> None:
 
 def test_where_nothing_is_dropped_it_says_so(hand: Hand) -> None:
     hand.settle()
-    press(hand, Qt.Key.Key_J)
+    press(hand, Qt.Key.Key_U)
     assert bar(hand).said.text().startswith("Nothing is dropped")
     assert not bar(hand).count.isVisible()
     assert titles(hand) == ["Weights"]
@@ -281,10 +281,10 @@ def test_the_window_works_nothing_out(hand: Hand, monkeypatch: pytest.MonkeyPatc
     hand.settle()
     press(hand, Qt.Key.Key_D)
     press(hand, Qt.Key.Key_M)
-    press(hand, Qt.Key.Key_D, CONTROL | SHIFT)
+    press(hand, Qt.Key.Key_B)
     press(hand, Qt.Key.Key_G)
     press(hand, Qt.Key.Key_H)
-    press(hand, Qt.Key.Key_J)
+    press(hand, Qt.Key.Key_U)
     click(hand, "Double")
     hand.hover(Cell("dropped", (0, 2, 1), None, Part.CHANGE))
     hand.settle()

@@ -19,7 +19,7 @@ from visualizer.attention.measures import Measures, measure
 from visualizer.state.measures import COLUMNS, HeadRow, HeadTable
 from visualizer.ui.head_table import HEAD, KEYS, HeadModel, HeadView
 from visualizer.ui.heads import EMPTY, HeadsPane
-from visualizer.ui.theme import DARK, HEAD_COLOURS, LIGHT, Theme, style_sheet
+from visualizer.ui.theme import DARK, LIGHT, Theme, style_sheet
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QImage
@@ -150,9 +150,9 @@ def test_rows_have_their_heads_colour(pane: HeadsPane, theme: Theme) -> None:
     pane.show_heads(a_table(), theme)
     QApplication.processEvents()
     image = pane.view.viewport().grab().toImage()
-    for row, colour in enumerate(HEAD_COLOURS[: len(NUMBERS)]):
+    for row, colour in enumerate(theme.heads[: len(NUMBERS)]):
         assert has_colour(image, pane, row, colour)
-    assert not any(has_colour(image, pane, len(NUMBERS), colour) for colour in HEAD_COLOURS)
+    assert not any(has_colour(image, pane, len(NUMBERS), colour) for colour in theme.heads)
 
 
 def has_colour(image: QImage, pane: HeadsPane, row: int, colour: str) -> bool:

@@ -140,6 +140,13 @@ def test_panels_grow_with_the_window() -> None:
     assert sizes[0] < sizes[1] <= LARGEST_CELL
 
 
+def test_a_head_is_seen_whole_where_not_all_of_them_are() -> None:
+    one, three = (lay_out(a_board(3, heads, 6), 2500, 700).slots for heads in (1, 3))
+    assert one[0].whole.bottom() <= 700
+    assert three[0].whole.bottom() <= 700
+    assert three[-1].whole.bottom() > 700
+
+
 def test_side_by_side_until_they_could_not_be_read() -> None:
     wide = lay_out(a_board(3, 1, 12), 1280, 900)
     assert wide.width <= 1280

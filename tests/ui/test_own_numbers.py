@@ -36,7 +36,7 @@ def test_what_is_given_is_named_and_can_be_drawn_again_and_undone(hand: Hand) ->
         "own_weights": kept_weights(workspace.run.trace),
         "own_input": NumberMatrix.of(np.ones((6, 3))),
     }
-    said = {"own_weights": "W_query, W_key, W_value given", "own_input": "6 × 3 given"}
+    said = {"own_weights": "W_query, W_key, W_value, W_output given", "own_input": "6 × 3 given"}
     drawn = {"own_weights": (), "own_input": None}
     for name, value in given.items():
         workspace.set(name, value)

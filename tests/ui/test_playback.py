@@ -10,6 +10,7 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication
 
 from tests.ui.hand import words
+from tests.ui.heard import heard
 from tests.ui.viewer import NONE
 from visualizer.state.playback.timeline import Grain, Place
 from visualizer.state.view import Cell
@@ -220,7 +221,7 @@ def test_the_track_says_where_it_is_to_a_reader_of_the_screen(viewer: Viewer) ->
     viewer.window.player.step(1)
     viewer.hand.settle()
     track = viewer.bar.track
-    assert track.accessibleDescription() == "Scores, row 2 of 6"
+    assert heard(track).value == "Scores, row 2 of 6"
     assert (track.minimum(), track.maximum(), track.value()) == (0, 66, 25)
 
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QWidget
+import pytest
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QPushButton, QWidget
+from shiboken6 import Shiboken
 
+from tests.ui.eyes import contrast
+from tests.ui.heard import heard
 from visualizer.state.setup import SETTINGS
 from visualizer.state.view import Cell
+from visualizer.ui.focus import FocusRing
 
 if TYPE_CHECKING:
+    from PySide6.QtGui import QImage
+    from pytestqt.qtbot import QtBot
+
     from tests.ui.hand import Hand
 
 
@@ -18,8 +26,11 @@ def reachable(hand: Hand) -> list[QWidget]:
     """Go round by the tab key."""
     hand.sentence.setFocus()
     found: list[QWidget] = []
-    while (widget := QApplication.focusWidget()) is not None and widget not in found:
-        found.append(widget)
+    while (widget := QApplication.focusWidget()) is not None:
+        if found and widget is found[0]:
+            break
+        if widget not in found:  # else it goes from link to link within
+            found.append(widget)
         hand.key(Qt.Key.Key_Tab)
     return found
 
@@ -48,6 +59,39 @@ def test_whatever_is_reached_has_a_name(hand: Hand) -> None:
     assert unnamed == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_whatever_is_reached_shows_that_it_has_the_focus(hand: Hand, scheme: str) -> None:
+    window = hand.window
+    window.set_scheme(scheme)
+    window.editor.more_button.setChecked(True)
+    hand.click_cell(Cell("weights", (0, 1, 0)))
+    hand.leave()
+    hand.settle()
+    QApplication.processEvents()  # the settings that were opened take their places
+    dim = []
+    for widget in reachable(hand):
+        widget.setFocus(Qt.FocusReason.TabFocusReason)
+        window.editor.ensureWidgetVisible(widget)
+        there = _picture(widget)
+        widget.clearFocus()
+        if not _stands_out(there, _picture(widget)):
+            dim.append(named(widget) or repr(widget))
+    assert dim == []
+
+
+def _picture(widget: QWidget) -> QImage:
+    window = widget.window()
+    area = QRect(widget.mapTo(window, QPoint()), widget.size()).adjusted(-3, -3, 3, 3)
+    return window.grab(area.intersected(window.rect())).toImage()
+
+
+def _stands_out(one: QImage, other: QImage) -> bool:
+    """Whether some of it changes as much as a mark differs from its paper (WCAG 2.2, 1.4.11)."""
+    places = ((x, y) for y in range(one.height()) for x in range(one.width()))
+    pairs = {(one.pixelColor(*at).name(), other.pixelColor(*at).name()) for at in places}
+    return max(contrast(*pair) for pair in pairs) >= 2.9
+
+
 def test_a_control_says_what_it_is_for_and_what_is_wrong(hand: Hand) -> None:
     for row in hand.window.editor.rows.values():
         part = row.control.focusProxy()
@@ -64,7 +108,57 @@ def test_a_control_says_what_it_is_for_and_what_is_wrong(hand: Hand) -> None:
 def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> None:
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.leave()
-    assert hand.board.accessibleDescription() == "journey (query 2) reads 48 % from Your (key 1)."
+    assert heard(hand.board).value.endswith("journey (query 2) reads 48 % from Your (key 1).")
     button = hand.window.rail.button("weights")
     assert button.accessibleDescription() == "each row made to sum to 1, size 2 × 6 × 6"
     assert "6 tokens" in hand.window.editor.tokens.accessibleName()
+
+
+def test_who_clicks_sees_no_ring(hand: Hand) -> None:
+    ring = hand.window.focus_ring
+    hand.click(hand.window.rail.button("queries"))
+    hand.click(hand.window.editor.rows["heads"].control.focusProxy() or hand.window)
+    assert not ring.isVisible()
+    hand.key(Qt.Key.Key_Tab)
+    assert ring.isVisible()
+    hand.click(hand.window.editor.more_button)
+    assert not ring.isVisible()
+
+
+def test_the_ring_moves_and_hides_with_what_it_is_around(hand: Hand) -> None:
+    ring, editor = hand.window.focus_ring, hand.window.editor
+    hand.window.resize(1280, 600)
+    editor.more_button.setChecked(True)
+    QApplication.processEvents()
+    editor.more_button.setFocus(Qt.FocusReason.TabFocusReason)
+    editor.ensureWidgetVisible(editor.more_button)
+    before = ring.geometry()
+    bar = editor.verticalScrollBar()
+    bar.setValue(bar.value() + 10)
+    assert ring.geometry() == before.translated(0, -10)
+    bar.setValue(bar.maximum())
+    assert not ring.isVisible()  # what it is around is scrolled away
+    bar.setValue(0)
+    editor.ensureWidgetVisible(editor.more_button)
+    assert ring.isVisible()
+    there = ring.geometry()
+    hand.window.docks.by_name["Setup"].hide()
+    assert not ring.isVisible() or ring.geometry() != there  # the focus goes elsewhere
+
+
+def test_the_ring_outlives_what_it_was_around(application: QApplication, qtbot: QtBot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    around, inner, other = QWidget(window), QPushButton("Inner"), QPushButton("Other", window)
+    inner.setParent(around)
+    ring = FocusRing(window)
+    window.show()
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    other.clearFocus()
+    inner.setFocus(Qt.FocusReason.TabFocusReason)
+    assert ring.isVisible()
+    Shiboken.delete(around)
+    other.move(20, 20)
+    other.setFocus(Qt.FocusReason.TabFocusReason)
+    assert ring.geometry().contains(other.geometry())

@@ -22,14 +22,18 @@ if TYPE_CHECKING:
     Open = Callable[..., Window]
 
 
+CLOSED = {pane.name for pane in PANES if pane.beside}
+"""The panes that are closed at first."""
+
+
 @pytest.fixture
 def open_window(open_window: Open) -> Open:
     """Opens windows of the size that they choose."""
     return partial(open_window, size=None)
 
 
-AT_FIRST = {pane.name: bool(pane.beside) for pane in PANES if pane.name != "Lesson"}
-"""Which panes are hidden: those that share a place with another."""
+AT_FIRST = {pane.name: pane.is_closed_at_first for pane in PANES if pane.name != "Lesson"}
+"""Which panes are hidden."""
 
 
 def usual() -> tuple[int, int]:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
-from PySide6.QtGui import QColor, QFont, QPalette
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QColor, QFont, QImage, QPainter, QPalette
 
+from tests.ui.eyes import EYES, contrast, oklab, rgb
 from visualizer.ui import theme as themes
+from visualizer.ui.light import frame
 from visualizer.ui.theme import (
     DARK,
-    HEAD_COLOURS,
     LIGHT,
     PRINT,
     Scheme,
     Theme,
     font,
+    head_colour,
     palette,
     style_sheet,
     text_scale,
@@ -27,17 +32,12 @@ if TYPE_CHECKING:
 
 THEMES = (LIGHT, DARK, PRINT)
 TEXT, MARK = 4.5, 3.0
-
-
-def luminance(colour: str) -> float:
-    channels = (QColor(colour).redF(), QColor(colour).greenF(), QColor(colour).blueF())
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one: str, other: str) -> float:
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
+# Okabe and Ito 2008, in their order but for the black.
+OKABE_ITO = (
+    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999",
+)  # fmt: skip
+TOLD_APART = 0.05
+"""In OKLab, where 0.02 can just be seen side by side."""
 
 
 def test_contrast_is_measured_as_wcag_does() -> None:
@@ -68,6 +68,10 @@ def test_text_on_the_accent_and_in_it_can_be_read(theme: Theme) -> None:
         ("border", "paper"),
         ("border", "field"),
         ("border", "raised"),
+        ("hatch", "paper"),
+        ("quiet", "raised"),
+        ("warning", "paper"),
+        ("paper", "accent"),
     ],
 )
 def test_marks_can_be_seen(theme: Theme, mark: str, ground: str) -> None:
@@ -76,14 +80,52 @@ def test_marks_can_be_seen(theme: Theme, mark: str, ground: str) -> None:
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
 def test_a_colour_is_written_out(theme: Theme) -> None:
-    values = [getattr(theme, name) for name in theme.__slots__ if name != "name"]
+    names = [name for name in theme.__slots__ if name not in {"name", "heads", "stroke"}]
+    values = [*(getattr(theme, name) for name in names), *theme.heads]
     assert all(QColor(value).isValid() and len(value) == 7 for value in values)
     assert len({theme.paper, theme.ink, theme.quiet, theme.accent, theme.warning}) == 5
 
 
-def test_heads_have_colours_of_their_own() -> None:
-    assert len(set(HEAD_COLOURS)) == len(HEAD_COLOURS)
-    assert all(QColor(colour).isValid() for colour in HEAD_COLOURS)
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+@pytest.mark.parametrize("width", [1, 1.5, 3])
+def test_a_frame_can_be_seen_on_every_ground(
+    qapp: QApplication, theme: Theme, width: float
+) -> None:
+    """Whatever lies under it, the accent has paper on both of its sides."""
+    ground = QColor("#FF00FF")
+    picture = QImage(20, 20, QImage.Format.Format_RGB32)
+    picture.fill(ground)
+    painter = QPainter(picture)
+    frame(painter, QRectF(5.5, 5.5, 9, 9), width, theme)
+    painter.end()
+    colours = [picture.pixelColor(x, 10).name().upper() for x in range(11)]
+    across = [colour for colour, _ in groupby(colours)]
+    assert across == [ground.name().upper(), theme.paper, theme.accent, theme.paper, "#FF00FF"]
+    assert contrast(theme.accent, theme.paper) >= MARK
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_the_colours_of_heads_can_be_seen(theme: Theme) -> None:
+    assert len(theme.heads) == len(OKABE_ITO)
+    for head in range(len(theme.heads)):
+        assert contrast(head_colour(head, theme), theme.paper) >= MARK, head
+        assert head_colour(head + len(theme.heads), theme) == head_colour(head, theme)
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+@pytest.mark.parametrize("eyes", EYES)
+def test_the_colours_of_heads_are_told_apart(theme: Theme, eyes: str) -> None:
+    seen = oklab(rgb(*theme.heads), eyes)
+    apart = np.linalg.norm(seen[:, None] - seen[None], axis=-1)  # head head
+    assert apart[np.triu_indices(len(seen), 1)].min() >= TOLD_APART
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_the_colours_of_heads_keep_their_hues(theme: Theme) -> None:
+    hues = [np.arctan2(*oklab(rgb(*colours))[:7, :0:-1].T) for colours in (OKABE_ITO, theme.heads)]
+    turned = np.degrees(hues[1] - hues[0] + np.pi) % 360 - 180
+    assert np.abs(turned).max() < 10  # the last is grey
+    assert np.linalg.norm(oklab(rgb(theme.heads[7]))[0, 1:]) < 0.01
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)

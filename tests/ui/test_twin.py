@@ -84,7 +84,7 @@ def test_the_code_is_shown_with_the_shapes_at_the_ends(pane: TwinPane) -> None:
     pane.show_twin(a_twin(), LIGHT)
     expected = [f"{text}  {shape}" if shape else text for text, shape in WRITTEN]
     assert pane.code.toPlainText().splitlines() == expected
-    assert pane.running.accessibleName() == "Weights in code"
+    assert pane.running.accessibleDescription() == "Weights in code"
     pane.allow_copying(True)
     assert pane.copy.isEnabled()
     assert bars(pane) == set()

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QPushButton
 
 from tests.ui.hand import CONTROL, SHIFT, Hand
 from visualizer import app
-from visualizer.attention.choices import LAYERS
+from visualizer.attention.choices import OWN_LAYERS
 from visualizer.attention.spec import InputError, NumberMatrix
 from visualizer.state import weights
 from visualizer.state.document import Document
@@ -297,7 +297,7 @@ def test_weights_are_kept_only_when_they_are_those_of_the_module(
     hand.settle()
     hand.press(Qt.Key.Key_K)
     hand.settle()
-    assert [name for name, _ in gated.workspace.document.spec.own_weights] == [*LAYERS]
+    assert [name for name, _ in gated.workspace.document.spec.own_weights] == [*OWN_LAYERS]
     before = gated.workspace.run
     assert before
     context = before.trace.read("context")
@@ -320,7 +320,7 @@ def test_too_many_weights_are_not_kept_and_that_is_said(
     hand = Hand(qtbot, gated)
     monkeypatch.setattr(weights, "MOST", 10)
     hand.press(Qt.Key.Key_K)
-    assert hand.problem("own_weights") == "Of 18 weights only 10 could be kept. Use smaller sizes."
+    assert hand.problem("own_weights") == "Of 22 weights only 10 could be kept. Use smaller sizes."
     gate.open()
     gated.workspace.set("seed", 7)
     hand.settle()

@@ -10,6 +10,15 @@ import numpy as np
 # The layers that project the input, in the order in which the book draws them.
 LAYERS = ("W_query", "W_key", "W_value")
 
+# The weights that can be a user's own, and the layers they are of.
+OWN_LAYERS = {**{layer: layer for layer in LAYERS}, "W_output": "out_proj"}
+
+# All that decides the weights of a spec, with the number of tokens.
+DRAWN_FROM = (
+    *("d_in", "d_out", "heads", "arrangement", "projection", "bias", "output_projection"),
+    *("position", "seed", "dtype", "own_weights"),
+)
+
 
 class Projection(StrEnum):
     """How queries, keys and values come from the input."""

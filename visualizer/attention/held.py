@@ -59,6 +59,14 @@ class Held:
         pooled = self.keep(("pooled", rows, columns), lambda whole: pool(whole, rows, columns))
         return readable(pooled[index])
 
+    def read_largest(self, count: int, index: Index = ()) -> tuple[np.ndarray, np.ndarray]:
+        """Read the numbers of each row that are farthest from 0, farthest first, and their columns.
+
+        What is no number comes before all.
+        """
+        numbers, columns = self.keep(("largest", count), lambda whole: _first(whole, count))
+        return readable(numbers[index]), readable(columns[index])
+
     def limits(self) -> tuple[float, float]:
         """Give the smallest and largest finite number; zeros, where none is finite."""
         limits: tuple[float, float] = self.keep("limits", _limits) or (0.0, 0.0)
@@ -100,6 +108,11 @@ def readable(tensor: Tensor) -> np.ndarray:
     array: np.ndarray = tensor.detach().cpu().numpy()
     array.flags.writeable = False
     return array
+
+
+def _first(tensor: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    columns = tensor.abs().topk(count, -1).indices
+    return tensor.gather(-1, columns), columns
 
 
 def _pooled(tensor: Tensor, rows: int, columns: int) -> Tensor:

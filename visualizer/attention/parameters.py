@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from visualizer.attention.choices import LAYERS
+from visualizer.attention.choices import LAYERS, OWN_LAYERS
 from visualizer.attention.embedding import positions
 from visualizer.attention.spec import AttentionSpec, InputError, Position, Projection
 from visualizer.attention.stages import parameter_names
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from visualizer.attention.spec import NumberMatrix
-
-# All that decides the weights of a spec, with the number of tokens.
-DRAWN_FROM = (
-    *("d_in", "d_out", "heads", "arrangement", "projection", "bias", "output_projection"),
-    *("position", "seed", "dtype", "own_weights"),
-)
 
 
 def draw(spec: AttentionSpec, tokens: int, device: torch.device) -> dict[str, torch.Tensor]:
@@ -48,7 +42,7 @@ def draw(spec: AttentionSpec, tokens: int, device: torch.device) -> dict[str, to
         drawn["position.weight"] = torch.from_numpy(positions(tokens, spec.d_in, spec.seed))
     dtype: torch.dtype = getattr(torch, spec.dtype)
     cast = {name: tensor.to(device, dtype) for name, tensor in drawn.items()}
-    return cast | _own(spec, device) if spec.projection is not Projection.NONE else cast
+    return cast | _own(spec, device)
 
 
 def own_tensor(
@@ -66,12 +60,13 @@ def own_tensor(
 def _own(spec: AttentionSpec, device: torch.device) -> dict[str, torch.Tensor]:
     """Put own weights into the layout of the parameters: the inverse of `as_matrix`."""
     found: dict[str, torch.Tensor] = {}
-    for layer, matrix in spec.own_weights:
+    for own, matrix in spec.counting_weights:
+        layer = OWN_LAYERS[own]
         names = [name for name in parameter_names(spec, layer) if not name.endswith(".bias")]
         parts = own_tensor("own_weights", matrix, spec, device).chunk(len(names), dim=1)
-        is_linear = spec.projection is Projection.LINEAR
+        is_raw = spec.projection is Projection.UNIFORM and layer in LAYERS
         for name, part in zip(names, parts, strict=True):
-            found[name] = (part.T if is_linear else part).contiguous()
+            found[name] = (part if is_raw else part.T).contiguous()
     return found
 
 

@@ -15,8 +15,9 @@ import torch
 
 from visualizer.attention import device as devices
 from visualizer.attention.attend import attend
+from visualizer.attention.choices import DRAWN_FROM
 from visualizer.attention.embedding import PADDING, embed
-from visualizer.attention.parameters import DRAWN_FROM, draw, own_tensor
+from visualizer.attention.parameters import draw, own_tensor
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,

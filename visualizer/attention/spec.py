@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from visualizer.attention.choices import (
     LAYERS,
+    OWN_LAYERS,
     Arrangement,
     BooleanMatrix,
     Device,
@@ -105,8 +106,8 @@ class AttentionSpec:
     own_input : NumberMatrix, optional
         The text's vectors [token, d_in], instead of those of its tokens; for a single text.
     own_weights : tuple of (name, NumberMatrix)
-        Weights [d_in, width] among `LAYERS`, all heads side by side, so that queries are
-        ``x @ W``. Those not named, and biases, are drawn.
+        Weights among `OWN_LAYERS` [d_in, width], all heads side by side, so that queries are
+        ``x @ W``; W_output is [width, width]. Those not named, and biases, are drawn.
     lengths : tuple of int
         Tokens of each text of a padded batch; empty when nothing is padded.
     """
@@ -163,6 +164,23 @@ class AttentionSpec:
     def drops(self) -> bool:
         """Whether dropout acts on the weights."""
         return self.mode is Mode.TRAIN and (self.dropout > 0 or self.own_kept is not None)
+
+    @property
+    def weight_names(self) -> tuple[str, ...]:
+        """The weights it has, by the names of `OWN_LAYERS`."""
+        layers = () if self.projection is Projection.NONE else LAYERS
+        return (*layers, "W_output") if self.output_projection else layers
+
+    @property
+    def weight_sizes(self) -> dict[str, tuple[int, int]]:
+        """Rows and columns of the weights it has."""
+        heights = {"W_output": self.width}
+        return {name: (heights.get(name, self.d_in), self.width) for name in self.weight_names}
+
+    @property
+    def counting_weights(self) -> tuple[tuple[str, NumberMatrix], ...]:
+        """Those of the own weights that it computes with."""
+        return tuple(own for own in self.own_weights if own[0] in self.weight_names)
 
 
 def problems(spec: AttentionSpec) -> tuple[Problem, ...]:
@@ -266,16 +284,16 @@ def _own(spec: AttentionSpec) -> list[Problem]:
     if given and given.columns != spec.d_in:
         sentence = f"The vectors are {given.rows} × {given.columns} and the embedding size is "
         found.append(Problem("own_input", f"{sentence}{spec.d_in}.", ("own_input", None)))
-    if spec.projection is Projection.NONE:
-        return found
-    needed = (spec.d_in, spec.width)
-    for name, matrix in spec.own_weights:
-        if name not in LAYERS:
-            sentence = f"There are no weights “{name}”, only {', '.join(LAYERS)}."
-        elif (matrix.rows, matrix.columns) != needed:
-            size, wanted = f"{matrix.rows} × {matrix.columns}", f"{needed[0]} × {needed[1]}"
-            sentence = f"{name} is {size} and the sizes need {wanted}."
-        else:
-            continue
-        return [*found, Problem("own_weights", sentence, ("own_weights", ()))]
-    return found
+    fitting = tuple(own for own in spec.own_weights if not _unfit(spec, *own))
+    wrong = [own for own in spec.own_weights if own not in fitting][:1]
+    remedy = ("own_weights", fitting)
+    return found + [Problem("own_weights", _unfit(spec, *own), remedy) for own in wrong]
+
+
+def _unfit(spec: AttentionSpec, name: str, own: NumberMatrix) -> str:
+    """Say why own weights cannot be computed with; nothing of those that do not act."""
+    if name not in OWN_LAYERS:
+        return f"There are no weights “{name}”, only {', '.join(OWN_LAYERS)}."
+    rows, columns = spec.weight_sizes.get(name, (own.rows, own.columns))
+    sentence = f"{name} is {own.rows} × {own.columns} and the sizes need {rows} × {columns}."
+    return "" if (own.rows, own.columns) == (rows, columns) else sentence

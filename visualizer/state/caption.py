@@ -70,8 +70,8 @@ def _weights(spec: AttentionSpec) -> list[str]:
 
 def _own(spec: AttentionSpec) -> list[str]:
     parts = ["own vectors"] if spec.own_input else []
-    if spec.own_weights and spec.projection is not Projection.NONE:
-        parts.append(f"own weights ({', '.join(name for name, _ in spec.own_weights)})")
+    if own := spec.counting_weights:
+        parts.append(f"own weights ({', '.join(name for name, _ in own)})")
     return parts
 
 

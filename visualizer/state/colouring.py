@@ -20,6 +20,9 @@ SHORT = 24
 # What is smaller, beside the numbers that it is the difference of, is lost in their rounding.
 ROUNDING = 2e-6
 
+AUTOMATIC = "automatic"
+"""The name of the map that is light at 0 on light paper and dark at 0 on dark paper."""
+
 
 class Curve(StrEnum):
     """How the numbers between the ends share the colours: by size, by power, or by order."""
@@ -52,13 +55,15 @@ class Colouring:
     typed : tuple of (stage, low, high)
         The ends of some stages, for limits that are typed. Where a stage has numbers below 0 its
         colours go as far below as above, whatever the lower end.
+    diverging : str
+        The map of numbers above and below 0; automatic is near the paper at 0.
     """
 
     curve: Curve = Curve.LINEAR
     limits: Limits = Limits.AUTO
     typed: tuple[tuple[str, float, float], ...] = ()
     sequential: str = "viridis"
-    diverging: str = "CET-CBD1"
+    diverging: str = AUTOMATIC
 
     def ends(self, stage: str) -> tuple[float, float] | None:
         """Give the ends that were typed for a stage."""

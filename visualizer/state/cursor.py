@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from visualizer.state.chosen import Role
 from visualizer.state.compare.comparison import held_of
 from visualizer.state.panels import Board
 from visualizer.state.view import Cell, existing
@@ -28,6 +29,8 @@ class Cursor:
         Which tokens light up, in every panel and in the token strip.
     column : tuple of (stage, int) or None
         Which column of a panel whose columns are no tokens.
+    queries, keys : frozenset of int
+        Tokens that were chosen together in the token strip, as the one or as the other.
     """
 
     hovered: Cell | None = None
@@ -35,19 +38,29 @@ class Cursor:
     query: int | None = None
     key: int | None = None
     column: tuple[str, int] | None = None
+    queries: frozenset[int] = frozenset()
+    keys: frozenset[int] = frozenset()
 
 
 def present_cursor(run: Run, view: View) -> Cursor:
     """Say what lights up with the cell under the pointer, or else with the pinned one."""
     hovered, pinned = (existing(run, cell) for cell in (view.hovered, view.pinned))
     cell = hovered or pinned
+    chosen = frozenset(at for at in view.tokens.chosen if at < run.trace.tokens)
     if cell is None:
-        return Cursor()
+        return _with_chosen(Cursor(), view.tokens.role, chosen)
     stage = run.trace.stage(cell.stage)
     place = dict(zip(stage.dims[-len(cell.place) :], cell.place, strict=True))
     tokens = {row_role(stage.name): place["token"]} if "token" in place else place
     column = None if stage.dims[-1] == "key" else (stage.name, cell.place[-1])
-    return Cursor(hovered, pinned, tokens.get("query"), tokens.get("key"), column)
+    cursor = Cursor(hovered, pinned, tokens.get("query"), tokens.get("key"), column)
+    return _with_chosen(cursor, view.tokens.role, chosen)
+
+
+def _with_chosen(cursor: Cursor, role: Role, chosen: frozenset[int]) -> Cursor:
+    if role is Role.QUERY:
+        return replace(cursor, queries=chosen)
+    return replace(cursor, keys=chosen)
 
 
 def panel_of(board: Board, cell: Cell) -> Heatmap | None:

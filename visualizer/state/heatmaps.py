@@ -13,11 +13,12 @@ from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.colouring import Limits, beyond, colour_of
-from visualizer.state.looks import look_of
+from visualizer.state.extent import look_of
 from visualizer.state.panels import Axis, Board, Heatmap
 from visualizer.state.playback.lights import focus
 from visualizer.state.trail import followed
 from visualizer.state.view import Part, existing
+from visualizer.state.zoom import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -28,18 +29,34 @@ if TYPE_CHECKING:
     from visualizer.state.colouring import Colour
     from visualizer.state.view import View
 
-FOLDS = {Fold.MEAN: "Mean of heads", Fold.MAX: "Largest of heads"}
+OVERVIEW = 96
+FOLDS = {Fold.MEAN: "Mean", Fold.MAX: "Largest"}
 
 
 def present_board(run: Run, view: View, previous: Board) -> Board:
     """Show the stages that are looked at; panels that did not change are the very same objects."""
     known = {heatmap.key: heatmap for heatmap in previous.heatmaps}
+    if previous.overview:
+        known[previous.overview.key] = previous.overview
     columns = []
     for stage in run.trace.stages:
         if stage.name in shown_stages(run, view):
             panels = (Panel(run, view, stage, *whose) for whose in rows_of(run, view, stage))
             columns.append(tuple(panel.heatmap(known) for panel in panels))
-    return Board(tuple(columns))
+    zoom = fitted(view.zoom, run.trace.tokens)
+    return Board(tuple(columns), overview_of(run, view, known) if zoom else None, zoom)
+
+
+def overview_of(run: Run, view: View, known: dict[Hashable, Heatmap]) -> Heatmap:
+    """Show all of a panel of queries and keys: of the pinned cell's, or else of the first head."""
+    pinned = existing(run, view.pinned)
+    stages = (run.trace.stage(name) for name in shown_stages(run, view))
+    square = sorted(stage.name for stage in stages if stage.dims[-1] == "key")
+    weights = "weights" if "weights" in square or not square else square[0]
+    name = pinned.stage if pinned and pinned.stage in square else weights
+    head = (pinned and pinned.head) or next(iter(shown_heads(run, view)), 0)
+    whole = replace(view, zoom=None, room=OVERVIEW)
+    return Panel(run, whole, run.trace.stage(name), head, None).heatmap(known)
 
 
 def shown_stages(run: Run, view: View) -> frozenset[str]:
@@ -209,7 +226,7 @@ class Panel:
     def _axes(self, tokens: tuple[str, ...]) -> tuple[Axis, Axis]:
         row, column = self.stage.dims[-2:]
         count = self.trace.tensor(self.stage.name).shape[-1]
-        labels = tokens if column == "key" else _counted(count)
+        labels = tokens if column == "key" else counted_from_one(count)
         return (
             Axis(row, tokens, self.look.blocks[0], self.look.rows),
             Axis(column, labels, self.look.blocks[1], self.look.columns),
@@ -258,5 +275,6 @@ def forbidden_by(masking: Masking, tokens: int, text: int, rows: int, columns: i
 
 
 @lru_cache(maxsize=32)
-def _counted(count: int) -> tuple[str, ...]:
+def counted_from_one(count: int) -> tuple[str, ...]:
+    """Give the labels of an axis that counts no tokens."""
     return tuple(str(number) for number in range(1, count + 1))

@@ -1,62 +1,98 @@
-"""Which part of a stage is drawn, and how coarse."""
+"""How the panels are looked at, as controls show it: layout, heads, colours and their ends."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from visualizer.attention.derived import Fold, Lens
+from visualizer.state.colouring import Colouring
+from visualizer.state.heatmaps import shown_folds, shown_heads
 from visualizer.state.zoom import fitted
 
 if TYPE_CHECKING:
-    from visualizer.attention.stages import Stage
-    from visualizer.attention.trace import Trace
+    from visualizer.attention.run import Run
+    from visualizer.state.panels import Board
     from visualizer.state.view import View
 
 
+class Layouts(StrEnum):
+    """How the panels are arranged."""
+
+    ALL = "all_panels"
+    STAGE = "one_stage"
+    HEAD = "one_head"
+
+
 @dataclass(frozen=True, slots=True)
-class Look:
-    """Which part of a stage is drawn, and how many of its rows and columns a drawn cell holds."""
+class Ends:
+    """The numbers at the ends of a stage's colours; where 0 is in the middle, the lower follows."""
 
-    blocks: tuple[int, int]
-    rows: range | None
-    columns: range | None
-    side: tuple[int, int]
-
-    @property
-    def cells(self) -> tuple[slice, slice]:
-        """The drawn cells, among all that there would be of such blocks."""
-        return _cells(self.rows, self.blocks[0]), _cells(self.columns, self.blocks[1])
+    stage: str
+    title: str
+    low: float
+    high: float
+    is_signed: bool
 
 
-def _cells(part: range | None, block: int) -> slice:
-    return slice(None) if part is None else slice(part.start // block, -(-part.stop // block))
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What is chosen, and what there is to choose from.
+
+    Parameters
+    ----------
+    heads : tuple of bool
+        Which head has a row of panels.
+    folds : frozenset of Fold
+        Which ways of folding the heads have one.
+    part : str
+        What is seen of the text; empty where all is.
+    """
+
+    layout: Layouts = Layouts.ALL
+    heads: tuple[bool, ...] = ()
+    folds: frozenset[Fold] = frozenset()
+    lens: Lens = Lens.PLAIN
+    colouring: Colouring = field(default_factory=Colouring)
+    ends: tuple[Ends, ...] = ()
+    part: str = ""
 
 
-def look_of(trace: Trace, stage: Stage, view: View) -> Look:
-    """Say which part of a stage a view shows, and how coarse."""
-    sizes = trace.tensor(stage.name).shape[-2:]
-    whole = blocks_of(trace, stage, view.room)
-    side = (math.ceil(sizes[0] / whole[0]), math.ceil(sizes[1] / whole[1]))
-    zoom = fitted(view.zoom, trace.tokens)
+def present_looks(run: Run, view: View, board: Board) -> Looks:
+    """Say how a run's panels are looked at."""
+    shown = shown_heads(run, view)
+    heads = tuple(head in shown for head in range(run.trace.spec.heads))
+    return Looks(
+        _layout(board, heads),
+        heads,
+        frozenset(shown_folds(run, view)),
+        view.lens,
+        view.colouring,
+        tuple(_ends(board)),
+        _part(run, view),
+    )
+
+
+def _layout(board: Board, heads: tuple[bool, ...]) -> Layouts:
+    if len(heads) > 1 and sum(heads) == 1:
+        return Layouts.HEAD
+    is_one = len(board.columns) == 1 and len(board.columns[0]) > 1
+    return Layouts.STAGE if is_one else Layouts.ALL
+
+
+def _ends(board: Board) -> list[Ends]:
+    firsts = {column[0].stage: column[0] for column in board.columns}
+    return [
+        Ends(stage, first.title, first.colour.low, first.colour.high, first.colour.is_signed)
+        for stage, first in firsts.items()
+    ]
+
+
+def _part(run: Run, view: View) -> str:
+    zoom = fitted(view.zoom, run.trace.tokens)
     if zoom is None:
-        return Look(whole, None, None, side)
-    rows, columns = zoom.of(stage)
-    blocks = (_block(rows, view.room), whole[1] if columns is None else _block(columns, view.room))
-    across = None if columns is None else _whole_blocks(columns, blocks[1], sizes[1])
-    return Look(blocks, _whole_blocks(rows, blocks[0], sizes[0]), across, side)
-
-
-def _block(part: range, room: int) -> int:
-    """Give a power of two: of those few there are, each is read once and kept."""
-    return 1 << (math.ceil(len(part) / room) - 1).bit_length()
-
-
-def _whole_blocks(part: range, block: int, size: int) -> range:
-    return range(part.start // block * block, min(-(-part.stop // block) * block, size))
-
-
-def blocks_of(trace: Trace, stage: Stage, room: int) -> tuple[int, int]:
-    """Give how many rows and columns of a stage a drawn cell holds, with room for so many."""
-    rows, columns = trace.tensor(stage.name).shape[-2:]
-    return math.ceil(rows / room), math.ceil(columns / room)
+        return ""
+    sides = (("queries", zoom.queries), ("keys", zoom.keys))
+    said = [f"{name} {span.start + 1}–{span.stop}" for name, span in sides]
+    return ", ".join(said) + f" of {run.trace.tokens:,}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.state import heatmaps, measures
+from visualizer.state import heatmaps, measures, reads
 from visualizer.state.compare import board as compare
+from visualizer.state.lines import choosing
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -16,7 +17,13 @@ if TYPE_CHECKING:
 
 def needs(run: Run, view: View) -> Hashable:
     """Name all that has to be read for a view; two views that need the same are read together."""
-    return heatmaps.needs(run, view), compare.needs(run, view), measures.needs(view)
+    return (
+        heatmaps.needs(run, view),
+        compare.needs(run, view),
+        measures.needs(view),
+        reads.needs(run, view),
+        choosing.needs(run, view),
+    )
 
 
 def warm(run: Run, view: View) -> None:
@@ -24,3 +31,5 @@ def warm(run: Run, view: View) -> None:
     heatmaps.warm(run, view)
     compare.warm(run, view)
     measures.warm(run, view)
+    reads.warm(run, view)
+    choosing.warm(run, view)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.derived import Fold
     from visualizer.state.colouring import Colour
+    from visualizer.state.zoom import Zoom
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +139,17 @@ class Board:
 
     Parameters
     ----------
+    overview : Heatmap or None
+        All of one panel, where only a part is seen of the others.
+    zoom : Zoom or None
+        Which part.
     said : str
         What is compared, to stand under a picture of it.
     """
 
     columns: tuple[tuple[Heatmap, ...], ...] = ()
+    overview: Heatmap | None = None
+    zoom: Zoom | None = None
     said: str = ""
 
     @property

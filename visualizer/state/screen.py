@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from visualizer.attention.spec import Projection
-from visualizer.language.tokenizers import all_visible
 from visualizer.state.code.twin import Twin, present_twin
 from visualizer.state.compare.bar import ComparePanel, present_bar
 from visualizer.state.compare.board import present_compared
 from visualizer.state.compare.words import beside
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
+from visualizer.state.folded import folded_readout
 from visualizer.state.heatmaps import shown_stages
 from visualizer.state.lessons.pages import LessonPanel, present_lesson
+from visualizer.state.lines.panel import LinePanel, present_lines
+from visualizer.state.looks import Looks, present_looks
 from visualizer.state.measures import HeadTable, present_heads
 from visualizer.state.panels import Board
 from visualizer.state.playback.lights import Lights, focus, read_for
@@ -21,6 +22,9 @@ from visualizer.state.playback.timeline import Grain
 from visualizer.state.playback.transport import Stand, present_stand
 from visualizer.state.readout import Readout, covered, present_readout
 from visualizer.state.setup import Setup, present_setup
+from visualizer.state.shapes import Ledger, present_shapes
+from visualizer.state.tables import NumberTable, present_table
+from visualizer.state.tokens import Tokens, present_tokens
 from visualizer.state.trail import ways
 from visualizer.state.words import counted, size
 
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
     from visualizer.state.view import Cell, View
 
 WAITING = "The heatmaps will be here in a moment: loading PyTorch."
+NUMBERS = "Numbers"
+"""The pane of the table."""
 EMPTY = "The heatmaps will be here, as soon as the text and the settings can be used."
 
 
@@ -46,18 +52,6 @@ class RailItem:
     says: str
     is_shown: bool
     is_current: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """The token strip, of the text that is looked at."""
-
-    labels: tuple[str, ...] = ()
-    query: int | None = None
-    key: int | None = None
-    text: int = 0
-    texts: int = 1
-    padding: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +87,12 @@ class Screen:
     lights: Lights = field(default_factory=Lights)
     twin: Twin | None = None
     lesson: LessonPanel | None = None
+    shapes: Ledger = field(default_factory=Ledger)
     heads: HeadTable | None = None
     comparison: ComparePanel | None = None
+    looks: Looks = field(default_factory=Looks)
+    table: NumberTable | None = None
+    lines: LinePanel | None = None
     can_keep_weights: bool = False
     can_go: frozenset[int] = frozenset()
     can_undo: bool = False
@@ -117,7 +115,7 @@ def present(
     setup = present_setup(document, refused)
     lesson = _lesson(view.reading, document, run, computed, is_working)
     if run is None:
-        return _waiting(setup, is_working, lesson)
+        return _without_numbers(setup, lesson, is_working)
     board = present_compared(run, view, previous.board if previous else Board())
     stand = present_stand(run, view, previous.stand if previous else Stand())
     cursor = present_cursor(run, _seen(view, stand.lights))
@@ -129,18 +127,38 @@ def present(
         _rail(run, view),
         _same(board, previous),
         cursor,
-        _tokens(run, view, stand if looked_at is stand.cell else Stand(), cursor),
-        previous.readout if previous and readout == previous.readout else readout,
+        _tokens(run, view, stand, cursor),
+        _same_readout(readout, previous),
         Status(_facts(run), (*_unused(setup), *run.notices), is_working),
         stand,
         _lights(run, view, stand.lights, cursor, previous),
         present_twin(run, view.dialect, _stage(run, view, looked_at)),
         lesson,
-        _heads(run, view, stand, previous),
-        present_bar(run, view, computed),
-        computed == document and document.spec.projection is not Projection.NONE,
-        ways(run, view),
+        comparison=present_bar(run, view, computed),
+        can_keep_weights=computed == document and bool(document.spec.weight_names),
+        can_go=ways(run, view),
+        **_panes(document, run, view, board, cursor, stand, previous),
     )
+
+
+def _panes(
+    document: Document,
+    run: Run,
+    view: View,
+    board: Board,
+    cursor: Cursor,
+    stand: Stand,
+    previous: Screen | None,
+) -> dict[str, Any]:
+    """Show what is in panes that can be closed: of those that are, nothing is made."""
+    covered, lines = stand.lights.covered, previous.lines if previous else None
+    return {
+        "looks": present_looks(run, view, board),
+        "heads": _heads(run, view, stand, previous),
+        "shapes": _shapes(run, view, previous),
+        "lines": present_lines(run, view, cursor, stand.lights, lines),
+        "table": present_table(document, run, view, covered) if NUMBERS in view.panes else None,
+    }
 
 
 def described(screen: Screen) -> Board:
@@ -148,9 +166,13 @@ def described(screen: Screen) -> Board:
     return replace(screen.board, said=screen.comparison.lead if screen.comparison else "")
 
 
-def _waiting(setup: Setup, is_working: bool, lesson: LessonPanel | None) -> Screen:
+def _without_numbers(setup: Setup, lesson: LessonPanel | None, is_working: bool) -> Screen:
     message = WAITING if is_working else EMPTY
     return Screen(setup, message, status=Status(is_working=is_working), lesson=lesson)
+
+
+def _same_readout(readout: Readout | None, previous: Screen | None) -> Readout | None:
+    return previous.readout if previous and readout == previous.readout else readout
 
 
 def _lesson(reading: Reading | None, *held: Any) -> LessonPanel | None:
@@ -159,6 +181,12 @@ def _lesson(reading: Reading | None, *held: Any) -> LessonPanel | None:
     panel, following = present_lesson(reading.lesson, reading.page, *held), reading.turned(1)
     is_last = following is not None and following.number > reading.number
     return replace(panel, next_lesson=following.lesson.title) if following and is_last else panel
+
+
+def _shapes(run: Run, view: View, previous: Screen | None) -> Ledger:
+    if "Shapes" not in view.panes:
+        return Ledger()
+    return present_shapes(run, view, previous.shapes if previous else Ledger())
 
 
 def _heads(run: Run, view: View, stand: Stand, previous: Screen | None) -> HeadTable | None:
@@ -197,7 +225,11 @@ def _lights(
 def _readout(run: Run, view: View, board: Board, stand: Stand, cell: Cell) -> Readout | None:
     if cell.stage in stand.lights.covered:
         return covered(run, cell)
-    readout = present_readout(run, cell, view.text, cell == view.pinned)
+    is_pinned = cell == view.pinned
+    if cell.fold:
+        readout = folded_readout(run, view, cell, is_pinned)
+    else:
+        readout = present_readout(run, cell, view.text, is_pinned)
     readout = readout and replace(readout, also=beside(run, view, cell))
     heatmap = panel_of(board, cell)
     if readout is None or heatmap is None or not heatmap.is_pooled:
@@ -214,7 +246,8 @@ def _unused(setup: Setup) -> tuple[str, ...]:
 
 
 def _same(board: Board, previous: Screen | None) -> Board:
-    return previous.board if previous and board.columns == previous.board.columns else board
+    same = previous and (board.columns, board.zoom) == (previous.board.columns, previous.board.zoom)
+    return previous.board if previous and same else board
 
 
 def _rail(run: Run, view: View) -> tuple[RailItem, ...]:
@@ -234,13 +267,11 @@ def _rail(run: Run, view: View) -> tuple[RailItem, ...]:
 
 
 def _tokens(run: Run, view: View, stand: Stand, cursor: Cursor) -> Tokens:
-    if stand.cell and view.playhead.grain is not Grain.STAGE:
-        cursor = present_cursor(run, replace(view, hovered=stand.cell))
-    text = run.nearest(view.text)
-    labels = all_visible(run.texts[text])
-    lengths = run.trace.spec.lengths
-    padding = len(labels) - lengths[text] if lengths else 0
-    return Tokens(labels, cursor.query, cursor.key, text, len(run.texts), padding)
+    cell = cursor.hovered or cursor.pinned
+    if cell is None and stand.cell and view.playhead.grain is not Grain.STAGE:
+        cell = stand.cell
+        cursor = present_cursor(run, replace(view, hovered=cell))
+    return present_tokens(run, view, stand.lights, cursor, cell)
 
 
 def _facts(run: Run) -> str:

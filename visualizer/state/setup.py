@@ -81,7 +81,7 @@ def _drops(spec: AttentionSpec) -> bool:
 
 
 def _has_weights(spec: AttentionSpec) -> bool:
-    return bool(spec.own_weights) and _projects(spec)
+    return bool(spec.counting_weights)
 
 
 # fmt: off
@@ -112,7 +112,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Vectors of the text's tokens that are given instead of drawn",
             ((None, "None: drawn from the seed"),), counts=lambda spec: spec.own_input is not None),
     Setting("own_weights", "Own weights", Kind.OWN, False,
-            "Weights of queries, keys and values that are given instead of drawn",
+            "Weights of queries, keys, values and the output that are given instead of drawn",
             (((), "None: drawn from the seed"),), counts=_has_weights),
     Setting("projection", "Projection", Kind.CHOICE, False,
             "How queries, keys and values come from the input", (

@@ -7,13 +7,16 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from visualizer.attention.derived import Fold, Lens
+from visualizer.state.chosen import TokenLook
 from visualizer.state.code.dialects import Dialect
 from visualizer.state.colouring import Colouring
+from visualizer.state.lines.look import LineLook
 from visualizer.state.playback.timeline import Playhead
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.state.compare.comparison import Comparison
+    from visualizer.state.document import Document
     from visualizer.state.lessons.pages import Reading
     from visualizer.state.zoom import Zoom
 
@@ -77,6 +80,24 @@ class Guess:
 
 
 @dataclass(frozen=True, slots=True)
+class TableLook:
+    """Which numbers are read in the table.
+
+    Parameters
+    ----------
+    name : str
+        A stage, weights or a bias; see `tables.present_table`.
+    problem : str
+        What was wrong with what was typed, while the document is the one it was typed into.
+    """
+
+    name: str = "input"
+    head: int = 0
+    problem: str = ""
+    document: Document | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """What of a run is shown.
 
@@ -94,6 +115,8 @@ class View:
         Which part of every panel is seen; None for all of it.
     text : int
         Which text of a batch.
+    lines : LineLook
+        Which lines of the line view.
     panes : frozenset of str
         The panes that can be seen: what is in others need not be made.
     room : int
@@ -106,6 +129,10 @@ class View:
         The page of a lesson.
     comparison : Comparison or None
         What is looked at beside something else.
+    table : TableLook
+        Which numbers are read as a table.
+    tokens : TokenLook
+        Which tokens are looked at together.
     past, future : tuple of Cell
         Cells that were pinned before this one, and after it where one has gone back: nearest last.
     """
@@ -126,8 +153,11 @@ class View:
     dialect: Dialect = Dialect.BOOK
     reading: Reading | None = None
     comparison: Comparison | None = None
+    table: TableLook = field(default_factory=TableLook)
+    tokens: TokenLook = field(default_factory=TokenLook)
     past: tuple[Cell, ...] = ()
     future: tuple[Cell, ...] = ()
+    lines: LineLook = field(default_factory=LineLook)
 
 
 def existing(run: Run, cell: Cell | None) -> Cell | None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 from visualizer.attention.derived import Fold
 from visualizer.attention.spec import Mode
 from visualizer.state.compare.comparison import Against
+from visualizer.state.weights import are_kept
 from visualizer.ui.entries import ENTRIES, Entry
 from visualizer.ui.icons import icon
 
@@ -56,17 +57,17 @@ class Actions:
             action.setCheckable(True)
             group = self._groups.setdefault(entry.group, QActionGroup(self._window))
             group.addAction(action)
-        menu = self._menu(entry.menu)
+        menu = self.menu(entry.menu)
         if entry.divides:
             menu.addSeparator()
         menu.addAction(action)
         return action
 
-    def _menu(self, path: str) -> QMenu:
+    def menu(self, path: str) -> QMenu:
         """Give a menu by its name, or one within another: ``View>Colours``."""
         if path not in self.menus:
             above, _, name = path.rpartition(">")
-            parent = self._menu(above) if above else self._window.menuBar()
+            parent = self.menu(above) if above else self._window.menuBar()
             self.menus[path] = parent.addMenu(name)
         return self.menus[path]
 
@@ -91,9 +92,10 @@ class Actions:
         for key, is_on in (
             ("toggle_mask", document.get("causal")),
             ("toggle_mode", document.spec.mode is Mode.TRAIN),
-            ("workspace.keep_weights", bool(document.spec.own_weights)),
+            ("workspace.keep_weights", are_kept(document.spec)),
             (f"gaze.set_curve {view.colouring.curve}", True),
             (f"gaze.set_limits {view.colouring.limits}", True),
+            (f"gaze.set_diverging {view.colouring.diverging}", True),
             (f"gaze.set_map {view.colouring.sequential}", True),
             (f"gaze.set_lens {view.lens}", True),
             *((f"gaze.toggle_fold {by}", by in view.folds) for by in Fold),
@@ -122,6 +124,9 @@ class Actions:
         self.enable("reader.step -1", bool(screen.lesson and screen.lesson.number > 1))
         self.enable("reader.back", bool(screen.lesson and screen.lesson.is_changed))
         self.enable("reader.close", screen.lesson is not None)
+        split = screen.shapes.split
+        self.enable("shapes.drawing.turn", split is not None and split.heads > 1)
+        self.enable("chooser.let_go", bool(screen.tokens.chosen))
         self.enable("pointer.let_go", screen.cursor.pinned is not None)
         for step in (1, -1):
             self.enable(f"step_text {step}", screen.tokens.texts > 1)

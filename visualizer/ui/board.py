@@ -1,31 +1,22 @@
-"""The heatmaps in the window: drawn once, kept as pictures, lit by the cursor."""
+"""The heatmaps under the hand: pointing, pinning, walking, looking closer, moving on."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSignalBlocker, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QCursor, QPainter, QPen, QPixmap
-from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QWidget
+from PySide6.QtCore import QEvent, QPointF, Qt, QTimer, Signal
+from PySide6.QtGui import QCursor, QNativeGestureEvent
+from PySide6.QtWidgets import QApplication, QWidget
 
-from visualizer.state.cursor import Cursor, cell_of, is_own
-from visualizer.state.panels import Board, Heatmap
-from visualizer.state.playback.lights import Lights
-from visualizer.ui import captions
-from visualizer.ui import heatmap as draw
-from visualizer.ui.cover import paint_lights
-from visualizer.ui.layout import lay_out, room
-from visualizer.ui.light import is_seen, paint_cursor
+from visualizer.state.cursor import cell_of
+from visualizer.ui.canvas import Canvas
 from visualizer.ui.manners import is_command
-from visualizer.ui.slots import Layout, Slot
-from visualizer.ui.theme import LIGHT, Theme, font
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent
+    from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QWheelEvent
 
     from visualizer.state.view import Cell
+    from visualizer.ui.slots import Slot
 
 STEPS = {
     Qt.Key.Key_Up: (-1, 0),
@@ -41,185 +32,40 @@ BY_KEYS = {
     Qt.FocusReason.ShortcutFocusReason,
 }
 
+NOTCH = 120
+CLOSER = 1.25
+"""How much closer one notch of the wheel goes."""
 
-class BoardView(QAbstractScrollArea):
-    """All panels of a board, in a place that scrolls."""
+
+class BoardView(Canvas):
+    """The canvas with a hand on it."""
 
     cellHovered = Signal(object)
     cellClicked = Signal(object)
     walked = Signal(int, int)
-    roomChanged = Signal(int)
-    painted = Signal()
-    """After each new frame."""
+    zoomed = Signal(float, str, float, float)
+    """By how much closer, at which row and column of which stage, with their fractions."""
+    dragged = Signal(str, int, int)
+    """How many rows and columns of a stage the hand pulled into view, down and right."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        self.setAccessibleName("Heatmaps")
         self.viewport().setMouseTracking(True)
-        self._board = Board()
-        self._cursor = Cursor()
-        self._lights = Lights()
-        self._theme = LIGHT
-        self._message = ""
         self._pointed: Cell | None = None
-        self._is_marked = False
+        self._grip: tuple[Slot, QPointF, QPointF] | None = None
+        self._is_dragging = False
         self._later = QTimer(self, singleShot=True, interval=0)
         self._later.timeout.connect(self._point_again)
-        self._layout = Layout((), 0, 0, 0)
-        self._pictures: dict[int, tuple[Heatmap, QPixmap]] = {}
+        self.arranged.connect(self._later.start)  # another cell may be under the pointer
 
-    # ------------------------------------------------------------------ what is shown
-
-    def show_board(
-        self, board: Board, cursor: Cursor, lights: Lights, theme: Theme, message: str
-    ) -> None:
-        """Show panels under a cursor and lights; `message` stands where there are none."""
-        is_pinned_anew = cursor.pinned is not None and cursor.pinned != self._cursor.pinned
-        self._cursor, before = cursor, self._cursor
-        self._lights, lit_before = lights, self._lights
-        if board is not self._board or theme is not self._theme or message != self._message:
-            is_new_theme = theme is not self._theme
-            self._board, self._theme, self._message = board, theme, message
-            self._arrange(is_new_theme)
-        if cursor != before or lights is not lit_before:
-            self.viewport().update()
-        if is_pinned_anew:
-            self._see(cursor.pinned)
-        elif lights is not lit_before:
-            self._see(lights.leading)
-
-    def reveal(self, cell: Cell) -> None:
-        """Scroll to a cell."""
-        found = self._place(cell)
-        if found:
-            above = round(self._layout.head) + 24  # the titles stand over the cells
-            area = found[0].cell(*cell.place[-2:]).toAlignedRect().adjusted(-24, -above, 24, 24)
-            with QSignalBlocker(self):  # who walks by keys looks at that cell, not at the pointer's
-                self._scroll_to(area)
-
-    def _see(self, cell: Cell | None) -> None:
-        """Scroll to the cell that is pinned, or that a step is about, where it cannot be seen."""
-        area = self.area_of(cell) if cell else None
-        seen = self.viewport().rect().adjusted(0, round(self._layout.head), 0, 0)
-        if cell and area and not seen.contains(area):
-            self.reveal(cell)
-
-    def area_of(self, cell: Cell) -> QRect | None:
-        """Give the place of a cell within the viewport; None where its stage has no panel."""
-        found = self._place(cell)
-        if not found:
-            return None
-        return found[0].cell(*cell.place[-2:]).translated(-self._offset()).toAlignedRect()
-
-    def _arrange(self, is_new_theme: bool = False) -> None:
-        ratio = self.devicePixelRatioF()
-        width, height = self._space()
-        self.roomChanged.emit(room(self._board, width, height, ratio))
-        old = {id(slot.heatmap): slot for slot in self._layout.slots}
-        self._layout = lay_out(self._board, width, height, ratio)
-        unmoved = {
-            id(slot.heatmap)
-            for slot in self._layout.slots
-            if not is_new_theme and _looks_alike(old.get(id(slot.heatmap)), slot)
-        }
-        self._pictures = {key: kept for key, kept in self._pictures.items() if key in unmoved}
-        self._set_ranges()
-        self.viewport().update()
-        self._later.start()  # another cell may be under the pointer
-
-    def _space(self) -> tuple[int, int]:
-        # Whether scroll bars are there or not: else their coming and going would move everything.
-        size = self.maximumViewportSize()
-        return size.width() - self.verticalScrollBar().sizeHint().width(), size.height()
-
-    def _set_ranges(self) -> None:
-        size, layout = self.viewport().size(), self._layout
-        for bar, whole, part in (
-            (self.horizontalScrollBar(), layout.width, size.width()),
-            (self.verticalScrollBar(), layout.height, size.height()),
-        ):
-            bar.setRange(0, max(0, round(whole) - part))
-            bar.setPageStep(part)
-            bar.setSingleStep(40)
-
-    def _place(self, cell: Cell) -> tuple[Slot, Cell] | None:
-        slots = [slot for slot in self._layout.slots if is_seen(slot.heatmap, cell)]
-        own = [slot for slot in slots if is_own(slot.heatmap, cell)]
-        return next(((slot, cell) for slot in (*own, *slots)), None)
-
-    def _scroll_to(self, area: QRect) -> None:
-        for bar, low, high, part in (
-            (self.horizontalScrollBar(), area.left(), area.right(), self.viewport().width()),
-            (self.verticalScrollBar(), area.top(), area.bottom(), self.viewport().height()),
-        ):
-            bar.setValue(min(max(bar.value(), high - part), low))
-
-    def _offset(self) -> QPointF:
-        return QPointF(self.horizontalScrollBar().value(), self.verticalScrollBar().value())
-
-    # ------------------------------------------------------------------ drawing
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self.viewport())
-        painter.fillRect(self.viewport().rect(), QColor(self._theme.paper))
-        if not self._layout.slots:
-            self._paint_message(painter)
-        offset = self._offset()
-        painter.translate(-offset)
-        seen = QRectF(self.viewport().rect()).translated(offset)
-        for slot in self._layout.slots:
-            whole = self._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4))
-            if whole.intersects(seen):
-                painter.drawPixmap(whole.topLeft(), self._picture(slot, whole))
-                paint_lights(painter, slot, self._lights, self._theme)
-                paint_cursor(painter, slot, self._cursor, self._theme)
-        painter.translate(0, offset.y())
-        self._paint_titles(painter)
-        if self._is_marked:
-            painter.resetTransform()
-            painter.setPen(QPen(QColor(self._theme.accent), 2))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRect(self.viewport().rect().adjusted(1, 1, -1, -1))
-        painter.end()
-        self.painted.emit()
-
-    def _paint_message(self, painter: QPainter) -> None:
-        painter.setPen(QColor(self._theme.quiet))
-        painter.setFont(font(14))
-        painter.drawText(self.viewport().rect(), Qt.AlignmentFlag.AlignCenter, self._message)
-
-    def _paint_titles(self, painter: QPainter) -> None:
-        if self._layout.slots:
-            head = QRectF(0, 0, max(self._layout.width, self.viewport().width()), self._layout.head)
-            painter.fillRect(head, QColor(self._theme.paper))
-            captions.paint_titles(painter, self._layout.titles, self._theme)
-
-    def _whole_pixels(self, area: QRectF) -> QRectF:
-        """Begin a picture at a pixel of the screen, or its cells would lie across two."""
-        ratio = self.devicePixelRatioF()
-        left, top = (math.floor(edge * ratio) / ratio for edge in (area.left(), area.top()))
-        return QRectF(left, top, area.right() - left, area.bottom() - top)
-
-    def _picture(self, slot: Slot, whole: QRectF) -> QPixmap:
-        key = id(slot.heatmap)
-        if key not in self._pictures:
-            ratio = self.devicePixelRatioF()
-            picture = QPixmap((whole.size() * ratio).toSize())
-            picture.setDevicePixelRatio(ratio)
-            picture.fill(QColor(self._theme.paper))
-            painter = QPainter(picture)
-            painter.translate(-whole.topLeft())
-            draw.paint_slot(painter, slot, self._theme)
-            painter.end()
-            self._pictures[key] = (slot.heatmap, picture)
-        return self._pictures[key][1]
-
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ the mouse
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._point(event.position())
+        if self._grip and event.buttons():
+            self._drag(event.position())
+        else:
+            self._point(event.position())
 
     def _point(self, point: QPointF) -> None:
         cell = self._cell_at(point)
@@ -228,21 +74,65 @@ class BoardView(QAbstractScrollArea):
             self.cellHovered.emit(cell)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        cell = self._cell_at(event.position())
-        if event.button() == Qt.MouseButton.LeftButton:
-            self.cellClicked.emit(cell)
+        if event.button() != Qt.MouseButton.LeftButton:
+            return
+        slot, self._is_dragging = self._slot_at(event.position()), False
+        if slot and slot.heatmap.is_zoomed:  # a drag moves what is seen, a click pins
+            self._grip = (slot, event.position(), event.position())
+        else:
+            self.cellClicked.emit(self._cell_at(event.position()))
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if self._grip and not self._is_dragging:
+            self.cellClicked.emit(self._cell_at(event.position()))
+        self._grip = None
+        self.viewport().unsetCursor()
+
+    def _drag(self, point: QPointF) -> None:
+        if self._grip is None:
+            return
+        slot, pressed, last = self._grip
+        if not self._is_dragging:
+            far = (point - pressed).manhattanLength() >= QApplication.startDragDistance()
+            if not far:
+                return
+            self._is_dragging = True
+            self.viewport().setCursor(Qt.CursorShape.ClosedHandCursor)
+        moved = last - point
+        down = int(moved.y() / slot.cell_height)
+        right = int(moved.x() / slot.cell_width)
+        if down or right:
+            self._grip = (
+                slot,
+                pressed,
+                last - QPointF(right * slot.cell_width, down * slot.cell_height),
+            )
+            rows, columns = slot.heatmap.rows.block, slot.heatmap.columns.block
+            self.dragged.emit(slot.heatmap.stage, down * rows, right * columns)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            self._zoom(event.position(), CLOSER ** (event.angleDelta().y() / NOTCH))
+        else:
+            super().wheelEvent(event)
+
+    def _zoom(self, point: QPointF, factor: float) -> None:
+        slot = self._slot_at(point)
+        if slot:
+            within = point + self._offset()
+            self.zoomed.emit(factor, slot.heatmap.stage, *slot.between(within))
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Leave:
             self._pointed = None
             self.cellHovered.emit(None)
+        pinched = Qt.NativeGestureType.ZoomNativeGesture
+        if isinstance(event, QNativeGestureEvent) and event.gestureType() is pinched:
+            self._zoom(event.position(), 1 + event.value())
+            return True
         return super().viewportEvent(event)
 
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.DevicePixelRatioChange:
-            self._pictures.clear()
-            self._arrange()
-        return super().event(event)
+    # ------------------------------------------------------------------ the keys
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         step = STEPS.get(Qt.Key(event.key()))
@@ -265,9 +155,6 @@ class BoardView(QAbstractScrollArea):
         self._is_marked = is_marked
         self.viewport().update()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        self._arrange()
-
     def scrollContentsBy(self, across: int, down: int) -> None:
         self.viewport().update()
         self._point_again()
@@ -276,18 +163,13 @@ class BoardView(QAbstractScrollArea):
         if self.viewport().underMouse():
             self._point(QPointF(self.viewport().mapFromGlobal(QCursor.pos())))
 
+    def _slot_at(self, point: QPointF) -> Slot | None:
+        return (
+            None if point.y() < self._layout.head else self._layout.slot_at(point + self._offset())
+        )
+
     def _cell_at(self, point: QPointF) -> Cell | None:
-        if point.y() < self._layout.head:
-            return None
-        within = point + self._offset()
-        slot = self._layout.slot_at(within)
-        place = slot.at(within) if slot else None
-        if slot is None or place is None or slot.heatmap.is_alone:
-            return None
-        return cell_of(slot.heatmap, *place)
-
-
-def _looks_alike(old: Slot | None, new: Slot) -> bool:
-    if old is None:
-        return False
-    return replace(old, heatmap=new.heatmap, cells=new.cells) == new
+        slot = self._slot_at(point)
+        place = slot.at(point + self._offset()) if slot else None
+        is_free = slot is None or not slot.heatmap.is_alone
+        return cell_of(slot.heatmap, *place) if slot and place and is_free else None

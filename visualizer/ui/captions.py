@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QPainte
 
 from visualizer.ui import colours
 from visualizer.ui.measures import LONGEST_LABEL, ends, ends_width, is_upright
-from visualizer.ui.theme import HEAD_COLOURS, font, metrics, text_scale
+from visualizer.ui.theme import font, head_colour, metrics, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,7 +108,7 @@ def _paint_head(painter: QPainter, slot: Slot, theme: Theme) -> None:
     if head is not None:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(HEAD_COLOURS[head % len(HEAD_COLOURS)]))
+        painter.setBrush(QColor(head_colour(head, theme)))
         dot = 8 * scale
         painter.drawEllipse(QRectF(box.left(), box.center().y() - dot / 2, dot, dot))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
@@ -122,7 +122,7 @@ def paint_foot(painter: QPainter, slot: Slot, theme: Theme) -> None:
     heatmap, scale = slot.heatmap, text_scale()
     needed = ends_width(heatmap)
     width = max(96 * scale, needed, min(slot.cells.width(), 200 * scale))
-    bar = QRectF(slot.cells.left(), slot.cells.bottom() + 6 * scale, width, 6 * scale)
+    bar = QRectF(slot.cells.left(), slot.cells.bottom() + 5 * scale, width, 6 * scale)
     ramp = np.arange(colours.LARGEST + 1, dtype=np.uint8)[None]
     painter.drawImage(bar, colours.image(ramp, heatmap.colour.map, theme))
     painter.setFont(font(12))
@@ -151,11 +151,11 @@ def paint_titles(
         painter.setFont(font(14, QFont.Weight.DemiBold))
         painter.setPen(QColor(theme.ink))
         width = QFontMetricsF(painter.font()).horizontalAdvance(heatmap.title)
-        painter.drawText(QRectF(left, 4 * scale, width + 4, 20 * scale), LEFT, heatmap.title)
+        painter.drawText(QRectF(left, 0, width + 4, 20 * scale), LEFT, heatmap.title)
         painter.setFont(font(12))
         painter.setPen(QColor(theme.quiet))
         axes = f"{heatmap.rows.name} ↓  {_axis_words(heatmap.columns.name)} →"
-        painter.drawText(QRectF(left, 22 * scale, 300, 18 * scale), LEFT, axes)
+        painter.drawText(QRectF(left, 17 * scale, 300, 16 * scale), LEFT, axes)
 
 
 def _axis_words(name: str) -> str:

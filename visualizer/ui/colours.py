@@ -10,7 +10,7 @@ import numpy as np
 from PySide6.QtGui import QColor, QImage
 
 from visualizer.assets import resource
-from visualizer.state.colouring import Curve
+from visualizer.state.colouring import AUTOMATIC, Curve
 
 if TYPE_CHECKING:
     from visualizer.state.panels import Heatmap
@@ -21,6 +21,8 @@ LARGEST = 252
 # On a log scale the lowest colour is for this share of the largest number, and for all below.
 LOG_SPAN = 1e-4
 HUGE = 1e38
+# Signed numbers: 0 is near the paper, so that it is what is far from 0 that is seen.
+LIGHT_CENTRED, DARK_CENTRED = "CET-CBD1", "CET-D6"
 
 
 @cache
@@ -36,10 +38,16 @@ def _tables() -> dict[str, np.ndarray]:
 @cache
 def table(name: str, theme: Theme) -> np.ndarray:
     """Give a colour map as 256 words 0xffrrggbb, the last three for what is no number."""
-    whole = _tables()[name]
+    whole = _tables()[_map_name(name, theme)]
     colours = whole[np.linspace(0, 255, LARGEST + 1).round().astype(int)]
     marks = [QColor(colour).rgb() for colour in (theme.warning, theme.raised, theme.paper)]
     return np.concatenate([colours, np.array(marks, dtype=np.uint32)])
+
+
+def _map_name(name: str, theme: Theme) -> str:
+    if name != AUTOMATIC:
+        return name
+    return DARK_CENTRED if QColor(theme.paper).lightnessF() < 0.5 else LIGHT_CENTRED
 
 
 @cache

@@ -43,7 +43,7 @@ class CompareBar(QWidget):
     headsChosen = Signal(int, int)
     countChosen = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._shown: ComparePanel | None = None
         self._buttons: dict[str, QToolButton] = {}
@@ -73,10 +73,10 @@ class CompareBar(QWidget):
         self._row.addLayout(words, 1)
         for widget in (self.one, self.other, self.count):
             self._row.addWidget(widget)
+        self._add_buttons(actions)
         self.hide()
 
-    def add_actions(self, actions: Mapping[str, QAction]) -> None:
-        """Put buttons at the end."""
+    def _add_buttons(self, actions: Mapping[str, QAction]) -> None:
         for key, (name, _) in BUTTONS.items():
             action = actions[key]
             button = QToolButton()

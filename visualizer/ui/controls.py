@@ -130,7 +130,7 @@ class Count(Typed):
 
     def show_value(self, value: Any) -> None:
         self.slider.setValue(value)
-        _show_number(self.box, value)
+        show_number(self.box, value)
 
     def _slide(self, action: int) -> None:
         self.chosen.emit(self.slider.sliderPosition(), self.slider.isSliderDown())
@@ -165,7 +165,7 @@ class Rate(Typed):
 
     def show_value(self, value: Any) -> None:
         self.slider.setValue(round(value * STEPS_PER_UNIT))
-        _show_number(self.box, value)
+        show_number(self.box, value)
 
     def _slide(self, action: int) -> None:
         self.chosen.emit(self.slider.sliderPosition() / STEPS_PER_UNIT, self.slider.isSliderDown())
@@ -182,7 +182,7 @@ class Number(Typed):
         self.take(self.box, 1)
 
     def show_value(self, value: Any) -> None:
-        _show_number(self.box, value)
+        show_number(self.box, value)
 
 
 class Switch(Control):
@@ -215,7 +215,7 @@ class Seed(Typed):
         self.next.clicked.connect(self._resample)
 
     def show_value(self, value: Any) -> None:
-        _show_number(self.box, value)
+        show_number(self.box, value)
 
     def show_theme(self, theme: Theme) -> None:
         self.next.setIcon(icon("resample", theme.ink))
@@ -276,9 +276,10 @@ def _bare(text: str) -> list[str]:
     return [bare for line in lines if (bare := "".join(line.split()))]
 
 
-def _show_number(box: QSpinBox | QDoubleSpinBox, value: Any) -> None:
+def show_number(box: QSpinBox | QDoubleSpinBox, value: Any) -> None:
+    """Show a number that was not chosen at this box."""
     if value != box.value():  # else what is being typed would be rewritten: 1 to 1.00 before the .5
-        with QSignalBlocker(box):  # what is shown was not chosen here
+        with QSignalBlocker(box):
             box.setValue(value)
 
 

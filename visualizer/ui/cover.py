@@ -133,7 +133,8 @@ def _common(one: range, other: range) -> range:
 
 def _underline(painter: QPainter, place: QRectF, theme: Theme) -> None:
     """Underline the number that a sentence is about, on whatever colour it stands."""
-    line = QRectF(place.left() + 6, place.bottom() - 7, place.width() - 12, 2.5)
+    thick = 2.5 * theme.stroke
+    line = QRectF(place.left() + 6, place.bottom() - 4.5 - thick, place.width() - 12, thick)
     painter.fillRect(line.adjusted(-1, -1, 1, 1), QColor(theme.paper))
     painter.fillRect(line, QColor(theme.accent))
 

@@ -23,7 +23,7 @@ from visualizer.ui.controls import CONTROLS, Control
 from visualizer.ui.icons import icon
 from visualizer.ui.sentence import SentenceBox
 from visualizer.ui.theme import LIGHT
-from visualizer.ui.tokens import TokenStrip
+from visualizer.ui.token_pane import TokenPane
 
 if TYPE_CHECKING:
     from visualizer.state.screen import Screen
@@ -126,7 +126,8 @@ class Editor(QScrollArea):
         self.problem.setWordWrap(True)
         self.problem.setProperty("role", "warning")
         self.problem.hide()
-        self.tokens = TokenStrip()
+        self.token_pane = TokenPane()
+        self.tokens = self.token_pane.strip
         self.tokenizer = self._choice(
             "tokenizer",
             "What counts as a token",
@@ -145,7 +146,7 @@ class Editor(QScrollArea):
             column.addWidget(widget)
         column.addLayout(choices)
         column.addWidget(self._text_chooser())
-        column.addWidget(self.tokens)
+        column.addWidget(self.token_pane)
 
     def _text_chooser(self) -> QWidget:
         self.texts = QWidget()
@@ -214,7 +215,7 @@ class Editor(QScrollArea):
             self._show_text(setup)
             for shown in setup.settings:
                 self.rows[shown.setting.name].show_setting(shown)
-        self.tokens.show_tokens(screen.tokens, theme)
+        self.token_pane.show_tokens(screen.tokens, theme)
         self.texts.setVisible(screen.tokens.texts > 1)
         self.text_number.setText(f"Text {screen.tokens.text + 1} of {screen.tokens.texts}")
         hidden = any(shown.problem and not shown.setting.common for shown in setup.settings)

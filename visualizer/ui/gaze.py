@@ -10,10 +10,11 @@ from PySide6.QtCore import QObject
 from visualizer.attention.derived import Fold, Lens
 from visualizer.state.colouring import Curve, Limits
 from visualizer.state.heatmaps import chosen_stages, shown_heads
-from visualizer.state.zoom import Zoom, fitted, zoomed
+from visualizer.state.looks import Layouts
+from visualizer.state.view import View
+from visualizer.state.zoom import Zoom, fitted, row_role, zoomed
 
 if TYPE_CHECKING:
-    from visualizer.state.view import View
     from visualizer.ui.workspace import Workspace
 
 STEP = 1.5
@@ -41,6 +42,29 @@ class Gaze(QObject):
             tokens = run.trace.tokens
             seen = fitted(self._wanted.zoom, tokens)
             self._workspace.look(zoom=zoomed(seen, tokens, factor, at or self._middle(tokens)))
+
+    def zoom_at(self, factor: float, stage: str, row: float, column: float) -> None:
+        """Look closer at a row and column of a stage; what is under the pointer stays there."""
+        run = self._workspace.run
+        if run:
+            at = self._tokens_at(stage, row, column)
+            middle = self._middle(run.trace.tokens)
+            query, key = (now if it is None else it for it, now in zip(at, middle, strict=True))
+            self.zoom(factor, (query, key))
+
+    def drag(self, stage: str, down: int, right: int) -> None:
+        """Look so many rows and columns of a stage further down and right."""
+        queries, keys = self._tokens_at(stage, down, right)
+        self.pan_by(int(queries or 0), int(keys or 0))
+
+    def _tokens_at(
+        self, stage: str, row: float, column: float
+    ) -> tuple[float | None, float | None]:
+        """Say which queries and keys rows and columns of a stage are, if they are any."""
+        run = self._workspace.run
+        if run and run.trace.stage(stage).dims[-1] == "key":
+            return row, column
+        return (None, row) if row_role(stage) == "key" else (row, None)
 
     def closer(self) -> None:
         """Look closer at the pinned cell, or at the middle."""
@@ -84,9 +108,19 @@ class Gaze(QObject):
 
     # ------------------------------------------------------------------ layouts and heads
 
+    def arrange(self, layout: str) -> None:
+        """Arrange the panels in one of the layouts."""
+        {
+            Layouts.ALL: self.all_panels,
+            Layouts.STAGE: self.one_stage,
+            Layouts.HEAD: self.one_head,
+        }[Layouts(layout)]()
+
     def all_panels(self) -> None:
         """Show the stages side by side, a row a head."""
-        self._workspace.look(heads=None)
+        stages = self._wanted.stages
+        several = stages if len(stages) > 1 else View().stages
+        self._workspace.look(heads=None, stages=several)
 
     def one_stage(self) -> None:
         """Show one stage in all its heads: that of the pinned cell, else the last with heads."""

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.state.measures import as_tsv
-from visualizer.ui.theme import HEAD_COLOURS, LIGHT, Theme, font, text_scale
+from visualizer.ui.theme import LIGHT, Theme, font, head_colour, text_scale
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QPersistentModelIndex
@@ -167,9 +167,10 @@ class HeadDelegate(QStyledItemDelegate):
         left, middle = option.rect.left() + 3, QRectF(option.rect).center().y() + 1
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        # An edge, as yellow is hardly seen on white, and blue hardly on the accent.
-        painter.setPen(QPen(QColor(self.theme.on_accent if is_lit else self.theme.border), 1))
-        painter.setBrush(QColor(HEAD_COLOURS[head % len(HEAD_COLOURS)]))
+        # An edge where the row is lit, as some colours are hardly seen on the accent.
+        lit_edge = QPen(QColor(self.theme.on_accent), 1)
+        painter.setPen(lit_edge if is_lit else QPen(Qt.PenStyle.NoPen))
+        painter.setBrush(QColor(head_colour(head, self.theme)))
         painter.drawEllipse(QRectF(left, middle - side / 2, side, side))
         painter.restore()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
+from visualizer.ui.accessible import tell
 from visualizer.ui.head_table import HeadView
 from visualizer.ui.theme import LIGHT, Theme, text_scale
 
@@ -27,6 +28,7 @@ class HeadsPane(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.setAccessibleName("Heads")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self._column = column = QVBoxLayout(self)
         column.setContentsMargins(12, 8, 8, 8)
@@ -55,6 +57,7 @@ class HeadsPane(QWidget):
             return
         self._shown = (table, theme)
         said = "\n".join(table.sentences) if table else EMPTY
+        tell(self, said)
         self.said.setText(said.replace(" %", "\N{NO-BREAK SPACE}%"))
         self.said.setVisible(bool(said))
         self.lead.setText(table.lead if table else "")

@@ -147,8 +147,8 @@ def _paint_numbers(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Th
     heatmap = slot.heatmap
     if heatmap.is_pooled or slot.cell_width < 24:
         return
-    room = slot.cell_width - 2
     texts = [[number(value) for value in row] for row in heatmap.values.tolist()]
+    room = slot.cell_width - 1
     numbers_font = _fitting_font(texts, True, room) or _fitting_font(texts, False, room)
     if numbers_font is None and heatmap.part is Part.CHANGE and heatmap.colour.high >= COARSE:
         texts = [[number(value, 2) if abs(value) >= 0.005 else "0" for value in row]

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QScrollArea, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QVBoxLayout, QWidget
 
+from visualizer.ui.accessible import tell
+from visualizer.ui.flow import FlowLabel
 from visualizer.ui.theme import LIGHT, Theme, text_scale
 
 if TYPE_CHECKING:
@@ -36,13 +38,11 @@ class Inspector(QScrollArea):
         column = QVBoxLayout(inner)
         column.setContentsMargins(12, 8, 12, 16)
         column.setSpacing(10)
-        self.heading, self.sentence, self.value, self.terms = (QLabel() for _ in range(4))
+        self.heading, self.sentence, self.value, self.terms = (FlowLabel() for _ in range(4))
         self.trail = QHBoxLayout()
         self.trail.addWidget(self.heading, 1)
         column.addLayout(self.trail)
         for label in (self.heading, self.sentence, self.value, self.terms):
-            label.setWordWrap(True)
-            label.setTextFormat(Qt.TextFormat.RichText)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         for label in (self.sentence, self.value, self.terms):
             column.addWidget(label)
@@ -81,6 +81,7 @@ class Inspector(QScrollArea):
         if self._shown == (readout, theme):
             return
         self._shown = (readout, theme)
+        tell(self, readout.plain if readout else "")
         self.value.setVisible(readout is not None and bool(readout.value))
         self.terms.setVisible(readout is not None and bool(readout.formula))
         if readout is None:

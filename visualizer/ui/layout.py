@@ -34,8 +34,8 @@ SMALLEST_GRID = 110
 COMFORTABLE = 200
 GAP = 24
 MARGIN = 16
-HEAD = 40
-BELOW = 6
+HEAD = 34
+BELOW = 4
 
 
 def room(board: Board, width: float, height: float, pixel_ratio: float) -> int:
@@ -155,16 +155,19 @@ class _Placing:
         return smallest / self.pixel_ratio
 
     def _seen_whole(self, cell: float) -> float:
-        """Make cells a little smaller where that saves scrolling."""
+        """Make cells a little smaller where all heads are seen at once, or else one is."""
         rows = max(len(column) for column in self.columns)
         heatmap = self.columns[0][0]
         foot = max(foot_height(column[0]) for column in self.columns)
         smallest = min(cell, readable_cell())
-        for pixels in range(round(cell * self.pixel_ratio), int(smallest * self.pixel_ratio), -1):
-            self.cell = pixels / self.pixel_ratio
-            panel = self._top() + heatmap.side[0] * self.cell + foot
-            if HEAD * self.scale + rows * (panel + BELOW * self.scale) <= self.height:
-                return self.cell
+        for heads in (rows, 1):
+            for pixels in range(
+                round(cell * self.pixel_ratio), int(smallest * self.pixel_ratio), -1
+            ):
+                self.cell = pixels / self.pixel_ratio
+                panel = self._top() + heatmap.side[0] * self.cell + foot
+                if HEAD * self.scale + heads * (panel + BELOW * self.scale) <= self.height:
+                    return self.cell
         return cell
 
     def _width(self, cell: float) -> float:

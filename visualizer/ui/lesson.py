@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.state.lessons.pages import TickState
+from visualizer.ui.accessible import tell
 from visualizer.ui.icons import icon
 from visualizer.ui.theme import LIGHT, Theme, text_scale
 
@@ -142,6 +143,7 @@ class LessonPane(QWidget):
         if self._shown == (panel, theme):
             return
         self._shown = (panel, theme)
+        tell(self, _place(panel) if panel else "")
         for part in (self.lesson, self.close_button, self.title, self.foot):
             part.setVisible(panel is not None)
         if panel is None:
@@ -180,6 +182,10 @@ class LessonPane(QWidget):
 
     def _step_on(self) -> None:
         self.stepped.emit(1)
+
+
+def _place(panel: LessonPanel) -> str:
+    return f"{panel.lesson}, page {panel.number} of {panel.count}: {panel.title}"
 
 
 def _label() -> QLabel:

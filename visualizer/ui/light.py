@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPen
 
+from visualizer.state.chosen import runs
 from visualizer.state.cursor import Cursor, is_of
 from visualizer.state.zoom import row_role
 from visualizer.ui import captions
@@ -14,10 +15,12 @@ from visualizer.ui.measures import is_upright
 from visualizer.ui.theme import font, metrics
 
 if TYPE_CHECKING:
-    from visualizer.state.panels import Heatmap
+    from visualizer.state.panels import Axis, Heatmap
     from visualizer.state.view import Cell
     from visualizer.ui.slots import Slot
     from visualizer.ui.theme import Theme
+
+MOST_LABELS = 12
 
 
 def paint_cursor(painter: QPainter, slot: Slot, cursor: Cursor, theme: Theme) -> None:
@@ -25,6 +28,7 @@ def paint_cursor(painter: QPainter, slot: Slot, cursor: Cursor, theme: Theme) ->
     heatmap, cells = slot.heatmap, slot.cells
     if heatmap.is_alone:
         return
+    _paint_chosen(painter, slot, cursor, theme)
     row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query
     column = _lit_column(heatmap, cursor)
     if row is not None and row in heatmap.rows.seen:
@@ -42,6 +46,48 @@ def paint_cursor(painter: QPainter, slot: Slot, cursor: Cursor, theme: Theme) ->
             frame(painter, place, width, theme)
 
 
+def _paint_chosen(painter: QPainter, slot: Slot, cursor: Cursor, theme: Theme) -> None:
+    """Light the rows and columns of tokens that were chosen together; side by side, as one."""
+    if not cursor.queries and not cursor.keys:
+        return
+    heatmap, cells = slot.heatmap, slot.cells
+    rows = cursor.keys if row_role(heatmap.stage) == "key" else cursor.queries
+    columns = cursor.keys if heatmap.columns.name == "key" else frozenset[int]()
+    rows, columns = rows & {*heatmap.rows.seen}, columns & {*heatmap.columns.seen}
+    bands = []
+    for top, bottom in _bands(rows, heatmap.rows, slot.cell_height):
+        bands.append(QRectF(cells.left(), cells.top() + top, cells.width(), bottom - top))
+    for left, right in _bands(columns, heatmap.columns, slot.cell_width):
+        bands.append(QRectF(cells.left() + left, cells.top(), right - left, cells.height()))
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    for ink, thickness in ((theme.paper, 3.5), (theme.accent, 1.5)):
+        painter.setPen(QPen(QColor(ink), thickness))
+        painter.drawRects(bands)
+    lit_row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query
+    if slot.has_row_labels:
+        for row in _apart(rows, lit_row, slot.cell_height / heatmap.rows.block):
+            light_row_label(painter, slot, row, theme)
+    for column in _apart(columns, cursor.key, slot.cell_width / heatmap.columns.block):
+        light_column_label(painter, slot, column, theme)
+
+
+def _bands(tokens: frozenset[int], axis: Axis, pitch: float) -> list[tuple[float, float]]:
+    """Give the edges of the drawn cells that hold tokens, in one band where they touch."""
+    drawn = runs({axis.cell(token) for token in tokens})
+    return [(cells.start * pitch, cells.stop * pitch) for cells in drawn]
+
+
+def _apart(tokens: frozenset[int], lit: int | None, pitch: float) -> list[int]:
+    """Leave out tokens whose labels would touch one before, or the cursor's; of many, all."""
+    found: list[int] = []
+    line = metrics(12).height()
+    for token in sorted(tokens) if len(tokens) <= MOST_LABELS else ():
+        others = [*found[-1:], *([] if lit is None else [lit])]
+        if all(abs(token - other) * pitch >= line for other in others):
+            found.append(token)
+    return found
+
+
 def is_seen(heatmap: Heatmap, cell: Cell) -> bool:
     """Whether a cell is drawn in a panel."""
     row, column = cell.place[-2:]
@@ -57,6 +103,7 @@ def _lit_column(heatmap: Heatmap, cursor: Cursor) -> int | None:
 def frame(painter: QPainter, area: QRectF, width: float, theme: Theme, colour: str = "") -> None:
     """Draw a frame that can be seen on every colour of a map: the accent, edged with paper."""
     painter.setBrush(Qt.BrushStyle.NoBrush)
+    width *= theme.stroke
     for ink, thickness in ((theme.paper, width + 2), (colour or theme.accent, width)):
         painter.setPen(QPen(QColor(ink), thickness))
         painter.drawRect(area)

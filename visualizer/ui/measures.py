@@ -23,12 +23,12 @@ SMALLEST_NUMBERS = 9
 
 def foot_height(heatmap: Heatmap) -> float:
     """Give the height of the bar, its numbers and the notes under a panel."""
-    return (28 + 16 * len(heatmap.notes)) * text_scale()
+    return (26 + 16 * len(heatmap.notes)) * text_scale()
 
 
 def readable_cell() -> float:
     """Give the width of the smallest cell in which numbers with a sign can be read."""
-    return metrics(12).horizontalAdvance("−0.0000") * SMALLEST_NUMBERS / 12 + 2
+    return metrics(12).horizontalAdvance("−0.0000") * SMALLEST_NUMBERS / 12 + 1
 
 
 def narrowest(heatmap: Heatmap) -> float:

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtWidgets import QDockWidget, QLabel, QMainWindow, QToolBar, QWidget
+from PySide6.QtWidgets import QDockWidget, QLabel, QMainWindow, QTabBar, QToolBar, QWidget
+
+from visualizer.ui.colour_pane import ColourPane
+from visualizer.ui.editor import Editor
+from visualizer.ui.heads import HeadsPane
+from visualizer.ui.inspector import Inspector
+from visualizer.ui.lesson import LessonPane
+from visualizer.ui.lines import LinePane
+from visualizer.ui.numbers import NumbersPane
+from visualizer.ui.shapes import ShapesPane
+from visualizer.ui.twin import TwinPane
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from PySide6.QtGui import QAction
     from PySide6.QtWidgets import QMenu
 
-    from visualizer.state.screen import Screen
-    from visualizer.ui.theme import Theme
 
+_DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 LEFT, RIGHT = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
-
-
-class Shows(Protocol):
-    """What every pane can do."""
-
-    def show_screen(self, screen: Screen, theme: Theme) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,27 +36,42 @@ class Pane:
 
     Parameters
     ----------
+    make : callable
+        Makes its widget, which has ``show_screen(screen, theme)``.
     keys : str
         What opens and closes it.
     height : int
         Its share of its side's height, beside the others'.
     beside : str
         The pane with which it shares a place, as tabs; it is closed at first.
+    width : int
+        Of the place that it has for itself, next to the heatmaps; it is closed at first.
     """
 
     name: str
+    make: Callable[[], QWidget]
     keys: str
     side: Qt.DockWidgetArea
     height: int
     beside: str = ""
+    width: int = 0
+
+    @property
+    def is_closed_at_first(self) -> bool:
+        """Whether it waits to be asked for."""
+        return bool(self.beside or self.width)
 
 
 PANES: tuple[Pane, ...] = (
-    Pane("Lesson", "F6", LEFT, 430),
-    Pane("Setup", "F2", LEFT, 220),
-    Pane("Cell", "F3", RIGHT, 360),
-    Pane("Code", "F4", RIGHT, 280),
-    Pane("Heads", "F8", RIGHT, 280, beside="Code"),
+    Pane("Lesson", LessonPane, "F6", LEFT, 430),
+    Pane("Setup", Editor, "F2", LEFT, 220),
+    Pane("Lines", LinePane, "F9", RIGHT, 0, width=300),
+    Pane("Cell", Inspector, "F3", RIGHT, 360),
+    Pane("Code", TwinPane, "F4", RIGHT, 280),
+    Pane("Colours", ColourPane, "F11", RIGHT, 280, beside="Code"),
+    Pane("Numbers", NumbersPane, "F7", RIGHT, 280, beside="Code"),
+    Pane("Shapes", ShapesPane, "Shift+F4", RIGHT, 280, beside="Code"),
+    Pane("Heads", HeadsPane, "F8", RIGHT, 280, beside="Code"),
 )
 LEFT_WIDTH, RIGHT_WIDTH = 248, 264
 
@@ -70,33 +90,56 @@ class Docks(QObject):
         for dock in self.by_name.values():
             dock.visibilityChanged.connect(self._see)
         for pane in PANES:
+            if pane.width:
+                self._set_apart(pane)
+        for pane in PANES:
             if pane.beside:
                 window.tabifyDockWidget(self.by_name[pane.beside], self.by_name[pane.name])
                 self.by_name[pane.name].hide()
-        widths = [LEFT_WIDTH if pane.side is LEFT else RIGHT_WIDTH for pane in PANES]
+        usual = {LEFT: LEFT_WIDTH, RIGHT: RIGHT_WIDTH}
+        widths = [pane.width or usual[pane.side] for pane in PANES]
         docks = list(self.by_name.values())
         window.resizeDocks(docks, widths, Qt.Orientation.Horizontal)
         self.share_height(RIGHT)
 
+    def _set_apart(self, pane: Pane) -> None:
+        """Give a pane the whole height of its side; the side's others stand beyond it."""
+        apart = self.by_name[pane.name]
+        others = [self.by_name[other.name] for other in PANES if _is_beyond(other, pane)]
+        self._window.splitDockWidget(apart, others[0], Qt.Orientation.Horizontal)
+        for above, below in pairwise(others):
+            self._window.splitDockWidget(above, below, Qt.Orientation.Vertical)
+        apart.hide()
+
     def share_height(self, side: Qt.DockWidgetArea) -> None:
         """Give the panes of a side their usual heights."""
-        panes = [pane for pane in PANES if pane.side is side and not pane.beside]
+        panes = [pane for pane in PANES if pane.side is side and not pane.is_closed_at_first]
         docks = [self.by_name[pane.name] for pane in panes]
         heights = [pane.height for pane in panes]
         self._window.resizeDocks(docks, heights, Qt.Orientation.Vertical)
 
     def add_to_menu(self, menu: QMenu) -> None:
         """Let panes be opened and closed from a menu and by their keys."""
-        menu.addSeparator()
         for pane in PANES:
-            action = self.by_name[pane.name].toggleViewAction()
-            action.setShortcut(pane.keys)
-            menu.addAction(action)
+            self.actions[pane.name].setShortcut(pane.keys)
+            menu.addAction(self.actions[pane.name])
+
+    @property
+    def actions(self) -> dict[str, QAction]:
+        """What opens and closes each pane."""
+        return {name: dock.toggleViewAction() for name, dock in self.by_name.items()}
 
     def _see(self, is_seen: bool) -> None:
         name = frozenset({self.sender().objectName()})
         self._seen = self._seen | name if is_seen else self._seen - name
+        for bar in self._window.findChildren(QTabBar, options=_DIRECT):
+            bar.setAccessibleName("Panes")
+            bar.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every pane has its key
         self.changed.emit(self._seen)
+
+
+def _is_beyond(pane: Pane, apart: Pane) -> bool:
+    return pane.side is apart.side and pane is not apart and not pane.beside
 
 
 def _dock(window: QMainWindow, pane: Pane, widget: QWidget) -> QDockWidget:

@@ -8,6 +8,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import QWidget
 
+from visualizer.ui.accessible import tell
 from visualizer.ui.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 # Work that is over sooner is not worth a mark that would only flicker.
 DELAY_MS = 150
+READY, WORKING = "All computed", "Numbers are on their way"
 
 
 class Progress(QWidget):
@@ -26,6 +28,7 @@ class Progress(QWidget):
         self.setAccessibleName("Progress")
         self._theme = LIGHT
         self.is_shown_working = False
+        tell(self, READY)
         self._delay = QTimer(self)
         self._delay.setSingleShot(True)
         self._delay.setInterval(DELAY_MS)
@@ -39,10 +42,12 @@ class Progress(QWidget):
         if not is_working:
             self._delay.stop()
             self.is_shown_working = False
+            tell(self, READY)
         self.update()
 
     def _show_working(self) -> None:
         self.is_shown_working = True
+        tell(self, WORKING)
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:

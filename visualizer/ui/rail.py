@@ -4,33 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QScrollArea, QSizePolicy, QToolButton, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QWidget
 
 from visualizer.attention.stages import TABLE
-from visualizer.ui.theme import Theme, text_scale
+from visualizer.ui.accessible import tell
+from visualizer.ui.strip import Strip
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QResizeEvent, QWheelEvent
-
     from visualizer.state.screen import RailItem
+    from visualizer.ui.theme import Theme
+
+HEIGHT = 36
 
 # Computed side by side, so no arrow leads from the one before.
 BESIDE = {"position", "keys", "values"}
 
 
-class Rail(QScrollArea):
+class Rail(Strip):
     """A button a stage, checked where the stage has panels."""
 
     stageToggled = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWidgetResizable(True)
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        super().__init__(HEIGHT, parent)
         self.setAccessibleName("Stages")
         self._items: tuple[RailItem, ...] = ()
         self._buttons: dict[str, QToolButton] = {}
@@ -38,22 +35,6 @@ class Rail(QScrollArea):
         self._theme: Theme | None = None
         self._inner = self._build()
         self.setWidget(self._inner)
-
-    def sizeHint(self) -> QSize:
-        needs_bar = self._inner.sizeHint().width() > self.width()
-        bar = self.horizontalScrollBar().sizeHint().height() if needs_bar else 0
-        return QSize(400, round(36 * text_scale()) + bar)
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(100, self.sizeHint().height())
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self.updateGeometry()  # a bar to scroll with takes height of its own
-
-    def wheelEvent(self, event: QWheelEvent) -> None:
-        bar = self.horizontalScrollBar()
-        bar.setValue(bar.value() - event.angleDelta().y())
 
     def show_items(self, items: tuple[RailItem, ...], theme: Theme) -> None:
         """Show the stages of a spec; the buttons of other stages are hidden."""
@@ -71,6 +52,7 @@ class Rail(QScrollArea):
                 self._arrows[stage].setVisible(stage in shown and stage != first)
         for item in items:
             self._show_item(self._buttons[item.stage], item)
+        tell(self, ", ".join(item.title for item in items if item.is_shown))
         self.updateGeometry()
 
     def button(self, stage: str) -> QToolButton:

@@ -57,6 +57,13 @@ class Slot:
             self.cell_height,
         )
 
+    def between(self, point: QPointF) -> tuple[float, float]:
+        """Give the row and column of the stage at a point, with their fractions."""
+        rows, columns = self.heatmap.rows, self.heatmap.columns
+        down = (point.y() - self.cells.top()) / self.cell_height
+        right = (point.x() - self.cells.left()) / self.cell_width
+        return rows.seen.start + down * rows.block, columns.seen.start + right * columns.block
+
     def at(self, point: QPointF) -> tuple[int, int] | None:
         """Give the cell of the stage under a point: of a block, the first."""
         if not self.cells.contains(point):

@@ -6,7 +6,7 @@ from html import unescape
 from re import sub
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFont, QFontMetricsF
 from PySide6.QtWidgets import QLabel, QSizePolicy
 
@@ -23,11 +23,11 @@ class TellingLabel(QLabel):
 
     def __init__(self, name: str) -> None:
         super().__init__()
+        self._told = ""
         self.setTextFormat(Qt.TextFormat.RichText)
         self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.setAccessibleName(name)
-        self._told = ""
+        self.setAccessibleDescription(name)  # its name is what it says
 
     def tell(self, html: str) -> None:
         """Show a line."""
@@ -47,14 +47,20 @@ class TellingLabel(QLabel):
         if event.size().width() != event.oldSize().width():
             self._fit()
 
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+
     def _fit(self) -> None:
+        room = self.contentsRect().width()
         plain = unescape(sub("<[^>]*>", "", self._told))
         widths = {
             size: QFontMetricsF(font(size, QFont.Weight.DemiBold)).horizontalAdvance(plain)
             for size in SIZES
         }
-        fitting = next((size for size in SIZES if widths[size] <= self.width()), SIZES[-1])
-        self.setWordWrap(widths[fitting] > self.width())
+        fitting = next((size for size in SIZES if widths[size] <= room), SIZES[-1])
+        self.setWordWrap(widths[fitting] > room)
         pixels = round(fitting * text_scale())
         self.setText(f"<span style='font-size:{pixels}px'>{self._told}</span>")
         self.updateGeometry()

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont, QFontInfo, QFontMetricsF, QGuiApplication, QPalette
 
-# Okabe and Ito 2008, "Color Universal Design": told apart by colour-blind eyes.
-HEAD_COLOURS = (
-    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999",
+# Okabe and Ito 2008, "Color Universal Design": told apart by colour-blind eyes. Their hues in their
+# order, as much darker on light paper, and as little changed on dark, as it takes to be seen.
+ON_LIGHT = (
+    "#0072B2", "#C18507", "#008D66", "#B36190", "#3A99CD", "#CC5A05", "#979359", "#919191",
 )  # fmt: skip
+ON_DARK = (
+    "#0072B2", "#E69F00", "#009E73", "#C577B1", "#56B4E9", "#D55E00", "#F0E442", "#9D9B96",
+)  # fmt: skip
+
+
+USUAL_PX = 13
+"""How large the system's font is where our sizes are the usual ones."""
 
 
 class Scheme(StrEnum):
@@ -35,6 +43,10 @@ class Theme:
         Behind what lies on the paper: chips, the hovered row.
     warning : str
         For sentences about what is wrong.
+    heads : tuple of str
+        Of one head after the other; after the last the first again.
+    stroke : float
+        How much thicker than usual the frames of the cursor are.
     """
 
     name: str
@@ -49,33 +61,48 @@ class Theme:
     on_accent: str
     warning: str
     hatch: str
+    heads: tuple[str, ...]
+    stroke: float = 1.0
 
 
 LIGHT = Theme(
     "light", "#FBFBF9", "#FFFFFF", "#F1F1ED", "#1D1F23", "#63686F", "#E3E3DE", "#848990",
-    "#2F6FDE", "#FFFFFF", "#A8380B", "#C9C9C2",
+    "#2F6FDE", "#FFFFFF", "#A8380B", "#909089", ON_LIGHT,
 )  # fmt: skip
 DARK = Theme(
     "dark", "#16181C", "#1D2025", "#23272D", "#E9E7E2", "#9AA0A8", "#2C3036", "#6C737C",
-    "#7FB0FF", "#10131A", "#FFA27A", "#3E444C",
+    "#7FB0FF", "#10131A", "#FFA27A", "#656C75", ON_DARK,
 )  # fmt: skip
 PRINT = Theme(
     "print", "#FFFFFF", "#FFFFFF", "#F4F4F4", "#000000", "#555555", "#DDDDDD", "#777777",
-    "#2F6FDE", "#FFFFFF", "#A8380B", "#BBBBBB",
+    "#2F6FDE", "#FFFFFF", "#A8380B", "#8C8C8C", ON_LIGHT,
 )  # fmt: skip
 
 
-def theme_of(scheme: Scheme) -> Theme:
+def theme_of(scheme: Scheme, stroke: float = 1.0) -> Theme:
     """Choose the colours; the system's choice is asked of Qt."""
+    is_dark = scheme is Scheme.DARK
     if scheme is Scheme.SYSTEM:
-        dark = QGuiApplication.styleHints().colorScheme() is Qt.ColorScheme.Dark
-        return DARK if dark else LIGHT
-    return DARK if scheme is Scheme.DARK else LIGHT
+        is_dark = QGuiApplication.styleHints().colorScheme() is Qt.ColorScheme.Dark
+    theme = DARK if is_dark else LIGHT
+    return theme if stroke == theme.stroke else replace(theme, stroke=stroke)
+
+
+def head_colour(head: int, theme: Theme) -> str:
+    """Give the colour of a head, the same wherever it is spoken of."""
+    return theme.heads[head % len(theme.heads)]
 
 
 def font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
     """Give the interface font at 12, 14 or 20 at the usual text size, or as a line needs to fit."""
     return QFont(_font(size, weight, QGuiApplication.font().key()))
+
+
+def larger_font(times: float) -> QFont:
+    """Give the system's font so much larger that all that follows its size is, too."""
+    made = QFont(QGuiApplication.font())
+    made.setPixelSize(round(USUAL_PX * text_scale() * times))
+    return made
 
 
 def metrics(size: int) -> QFontMetricsF:
@@ -108,7 +135,7 @@ def _metrics(size: int, system: str) -> QFontMetricsF:
 
 @lru_cache(maxsize=2)
 def _text_scale(system: str) -> float:
-    return max(1.0, QFontInfo(QGuiApplication.font()).pixelSize() / 13)
+    return max(1.0, QFontInfo(QGuiApplication.font()).pixelSize() / USUAL_PX)
 
 
 def palette(theme: Theme) -> QPalette:
@@ -156,12 +183,17 @@ def style_sheet(theme: Theme) -> str:
         QLabel[role="quiet"] {{ color: {theme.quiet}; }}
         QLabel[role="notice"] {{ color: {theme.warning}; padding: 6px 16px; }}
         QLabel[role="warning"] {{ color: {theme.warning}; }}
-        QScrollArea, BoardView {{ border: none; }}
+        QScrollArea, BoardView, LineView {{ border: none; }}
         QPlainTextEdit {{
             background: {theme.field}; color: {theme.ink}; border: 1px solid {theme.border};
             border-radius: 3px; padding: 2px;
         }}
         QPlainTextEdit:focus {{ border: 1px solid {theme.accent}; }}
+        QTableView {{ background: {theme.paper}; color: {theme.ink};
+            gridline-color: {theme.hairline}; border: 1px solid {theme.hairline}; }}
+        QTableView QLineEdit {{ background: {theme.field}; color: {theme.ink}; border: none; }}
+        QHeaderView, QHeaderView::section, QTableCornerButton::section {{
+            background: {theme.paper}; color: {theme.quiet}; border: none; padding: 0 6px; }}
         QToolTip {{ background: {theme.raised}; color: {theme.ink};
             border: 1px solid {theme.hairline}; padding: 4px; }}
     """

@@ -1,104 +1,278 @@
-"""The sentence as a strip of tokens: what the module reads, and whom the cursor is on."""
+"""The sentence as a strip of tokens: coloured by what is read, to be chosen by mouse and keys."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QPen
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QHelpEvent, QKeySequence, QPainter
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QSizePolicy, QToolTip, QWidget
 
-from visualizer.state.screen import Tokens
-from visualizer.state.words import counted
-from visualizer.ui.theme import LIGHT, Theme, font, metrics, text_scale
+from visualizer.state.chosen import span
+from visualizer.state.colouring import SHORT
+from visualizer.state.tokens import Tokens
+from visualizer.state.words import counted, number
+from visualizer.ui.accessible import tell
+from visualizer.ui.chip import GAP, chip_height, chip_widths, paint_chip
+from visualizer.ui.manners import is_command
+from visualizer.ui.theme import LIGHT, Theme, text_scale
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QPaintEvent, QResizeEvent
+    from PySide6.QtGui import (
+        QFocusEvent,
+        QKeyEvent,
+        QMouseEvent,
+        QPaintEvent,
+        QResizeEvent,
+        QWheelEvent,
+    )
 
 LINES = 4
+SAID = 100
+"""So many tokens are said to who listens."""
+
+CONTROL = Qt.KeyboardModifier.ControlModifier
+SHIFT = Qt.KeyboardModifier.ShiftModifier
 
 
-class TokenStrip(QWidget):
-    """Chips that flow over a few lines; the query is filled and the key is outlined."""
+class TokenStrip(QAbstractScrollArea):
+    """Chips that flow over a few lines; of more, the others can be scrolled to.
+
+    `chose` carries all tokens that are to be looked at together.
+    """
+
+    chose = Signal(object)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.setFrameShape(QFrame.Shape.NoFrame)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.viewport().setAutoFillBackground(False)
         self._tokens = Tokens()
         self._theme = LIGHT
-        self._chips: list[tuple[int, QRectF]] = []
+        self._chips: list[QRectF] = []
+        self._at = 0
+        self._anchor: int | None = None
+        self._kept: frozenset[int] = frozenset()
+        self._is_held = False
+
+    # ------------------------------------------------------------------ what is shown
 
     def show_tokens(self, tokens: Tokens, theme: Theme) -> None:
         """Show a text's tokens."""
         if tokens == self._tokens and theme is self._theme:
             return
-        is_new = tokens.labels != self._tokens.labels
-        self._tokens, self._theme = tokens, theme
-        if is_new:
+        before, self._tokens, self._theme = self._tokens, tokens, theme
+        if tokens.labels != before.labels:
+            self._at, self._anchor = 0, None
             self._arrange()
+        if len(tokens.subjects) == 1 and tokens.subjects != before.subjects:
+            self._see(min(tokens.subjects))
+        self._tell()
+        self.viewport().update()
+
+    def _tell(self) -> None:
+        tokens, shares = self._tokens, self._tokens.shares
         count = counted(len(tokens.labels), "token")
-        self.setAccessibleName(f"Tokens: {count}, {' '.join(tokens.labels[:100])}")
-        self.update()
+        self.setAccessibleName(f"Tokens: {count}, {' '.join(tokens.labels[:SAID])}")
+        told = ""
+        if shares:
+            each = zip(tokens.labels[:SAID], shares.values, strict=False)
+            read = ", ".join(f"{label} {number(value, 2)}" for label, value in each)
+            told = f"{shares.plain}: {read}"
+        self.setAccessibleDescription(told)
+        tell(self, told or _lit(tokens))
+
+    def tip(self, token: int) -> str:
+        """Say a token in full, and its number."""
+        tokens = self._tokens
+        said = f"{tokens.labels[token]}, token {token + 1:,}"
+        if tokens.shares is None:
+            return said
+        value = number(tokens.shares.values[token])
+        return f"{said}: {'masked' if tokens.shares.forbidden[token] else value}"
+
+    # ------------------------------------------------------------------ room
 
     def sizeHint(self) -> QSize:
-        bottom = max((box.bottom() for _, box in self._chips), default=0)
-        return QSize(100, round(bottom + 20 * text_scale()))
+        lines = min(LINES, self._lines)
+        return QSize(100, round(lines * (self._chip_height + GAP * text_scale())))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(60, self.sizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         self._arrange()
 
-    def _arrange(self) -> None:
-        measures, scale = metrics(12), text_scale()
-        self._chips = []
-        left, top, height = 0.0, 0.0, measures.height() + 6 * scale
-        for position, label in enumerate(self._tokens.labels):
-            text = self._text(label)
-            width = min(measures.horizontalAdvance(text) + 12 * scale, self.width())
-            if left and left + width > self.width():
-                left, top = 0.0, top + height + 4 * scale
-            if top > (LINES - 1) * (height + 4 * scale) + 1:
-                break
-            self._chips.append((position, QRectF(left, top, width, height)))
-            left += width + 4 * scale
-        self.updateGeometry()
+    @property
+    def _has_numbers(self) -> bool:
+        """Whether there is room for a number under each token."""
+        return len(self._tokens.labels) <= SHORT
 
-    def _text(self, label: str) -> str:
-        room = max(20.0, self.width() - 14 * text_scale())
-        return metrics(12).elidedText(label, Qt.TextElideMode.ElideRight, room)
+    @property
+    def _chip_height(self) -> float:
+        return chip_height(self._has_numbers)
+
+    @property
+    def _lines(self) -> int:
+        pitch = self._chip_height + GAP * text_scale()
+        return round(self._chips[-1].top() / pitch) + 1 if self._chips else 0
+
+    def _arrange(self) -> None:
+        whole = self.maximumViewportSize().width()
+        self._flow(whole)
+        if self._lines > LINES:
+            self._flow(whole - self.verticalScrollBar().sizeHint().width())
+        pitch, bar = self._chip_height + GAP * text_scale(), self.verticalScrollBar()
+        bar.setRange(0, round(max(0, self._lines - LINES) * pitch))
+        bar.setSingleStep(round(pitch))
+        bar.setPageStep(round(LINES * pitch))
+        self.updateGeometry()
+        self.viewport().update()
+
+    def _flow(self, room: int) -> None:
+        height, gap = self._chip_height, GAP * text_scale()
+        self._chips, left, top = [], 0.0, gap / 2
+        for needed in chip_widths(self._tokens.labels, self._has_numbers):
+            width = min(needed, room - 2.0)
+            if left and left + width > room:
+                left, top = 0.0, top + height + gap
+            self._chips.append(QRectF(left + 1, top, width, height))
+            left += width + gap
+
+    # ------------------------------------------------------------------ drawing
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
+        painter = QPainter(self.viewport())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        for position, box in self._chips:
-            self._paint_chip(painter, position, box)
-        painter.setFont(font(12))
-        painter.setPen(QColor(self._theme.quiet))
-        bottom = max((box.bottom() for _, box in self._chips), default=0) + 2
-        line = QRectF(0, bottom, self.width(), 18 * text_scale())
-        painter.drawText(line, Qt.AlignmentFlag.AlignVCenter, self._counted())
+        down = self.verticalScrollBar().value()
+        painter.translate(0, -down)
+        seen = QRectF(event.rect()).translated(0, down)
+        focused = self._at if self.hasFocus() else None
+        for token, box in enumerate(self._chips):
+            if box.intersects(seen):
+                paint_chip(painter, box, self._tokens, token, self._theme, token == focused)
         painter.end()
 
-    def _counted(self) -> str:
-        tokens = self._tokens
-        if not tokens.labels:
-            return ""
-        hidden = len(tokens.labels) - len(self._chips)
-        more = f", the first {len(self._chips)} shown" if hidden else ""
-        if tokens.padding:
-            more = f", padded to {len(tokens.labels):,}{more}"
-        return f"{counted(len(tokens.labels) - tokens.padding, 'token')}{more}"
+    def scrollContentsBy(self, across: int, down: int) -> None:
+        self.viewport().update()
 
-    def _paint_chip(self, painter: QPainter, position: int, box: QRectF) -> None:
-        theme, tokens = self._theme, self._tokens
-        is_query, is_key = position == tokens.query, position == tokens.key
-        inner = box.adjusted(0.75, 0.75, -0.75, -0.75)
-        painter.setPen(
-            QPen(QColor(theme.accent if is_key else theme.hairline), 1.5 if is_key else 1)
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.viewport().update()
+
+    # ------------------------------------------------------------------ the hand
+
+    def _token_at(self, point: QPointF) -> int | None:
+        within = point + QPointF(0, self.verticalScrollBar().value())
+        return next((at for at, box in enumerate(self._chips) if box.contains(within)), None)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        token = self._token_at(event.position())
+        self._is_held = event.button() == Qt.MouseButton.LeftButton and token is not None
+        if token is None or not self._is_held:
+            return
+        chosen, is_added = self._tokens.chosen, bool(event.modifiers() & CONTROL)
+        self._kept, self._at = chosen if is_added else frozenset(), token
+        if event.modifiers() & SHIFT:
+            self._extend(token)
+            return
+        self._anchor = token
+        if is_added:
+            self.chose.emit(chosen ^ {token})
+        else:
+            self.chose.emit(frozenset() if chosen == {token} else frozenset({token}))
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        token = self._token_at(event.position())
+        if self._is_held and token is not None and token != self._at:
+            self._extend(token)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        self._is_held = False
+
+    def _extend(self, token: int) -> None:
+        """Choose all from the token where one began."""
+        start = self._at if self._anchor is None else self._anchor
+        self._anchor = start
+        self._go_to(token)
+        self.chose.emit(self._kept | span(start, token))
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if self.hasFocus():
+            super().wheelEvent(event)
+        else:  # the page is scrolled, unless one has clicked in here
+            event.ignore()
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            token = self._token_at(QPointF(event.pos()))
+            QToolTip.showText(event.globalPos(), "" if token is None else self.tip(token), self)
+            return True
+        return super().viewportEvent(event)
+
+    # ------------------------------------------------------------------ keys
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        chosen, token = self._tokens.chosen, self._beside(Qt.Key(event.key()))
+        if event.matches(QKeySequence.StandardKey.SelectAll):
+            self.chose.emit(frozenset(range(len(self._chips))))
+        elif not self._chips or is_command(event):
+            super().keyPressEvent(event)
+        elif token is not None and event.modifiers() & SHIFT:
+            self._kept = frozenset()
+            self._extend(token)
+        elif token is not None:
+            self._anchor = None
+            self._go_to(token)
+        elif event.key() == Qt.Key.Key_Space:
+            self._anchor = self._at
+            self.chose.emit(chosen ^ {self._at})
+        elif event.key() == Qt.Key.Key_Escape and chosen:
+            self.chose.emit(frozenset())
+        else:
+            super().keyPressEvent(event)
+
+    def _beside(self, key: Qt.Key) -> int | None:
+        """Give the token that a key leads to; None for other keys."""
+        last = len(self._chips) - 1
+        sides = {Qt.Key.Key_Left: self._at - 1, Qt.Key.Key_Right: self._at + 1}
+        ends = {Qt.Key.Key_Home: 0, Qt.Key.Key_End: last}
+        if key in sides or key in ends:
+            return min(max({**sides, **ends}[key], 0), last)
+        lines = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
+        return self._over(lines[key]) if key in lines and self._chips else None
+
+    def _over(self, lines: int) -> int:
+        """Give the token of another line that stands nearest over or under this one."""
+        here, pitch = self._chips[self._at], self._chip_height + GAP * text_scale()
+        top = here.top() + lines * pitch
+        there = [at for at, box in enumerate(self._chips) if abs(box.top() - top) < 1]
+        across = here.center().x()
+        return min(
+            there, key=lambda at: abs(self._chips[at].center().x() - across), default=self._at
         )
-        painter.setBrush(QColor(theme.accent if is_query else theme.raised))
-        painter.drawRoundedRect(inner, 4, 4)
-        weight = QFont.Weight.DemiBold if is_query or is_key else QFont.Weight.Normal
-        painter.setFont(font(12, weight))
-        painter.setPen(QColor(theme.on_accent if is_query else theme.ink))
-        text = self._text(tokens.labels[position])
-        painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
+
+    def _go_to(self, token: int) -> None:
+        self._at = token
+        self._see(token)
+
+    def _see(self, token: int) -> None:
+        """Scroll to a token."""
+        box, bar = self._chips[token], self.verticalScrollBar()
+        gap = GAP * text_scale() / 2
+        low, high = box.bottom() + gap - self.viewport().height(), box.top() - gap
+        bar.setValue(round(min(max(bar.value(), low), high)))
+        self.viewport().update()
+
+
+def _lit(tokens: Tokens) -> str:
+    """Say which tokens the cursor is on."""
+    places = (("query", tokens.query), ("key", tokens.key))
+    return ", ".join(f"{name} {tokens.labels[at]}" for name, at in places if at is not None)

@@ -10,6 +10,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 from PySide6.QtWidgets import QSizePolicy, QSlider, QWidget
 
 from visualizer.state.playback.transport import Stop, Transport
+from visualizer.ui.accessible import tell
 from visualizer.ui.manners import is_command
 from visualizer.ui.theme import LIGHT, Theme, font, metrics, text_scale
 
@@ -38,6 +39,7 @@ class Track(QSlider):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(120)
         self.setAccessibleName("Step")
+        self.setAccessibleDescription("Left and right go by a step, up and down by a stage.")
         self._transport = Transport()
         self._theme = LIGHT
 
@@ -54,7 +56,7 @@ class Track(QSlider):
         largest = min(max(1, transport.count), LARGEST)
         self.setRange(0, largest)
         self.setValue(transport.position * largest // max(1, transport.count))
-        self.setAccessibleDescription(transport.where or "Everything is computed")
+        tell(self, transport.where or "Everything is computed")
         self.update()
 
     # ------------------------------------------------------------------ geometry

@@ -5,11 +5,12 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
 
 from visualizer.state.playback.timeline import SPEEDS, Grain
 from visualizer.state.view import Question
+from visualizer.ui.accessible import tell
 from visualizer.ui.manners import teach
 from visualizer.ui.telling import TellingLabel
 from visualizer.ui.theme import Theme, text_scale
@@ -42,6 +43,7 @@ class TransportBar(QWidget):
     def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("transport")
+        self.setAccessibleName("Playback")
         self._shown: tuple[Transport, Theme] | None = None
         self.caption = TellingLabel("What happens in this step")
         self.equation = TellingLabel("The calculation of this step")
@@ -106,6 +108,7 @@ class TransportBar(QWidget):
             return
         self._shown = (transport, theme)
         self.track.show_transport(transport, theme)
+        tell(self, "Playing" if transport.playhead.is_playing else "Paused")
         playhead = transport.playhead
         self.grain.setCurrentIndex(self.grain.findData(playhead.grain))
         self.speed.setCurrentIndex(self.speed.findData(playhead.speed))
@@ -118,6 +121,12 @@ class TransportBar(QWidget):
         self.reveal.setVisible(transport.question is not None and not transport.is_revealed)
         if transport.question:
             self.question.setCurrentIndex(self.question.findData(transport.question))
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            for button in self.findChildren(QToolButton):
+                button.setIconSize(_icon_size())
 
     # ------------------------------------------------------------------ the hand
 
@@ -135,10 +144,13 @@ def _button(action: QAction) -> QToolButton:
     button = QToolButton()
     button.setDefaultAction(action)
     button.setAutoRaise(True)
-    side = round(20 * text_scale())
-    button.setIconSize(QSize(side, side))
+    button.setIconSize(_icon_size())
     button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every one has its key
     return button
+
+
+def _icon_size() -> QSize:
+    return QSize(20, 20) * text_scale()
 
 
 def _choice(name: str, choices: Iterable[tuple[object, str]]) -> QComboBox:

@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.state.code.twin import TITLES
+from visualizer.ui.accessible import tell
 from visualizer.ui.manners import teach
 from visualizer.ui.theme import LIGHT, Theme, text_scale
 
@@ -153,6 +154,7 @@ class TwinPane(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.setAccessibleName("Code")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         column = QVBoxLayout(self)
         column.setContentsMargins(12, 8, 12, 8)
@@ -190,7 +192,8 @@ class TwinPane(QWidget):
         if self._shown == (twin, theme):
             return
         self._shown = (twin, theme)
-        self.running.setAccessibleName(twin.title if twin else "")
+        self.running.setAccessibleDescription(twin.title if twin else "")
+        tell(self, twin.title if twin else "")
         if twin:
             self.box.setCurrentIndex([*TITLES].index(twin.dialect))
         lit = [line for line in twin.lines if line.is_lit] if twin else []

@@ -18,33 +18,43 @@ from PySide6.QtWidgets import (
 
 from visualizer.attention.spec import Mode
 from visualizer.state.code.dialects import Dialect
+from visualizer.state.cursor import cell_of
 from visualizer.state.screen import described
-from visualizer.ui import messages, settings
+from visualizer.ui import accessible, messages, motion, settings
 from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
+from visualizer.ui.chooser import Chooser
 from visualizer.ui.compare_bar import CompareBar
 from visualizer.ui.comparer import Comparer
-from visualizer.ui.editor import Editor
 from visualizer.ui.exports import FILTERS, Exporter, named
+from visualizer.ui.focus import FocusRing
 from visualizer.ui.gaze import Gaze
-from visualizer.ui.heads import HeadsPane
 from visualizer.ui.icons import icon
-from visualizer.ui.inspector import Inspector
-from visualizer.ui.lesson import LessonPane
-from visualizer.ui.panes import LEFT, Docks, add_bar
+from visualizer.ui.liner import Liner
+from visualizer.ui.motion import Motion
+from visualizer.ui.panes import LEFT, PANES, Docks, add_bar
 from visualizer.ui.player import Player
 from visualizer.ui.pointer import Pointer
+from visualizer.ui.presenter import Presenter
 from visualizer.ui.progress import Progress
 from visualizer.ui.rail import Rail
 from visualizer.ui.reader import Reader
+from visualizer.ui.shapes import ShapesPane
 from visualizer.ui.theme import Scheme, palette, style_sheet, theme_of
 from visualizer.ui.transport import TransportBar
-from visualizer.ui.twin import TwinPane
+from visualizer.ui.typist import Typist
+from visualizer.ui.viewbar import ViewBar
 from visualizer.ui.wiring import connect
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QCloseEvent
 
+    from visualizer.ui.editor import Editor
+    from visualizer.ui.inspector import Inspector
+    from visualizer.ui.lesson import LessonPane
+    from visualizer.ui.lines import LinePane
+    from visualizer.ui.shapes import ShapesPane
+    from visualizer.ui.twin import TwinPane
     from visualizer.ui.workspace import Workspace
 
 
@@ -59,38 +69,48 @@ class Window(QMainWindow):
         self.setWindowTitle("Attention Visualizer")
         self.setWindowIcon(icon("app", "#000000"))
         self.rail, self.board, self.progress = Rail(), BoardView(), Progress()
-        self.editor, self.inspector, self.twin = Editor(), Inspector(), TwinPane()
-        self.lesson = LessonPane()
-        self.panes: dict[str, Any] = {
-            "Lesson": self.lesson,
-            "Setup": self.editor,
-            "Cell": self.inspector,
-            "Code": self.twin,
-            "Heads": HeadsPane(),
-        }
-        self.player, self.pointer = Player(workspace, self), Pointer(workspace, self)
-        self.gaze, self.comparer = Gaze(workspace, self), Comparer(workspace, self.pointer, self)
+        self.panes: dict[str, Any] = {pane.name: pane.make() for pane in PANES}
+        self.editor: Editor = self.panes["Setup"]
+        self.inspector: Inspector = self.panes["Cell"]
+        self.lesson: LessonPane = self.panes["Lesson"]
+        self.twin: TwinPane = self.panes["Code"]
+        self.lines: LinePane = self.panes["Lines"]
+        self.shapes: ShapesPane = self.panes["Shapes"]
+        self._add_intents()
         self._has_lesson = False
-        self.facts, self.notice, self.compare_bar = QLabel(), QLabel(), CompareBar()
-        self.exporter = Exporter(self)
-        self.setCentralWidget(self._centre())
-        self.docks = Docks(self, self.panes)
+        self.facts, self.notice = QLabel(), QLabel()
         self.facts.setTextFormat(Qt.TextFormat.PlainText)  # tokens may look like tags
         self.statusBar().addWidget(self.facts, 1)
-        self.actions_ = Actions(self)
-        self.compare_bar.add_actions(self.actions_.by_key)
+        self.docks, self.actions_ = Docks(self, self.panes), Actions(self)
+        self.viewbar = ViewBar({**self.actions_.by_key, **self.docks.actions})
+        self.compare_bar = CompareBar(self.actions_.by_key)
+        self.setCentralWidget(self._centre())
         self.reader = Reader(workspace, self.actions_.menus["&Lessons"], self)
         self.inspector.add_trail(*(self.actions_.by_key[f"pointer.go {by}"] for by in (-1, 1)))
         self.transport = TransportBar(self.actions_.by_key)
         add_bar(self, "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
-        self.actions_.give_keys(self.board, *self.transport.readers)
-        self.docks.add_to_menu(self.actions_.menus["&View"])
+        self._serve_keys()
+        self.docks.add_to_menu(self.actions_.menu("&View>Pan&es"))
+        self.motion = Motion(self)
         connect(self)
         self.set_scheme(self.scheme)
-        if not settings.restore_window(self):
-            screen = self.screen().availableGeometry().size()
-            self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
-        self.docks.by_name["Lesson"].hide()
+        self._take_place()
+
+    def _add_intents(self) -> None:
+        """Add what a hand can want, part by part; the actions name them."""
+        self.player, self.pointer = Player(self.workspace, self), Pointer(self.workspace, self)
+        self.typist, self.chooser = Typist(self.workspace, self), Chooser(self.workspace, self)
+        self.liner = Liner(self.workspace, self)
+        self.comparer = Comparer(self.workspace, self.pointer, self)
+        self.gaze, self.presenter = Gaze(self.workspace, self), Presenter(self)
+        self.exporter = Exporter(self)
+
+    def _serve_keys(self) -> None:
+        """Have those who use no mouse, or see no screen, know where they are."""
+        readers = (self.board, *self.transport.readers)
+        self.actions_.give_keys(*readers)
+        self.voice = accessible.Voice(self.board, readers)
+        self.focus_ring = FocusRing(self)
 
     def _centre(self) -> QWidget:
         centre = QWidget()
@@ -100,9 +120,18 @@ class Window(QMainWindow):
         self.notice.setProperty("role", "notice")
         self.notice.setWordWrap(True)
         self.notice.setTextFormat(Qt.TextFormat.PlainText)
-        for widget in (self.rail, self.progress, self.notice, self.compare_bar, self.board):
+        above = (self.rail, self.viewbar, self.progress, self.notice, self.compare_bar)
+        for widget in (*above, self.board, self.presenter.sentence):
             column.addWidget(widget)
         return centre
+
+    def _take_place(self) -> None:
+        """Be where one was; at first, as large as is usual."""
+        if not settings.restore_window(self):
+            screen = self.screen().availableGeometry().size()
+            self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
+        self.docks.by_name["Lesson"].hide()
+        self.actions_.enable("presenter.hide_all", False)
 
     def begin(self) -> None:
         """Do what can wait until there is a window to be seen."""
@@ -120,6 +149,7 @@ class Window(QMainWindow):
         if self.workspace.screen is not screen:
             return  # its panels asked for another room, and what is newer has been shown
         self.rail.show_items(screen.rail, self.theme)
+        self.viewbar.show_screen(screen, self.theme)
         self.compare_bar.show_comparison(screen.comparison)
         self.transport.show_transport(screen.stand.transport, self.theme)
         self._open_lesson(screen.lesson is not None)
@@ -130,7 +160,8 @@ class Window(QMainWindow):
         self.facts.setText(said)
         self.notice.setText("\n".join(screen.status.notices))
         self.notice.setVisible(bool(screen.status.notices))
-        self.board.setAccessibleDescription(said)
+        self.voice.show_screen(screen)
+        self.presenter.show_screen(screen, self.theme)
         self.actions_.show_screen(screen, self.workspace.document, self.workspace.view, self.theme)
         can_write = bool(screen.board.columns) and not self.exporter.is_working
         self.actions_.enable("export", can_write)
@@ -165,6 +196,14 @@ class Window(QMainWindow):
         else:
             self.workspace.toggle_stage(stage)
 
+    def show_stage(self, stage: str) -> None:
+        """Have a stage in sight, in the picture that is there."""
+        if any(item.stage == stage and not item.is_shown for item in self.workspace.screen.rail):
+            self.go_to_stage(stage)
+        panels = self.workspace.screen.board.heatmaps
+        for panel in [panel for panel in panels if panel.stage == stage][:1]:
+            self.board.reveal(cell_of(panel, panel.rows.seen[0], panel.columns.seen[0]))
+
     def walk(self, down: int, right: int) -> None:
         screen = self.workspace.screen
         if screen.stand.cell and not screen.cursor.pinned:
@@ -189,6 +228,11 @@ class Window(QMainWindow):
         trains = self.workspace.document.spec.mode is Mode.TRAIN
         self.workspace.set("mode", Mode.EVAL if trains else Mode.TRAIN)
 
+    def find_token(self) -> None:
+        self.docks.by_name["Setup"].show()
+        self.editor.token_pane.open_search()
+        self.editor.ensureWidgetVisible(self.editor.token_pane)
+
     def open_settings(self) -> None:
         self.editor.open_more()
 
@@ -206,10 +250,12 @@ class Window(QMainWindow):
     def set_scheme(self, scheme: str) -> None:
         """Change the colours of everything."""
         self.scheme = Scheme(scheme)
-        self.theme = theme_of(self.scheme)
+        self.theme = theme_of(self.scheme, self.presenter.stroke)
         QApplication.setPalette(palette(self.theme))
-        self.setStyleSheet(style_sheet(self.theme))
+        self.setStyleSheet(style_sheet(self.theme) + motion.style_sheet())
+        self.motion.apply()
         self.actions_.show_theme(self.theme)
+        self.focus_ring.show_theme(self.theme)
         self.actions_.check(f"set_scheme {self.scheme}")
         settings.save_scheme(self.scheme)
         self.show_screen()
@@ -232,6 +278,7 @@ class Window(QMainWindow):
         messages.show_about(self)
 
     def closeEvent(self, event: QCloseEvent) -> None:
+        self.presenter.leave()  # what is remembered is how it was before
         settings.save_window(self)
         self.hide()
         self.player.stop()

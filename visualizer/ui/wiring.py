@@ -14,9 +14,12 @@ def connect(window: Window) -> None:
     """Lead every signal to the intent that it means."""
     _connect_state(window)
     _connect_setup(window)
+    _connect_tokens(window)
     _connect_board(window)
     _connect_playback(window)
     _connect_panes(window)
+    _connect_numbers(window)
+    _connect_lines(window)
     QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
 
 
@@ -41,12 +44,28 @@ def _connect_setup(window: Window) -> None:
     editor.textStepped.connect(window.step_text)
 
 
+def _connect_tokens(window: Window) -> None:
+    pane, chooser = window.editor.token_pane, window.chooser
+    pane.strip.chose.connect(chooser.choose)
+    pane.roleChosen.connect(chooser.set_role)
+    pane.sought.connect(chooser.seek)
+    pane.stepped.connect(chooser.go)
+    chooser.wanted.connect(window.board.reveal)
+
+
 def _connect_board(window: Window) -> None:
     board, pointer = window.board, window.pointer
     board.cellHovered.connect(pointer.hover)
     board.cellClicked.connect(pointer.pin)
     board.walked.connect(window.walk)
+    board.zoomed.connect(window.gaze.zoom_at)
+    board.dragged.connect(window.gaze.drag)
+    board.minimap.centred.connect(window.gaze.centre)
     board.roomChanged.connect(window.make_room)
+    bar, gaze = window.viewbar, window.gaze
+    bar.layoutChosen.connect(window.gaze.arrange)
+    bar.headToggled.connect(gaze.toggle_head)
+    bar.headAlone.connect(gaze.solo_head)
     window.rail.stageToggled.connect(window.go_to_stage)
     window.compare_bar.headsChosen.connect(window.comparer.choose_heads)
     window.compare_bar.countChosen.connect(window.comparer.choose_count)
@@ -68,6 +87,34 @@ def _connect_panes(window: Window) -> None:
     lesson.returned.connect(reader.back)
     lesson.closed.connect(reader.close)
     window.inspector.followed.connect(window.pointer.follow)
+    colours, gaze = window.panes["Colours"], window.gaze
+    colours.lensChosen.connect(gaze.set_lens)
+    colours.curveChosen.connect(gaze.set_curve)
+    colours.limitsChosen.connect(gaze.set_limits)
+    colours.mapChosen.connect(gaze.set_map)
+    colours.endsTyped.connect(gaze.type_limits)
+    window.shapes.stageChosen.connect(window.show_stage)
     window.panes["Heads"].headChosen.connect(window.gaze.solo_head)
     window.twin.dialectChosen.connect(window.set_dialect)
     window.twin.scriptWanted.connect(window.copy_script)
+
+
+def _connect_numbers(window: Window) -> None:
+    numbers, typist = window.panes["Numbers"], window.typist
+    numbers.tensorChosen.connect(typist.choose)
+    numbers.headChosen.connect(typist.choose_head)
+    numbers.cellPinned.connect(typist.pin)
+    numbers.numberTyped.connect(typist.type)
+    numbers.numbersPasted.connect(typist.paste)
+    numbers.copyWanted.connect(typist.copy)
+    numbers.drawnAgain.connect(typist.draw_again)
+
+
+def _connect_lines(window: Window) -> None:
+    lines, liner = window.lines, window.liner
+    lines.chosen.connect(liner.choose)
+    lines.view.cellHovered.connect(liner.hover)
+    lines.view.cellClicked.connect(liner.pin)
+    lines.view.tokenHovered.connect(liner.point)
+    lines.view.tokenClicked.connect(liner.hold)
+    lines.view.walked.connect(window.walk)

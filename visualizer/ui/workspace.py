@@ -17,7 +17,7 @@ from visualizer.state.history import History
 from visualizer.state.playback.guess import begun_anew
 from visualizer.state.screen import Screen, present
 from visualizer.state.view import View
-from visualizer.state.weights import kept_weights
+from visualizer.state.weights import are_kept, kept_weights
 from visualizer.ui.requests import Answer, as_far_as_read, computed, is_read_with, looked
 from visualizer.ui.worker import Worker
 
@@ -100,7 +100,7 @@ class Workspace(QObject):
 
     def keep_weights(self) -> None:
         """Compute with the present weights whatever the module becomes; or draw them again."""
-        if self.document.spec.own_weights:
+        if are_kept(self.document.spec):
             self.set("own_weights", ())
         elif self.run and self.computed == self.document:  # else they are those of another module
             try:

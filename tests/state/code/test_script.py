@@ -77,6 +77,7 @@ pathlib.Path(sys.argv[2]).write_text(json.dumps(said), "utf-8")
 """
 
 OWN = NumberMatrix.of(np.array([[0.1, 0.2, 0.3, 0.4], [1, 2, 3, 4], [-0.5, 0.25, 1 / 3, 2]]))
+FOUR = NumberMatrix.of(np.cos(np.arange(16)).reshape(4, 4))
 HALF = BooleanMatrix.of(np.eye(3, dtype=bool)[[0, 1, 1]] | np.eye(3, dtype=bool)[[2, 2, 0]])
 NOTHING = BooleanMatrix.of(np.array([[1, 0, 0], [0, 0, 0], [1, 1, 1]], dtype=bool))
 
@@ -105,6 +106,10 @@ THREE: tuple[dict[str, Any], ...] = (
     {"d_out": 4, "own_weights": (("W_value", OWN), ("W_query", OWN)), "bias": True},
     {"d_out": 2, "own_weights": (("W_key", OWN),), "arrangement": Arrangement.STACKED},
     {"d_out": 4, "own_weights": (("W_query", OWN),), "projection": Projection.UNIFORM},
+    {"d_in": 4, "projection": Projection.NONE, "own_weights": (("W_output", FOUR),)},
+    {"d_out": 4, "own_weights": (("W_output", FOUR), ("W_key", OWN)), "bias": True},
+    {"d_out": 2, "own_weights": (("W_output", FOUR),), "projection": Projection.UNIFORM,
+     "arrangement": Arrangement.STACKED},
     {"d_out": 2, "own_weights": (("W_value", OWN),), "projection": Projection.UNIFORM,
      "arrangement": Arrangement.STACKED, "dtype": Dtype.FLOAT64},
 )  # fmt: skip

@@ -62,14 +62,18 @@ def assert_near(actual: np.ndarray, expected: Known, *dtypes: str) -> None:
 
 @st.composite
 def pairs(draw: st.DrawFn) -> tuple[Run, Run]:
-    """Two runs of texts of the same lengths, or of others."""
+    """Two runs of texts of the same lengths, or of others; of like sizes, or of others."""
     sizes = draw(Batch.ANY.sizes(4))
     others = draw(st.just(sizes) | Batch.ANY.sizes(4))
-    made = []
+    made: list[Run] = []
+    alike: dict[str, Any] = {}
     for lengths in (sizes, others):
         written = tuple(draw(texts(length, length)) for length in lengths)
-        spec = draw(specs(max(lengths), len(set(lengths)) > 1, len(lengths)))
+        spec = draw(specs(max(lengths), len(set(lengths)) > 1, len(lengths), **alike))
         made.append(run(written, spec))
+        if draw(st.booleans()):
+            names = ("heads", "arrangement", "projection", "d_in", "d_out")
+            alike = {name: getattr(spec, name) for name in names}
     return made[0], made[1]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.attention.choices import LAYERS
+from visualizer.attention.choices import LAYERS, OWN_LAYERS
 from visualizer.attention.spec import (
     Arrangement,
     InputError,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from visualizer.attention.run import Run
-    from visualizer.attention.spec import AttentionSpec, NumberMatrix
+    from visualizer.attention.spec import AttentionSpec
     from visualizer.state.code.vocabulary import Vocabulary
 
 LARGEST_BYTES = 2_000_000
@@ -89,7 +89,7 @@ def _least_bytes(run: Run) -> int:
     vectors = tokens if spec.own_input else len({word for text in run.texts for word in text})
     numbers = vectors * spec.d_in
     numbers += tokens * spec.d_in if spec.position is Position.LEARNED else 0
-    numbers += sum(matrix.rows * matrix.columns for _, matrix in _own_weights(spec))
+    numbers += sum(matrix.rows * matrix.columns for _, matrix in spec.counting_weights)
     square = len(run.texts) * spec.heads * tokens**2 if spec.drops else 0
     square += tokens**2 if spec.mask is Mask.OWN else 0
     return SMALLEST_LITERAL * numbers + square
@@ -175,7 +175,7 @@ def _weights(spec: AttentionSpec, words: Vocabulary, run: Run) -> Iterator[str]:
         drawn.append(f"{words.layers['out_proj']} = nn.Linear({width}, {width}).to(dtype)")
     yield "\n".join(drawn)
     dtype = run.trace.read("input").dtype
-    for name, matrix in _own_weights(spec):
+    for name, matrix in spec.counting_weights:
         yield _own(spec, words, name, matrix.array().astype(dtype))
 
 
@@ -198,21 +198,17 @@ def _is_stacked(spec: AttentionSpec) -> bool:
     return spec.arrangement is Arrangement.STACKED and spec.heads > 1
 
 
-def _own_weights(spec: AttentionSpec) -> tuple[tuple[str, NumberMatrix], ...]:
-    return () if spec.projection is Projection.NONE else spec.own_weights
-
-
 def _own(spec: AttentionSpec, words: Vocabulary, name: str, matrix: np.ndarray) -> str:
     """Put the user's own weights in place of drawn ones."""
-    layer, own = words.layers[name], f"own_{name}"
-    is_linear = spec.projection is Projection.LINEAR
-    if not _is_stacked(spec):
-        put = f"{layer}.weight.copy_({own}.T)" if is_linear else f"{layer}.copy_({own})"
+    layer, own = words.layers[OWN_LAYERS[name]], f"own_{name}"
+    is_raw = spec.projection is Projection.UNIFORM and name in LAYERS
+    if not _is_stacked(spec) or name not in LAYERS:
+        put = f"{layer}.copy_({own})" if is_raw else f"{layer}.weight.copy_({own}.T)"
     else:
-        each = "layer.weight.copy_(part.T)" if is_linear else "layer.copy_(part)"
+        each = "layer.copy_(part)" if is_raw else "layer.weight.copy_(part.T)"
         parts = f"{own}.chunk({spec.heads}, dim=1)"
         put = f"for layer, part in zip({layer}, {parts}):\n    {each}"
-    return f"{tensor(own, matrix, 'd_in width')}\n{put}"
+    return f"{tensor(own, matrix, 'd_in width' if name in LAYERS else 'width width')}\n{put}"
 
 
 # ------------------------------------------------------------------------------- the computation

@@ -15,10 +15,17 @@ from visualizer.state.compare.panels import (
     SamplePanel,
     SidePanel,
 )
-from visualizer.state.heatmaps import present_board, rows_of, shown_heads, shown_stages
+from visualizer.state.heatmaps import (
+    overview_of,
+    present_board,
+    rows_of,
+    shown_heads,
+    shown_stages,
+)
 from visualizer.state.panels import Board
 from visualizer.state.view import Part
 from visualizer.state.words import counted
+from visualizer.state.zoom import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -39,7 +46,9 @@ def present_compared(run: Run, view: View, previous: Board) -> Board:
         return present_board(run, view, previous)
     known = {heatmap.key: heatmap for heatmap in previous.heatmaps}
     columns = _COLUMNS[comparison.against](run, view, comparison)
-    return Board(tuple(tuple(panel.heatmap(known) for panel in column) for column in columns))
+    made = tuple(tuple(panel.heatmap(known) for panel in column) for column in columns)
+    zoom = fitted(view.zoom, run.trace.tokens)
+    return Board(made, overview_of(run, view, known) if zoom else None, zoom)
 
 
 def needs(run: Run, view: View) -> Hashable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.masks import allowed
@@ -97,7 +97,7 @@ def _value(setting: Setting, value: Any) -> str:
 def beside(run: Run, view: View, cell: Cell) -> tuple[str, ...]:
     """Say what the cell's number is on each side, and what the difference is."""
     comparison = compared(run, view)
-    if comparison is None or cell.fold:
+    if comparison is None:
         return ()
     if comparison.against is Against.SAMPLES:
         return _sampled(run, view, cell)
@@ -123,7 +123,7 @@ def _written(whose: Run, view: View, cell: Cell, part: Part, run: Run) -> str:
 
 
 def _value_of(run: Run, view: View, cell: Cell, part: Part) -> float:
-    held, index = held_of(run, view, Cell(cell.stage, cell.place, None, part))
+    held, index = held_of(run, view, replace(cell, part=part))
     return float(held.read((*index, *cell.place[-2:])))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from visualizer.attention.choices import LAYERS
+from visualizer.attention.choices import OWN_LAYERS
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, NumberMatrix
 from visualizer.state.document import Document
 from visualizer.state.lessons.printed import Printed, UnfitError
@@ -93,9 +93,9 @@ def _numbers(given: object, printed: Printed) -> NumberMatrix:
 
 
 def _weights(given: object, printed: Printed) -> tuple[tuple[str, NumberMatrix], ...]:
-    if not isinstance(given, dict) or not given.keys() <= set(LAYERS):
-        raise UnfitError(f"Own weights are a table of {', '.join(LAYERS)}, or of some of them.")
-    return tuple((name, _numbers(given[name], printed)) for name in LAYERS if name in given)
+    if not isinstance(given, dict) or not given.keys() <= set(OWN_LAYERS):
+        raise UnfitError(f"Own weights are a table of {', '.join(OWN_LAYERS)}, or of some of them.")
+    return tuple((name, _numbers(given[name], printed)) for name in OWN_LAYERS if name in given)
 
 
 _MATRICES: dict[str, Callable[[object, Printed], Any]] = {

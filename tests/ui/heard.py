@@ -1,0 +1,25 @@
+"""What a reader of the screen gets to know of a widget, asked as such a program asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtGui import QAccessible
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QWidget
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    role: QAccessible.Role
+    name: str
+    value: str
+    description: str
+
+
+def heard(widget: QWidget) -> Heard:
+    told = QAccessible.queryAccessibleInterface(widget)
+    kinds = (QAccessible.Text.Name, QAccessible.Text.Value, QAccessible.Text.Description)
+    return Heard(told.role(), *(told.text(kind) for kind in kinds))

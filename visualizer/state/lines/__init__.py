@@ -1,0 +1,1 @@
+"""The weights as lines from the queries to the keys."""

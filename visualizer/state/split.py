@@ -1,0 +1,118 @@
+"""The split into heads as columns of a matrix, which slide apart into a block a head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from visualizer.attention.spec import Arrangement
+from visualizer.state.products import sizes
+from visualizer.state.words import counted
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+
+# Of a wider matrix only some columns, of a taller one only some rows are drawn.
+MOST_COLUMNS = 64
+MOST_HEADS = 16
+MOST_ROWS = 8
+
+_DRAWN = ("queries", "keys", "values", "context", "concat")
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A matrix whose columns are shared among the heads.
+
+    Parameters
+    ----------
+    stage : str
+        Whose matrix it is.
+    is_apart : bool
+        Whether, at the stage that is looked at, the heads are apart from each other.
+    """
+
+    stage: str
+    symbol: str
+    tokens: int
+    heads: int
+    d_head: int
+    arrangement: Arrangement
+    is_apart: bool
+
+    @property
+    def width(self) -> int:
+        """Columns of all heads side by side."""
+        return self.heads * self.d_head
+
+    @property
+    def joined(self) -> str:
+        """The shape of all heads side by side."""
+        return sizes(self.tokens, self.width)
+
+    @property
+    def apart(self) -> str:
+        """The shape with the heads apart."""
+        return sizes(self.heads, self.tokens, self.d_head)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The head of each column that is drawn."""
+        heads = min(self.heads, MOST_HEADS)
+        each = min(self.d_head, max(1, MOST_COLUMNS // heads))
+        return tuple(head for head in range(heads) for _ in range(each))
+
+    @property
+    def rows(self) -> int:
+        """Rows that are drawn."""
+        return min(self.tokens, MOST_ROWS)
+
+    @property
+    def says(self) -> str:
+        """What the split is, in a sentence."""
+        if self.heads == 1:
+            return f"One head has {_all(self.width)}."
+        if self.arrangement is Arrangement.STACKED:
+            own = counted(self.d_head, "column")
+            return (
+                f"Each of {self.heads} stacked heads has {own} of its own: {self.width} together."
+            )
+        return f"Each of {self.heads} heads takes {self.d_head} of the {self.width} columns."
+
+    @property
+    def left_out(self) -> str:
+        """What is not drawn, in words; empty where all is."""
+        heads, each = len(set(self.columns)), self.columns.count(0)
+        said = [f"{heads} of {self.heads} heads"] if heads < self.heads else []
+        said += [f"{each} of {self.d_head} columns a head"] if each < self.d_head else []
+        said += [f"{self.rows} of {self.tokens:,} tokens"] if self.rows < self.tokens else []
+        return f"Drawn: {', '.join(said)}." if said else ""
+
+    def lefts(self, progress: float, gap: float) -> tuple[float, ...]:
+        """Give the left edges of the drawn columns, in widths of a column.
+
+        Parameters
+        ----------
+        progress : float
+            0 where all are one matrix, 1 where the heads' blocks are apart.
+        gap : float
+            Room between two blocks that are apart.
+        """
+        return tuple(at + progress * gap * head for at, head in enumerate(self.columns))
+
+
+def split_of(run: Run, current: str | None) -> Split:
+    """Show the matrix of the stage that is looked at, or of the nearest that has heads."""
+    trace, spec = run.trace, run.trace.spec
+    drawn = [name for name in _DRAWN if name in trace]
+    near = "concat" if current == "output" else current
+    stage = trace.stage(near if near in drawn else drawn[0])
+    has_heads = current is None or "head" in trace.stage(current).dims
+    symbol = stage.symbol if len(stage.symbol) == 1 else stage.title
+    return Split(
+        stage.name, symbol, trace.tokens, spec.heads, spec.d_head, spec.arrangement, has_heads
+    )
+
+
+def _all(columns: int) -> str:
+    return f"all {columns} columns" if columns > 1 else "the only column"

@@ -1,0 +1,228 @@
+"""The token strip: the sentence, coloured by what some of its tokens read, or by who reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape, unescape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.derived import Fold
+from visualizer.attention.masks import allowed
+from visualizer.attention.stages import is_hatched
+from visualizer.language.tokenizers import all_visible
+from visualizer.state.chosen import Role, matches, runs
+from visualizer.state.colouring import SHORT
+from visualizer.state.reads import head_read, read_stage
+from visualizer.state.view import Cell, existing
+from visualizer.state.words import counted, shortened
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.state.cursor import Cursor
+    from visualizer.state.playback.lights import Lights
+    from visualizer.state.view import View
+
+NAMED = 3
+"""So many tokens are named in a sentence; of more, only the number is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How much is read of each token, or how much each reads.
+
+    Parameters
+    ----------
+    values : tuple of float
+        One for every token: a weight, or a sum of weights.
+    forbidden : tuple of bool
+        Tokens that may not be read, or may not read, by any of those that are looked at.
+    map : str
+        The colour map.
+    low, high : float
+        The numbers at the ends of its bar.
+    says : str
+        What is shown (HTML).
+    """
+
+    values: tuple[float, ...]
+    forbidden: tuple[bool, ...]
+    map: str
+    low: float
+    high: float
+    says: str
+
+    @property
+    def plain(self) -> str:
+        """The sentence without marks."""
+        return unescape(self.says.replace("<b>", "").replace("</b>", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The token strip, of the text that is looked at.
+
+    Parameters
+    ----------
+    query, key : int or None
+        The tokens that the cursor is on.
+    chosen : frozenset of int
+        Tokens that were chosen in the strip.
+    subjects : frozenset of int
+        Whose reading is shown: those chosen, or the cursor's.
+    shares : Shares or None
+        What the colours are; None where nothing is looked at, or it is not to be seen yet.
+    sought : str
+        What is looked for.
+    found : str
+        How many tokens match, and which of them one has gone to, in words.
+    """
+
+    labels: tuple[str, ...] = ()
+    query: int | None = None
+    key: int | None = None
+    text: int = 0
+    texts: int = 1
+    padding: int = 0
+    role: Role = Role.QUERY
+    chosen: frozenset[int] = frozenset()
+    subjects: frozenset[int] = frozenset()
+    shares: Shares | None = None
+    sought: str = ""
+    found: str = ""
+
+
+def present_tokens(
+    run: Run, view: View, lights: Lights, cursor: Cursor, cell: Cell | None
+) -> Tokens:
+    """Show the tokens of a text under a cursor.
+
+    Parameters
+    ----------
+    cell : Cell or None
+        The cell that is looked at, whose head counts while no token is chosen.
+    """
+    text, look = run.nearest(view.text), view.tokens
+    labels = all_visible(run.texts[text])
+    lengths = run.trace.spec.lengths
+    padding = len(labels) - lengths[text] if lengths else 0
+    chosen = frozenset(at for at in look.chosen if at < len(labels))
+    at = cursor.query if look.role is Role.QUERY else cursor.key
+    subjects = chosen or (frozenset() if at is None else frozenset({at}))
+    head = head_read(run, existing(run, view.pinned) if chosen else cell)
+    asked = _Asked(run, view, labels, subjects, head, read_stage(run, view))
+    is_seen = bool(subjects) and not _is_hidden(asked, lights)
+    return Tokens(
+        labels,
+        cursor.query,
+        cursor.key,
+        text,
+        len(run.texts),
+        padding,
+        look.role,
+        chosen,
+        subjects,
+        _shares(asked) if is_seen else None,
+        look.sought,
+        _found(view, labels),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Whose reading is to be shown, of which stage and head; of no head, the mean of all."""
+
+    run: Run
+    view: View
+    labels: tuple[str, ...]
+    subjects: frozenset[int]
+    head: int | None
+    stage: str
+
+    @property
+    def reads(self) -> bool:
+        return self.view.tokens.role is Role.QUERY
+
+
+def _is_hidden(asked: _Asked, lights: Lights) -> bool:
+    """Whether numbers would be shown that are to be predicted, or that come later in playback."""
+    last = len(asked.labels) - 1
+    rows = asked.subjects if asked.reads else {last}
+    heads = asked.run.trace.spec.heads
+    cells = (Cell(asked.stage, (heads - 1, row, last)) for row in rows)
+    return asked.stage in lights.covered or any(lights.is_later(cell) for cell in cells)
+
+
+def _shares(asked: _Asked) -> Shares:
+    values, forbidden = _sums(asked), _forbidden(asked)
+    finite = values[np.isfinite(values)]
+    low, largest = float(finite.min(initial=0)), float(np.abs(finite).max(initial=0))
+    if low < 0:
+        colours = (asked.view.colouring.diverging, -largest, largest)
+    else:  # in a longer text nearly all weights are so small that on a scale to 1 all look alike
+        high = max(1.0, largest) if len(asked.labels) <= SHORT else largest or 1.0
+        colours = (asked.view.colouring.sequential, 0.0, high)
+    return Shares(tuple(values.tolist()), tuple(forbidden.tolist()), *colours, _says(asked))
+
+
+def _sums(asked: _Asked) -> np.ndarray:
+    """Add up the rows of the chosen queries, or the columns of the chosen keys, [token]."""
+    sums = np.zeros(len(asked.labels))
+    for tokens in runs(asked.subjects):
+        block = slice(tokens.start, tokens.stop)
+        place = (block, slice(None)) if asked.reads else (slice(None), block)
+        cells = _read(asked, place)  # [query, key]
+        sums += cells.sum(axis=0 if asked.reads else 1, dtype=np.float64)
+    return sums
+
+
+def _read(asked: _Asked, place: tuple[slice, slice]) -> np.ndarray:
+    trace, index = asked.run.trace, asked.run.index(asked.view.text)
+    if asked.head is not None:
+        return trace.read(asked.stage, (*index, asked.head, *place))
+    if asked.view.tokens.chosen:  # so many cells of every head have been folded before
+        return trace.seen(asked.stage, by=Fold.MEAN).read((*index, *place))
+    every = trace.read(asked.stage, (*index, slice(None), *place))
+    return np.asarray(every.mean(axis=0, dtype=np.float64))
+
+
+def _forbidden(asked: _Asked) -> np.ndarray:
+    trace, text = asked.run.trace, asked.run.nearest(asked.view.text)
+    if not is_hatched(trace.spec, asked.stage):
+        return np.zeros(len(asked.labels), dtype=bool)
+    cells = allowed(trace.spec, trace.tokens, asked.stage)  # query key
+    cells = cells[text, 0] if cells.ndim > 2 else cells
+    found = np.zeros(len(asked.labels), dtype=bool)
+    for tokens in runs(asked.subjects):
+        block = slice(tokens.start, tokens.stop)
+        found |= cells[block].any(axis=0) if asked.reads else cells[:, block].any(axis=1)
+    return ~found
+
+
+def _says(asked: _Asked) -> str:
+    count = len(asked.subjects)
+    names = [f"<b>{escape(shortened(asked.labels[at]))}</b>" for at in sorted(asked.subjects)]
+    named = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    named = counted(count, "token") if count > NAMED else named
+    verb = "reads" if count == 1 else "read"
+    parts = [f"What {named} {verb}" if asked.reads else f"Who reads {named}"]
+    if count > 1:
+        parts.append(f"Σ of {count:,} {'queries' if asked.reads else 'keys'}")
+    heads = asked.run.trace.spec.heads
+    if heads > 1:
+        mean = f"mean of {heads} heads"
+        parts.append(mean if asked.head is None else f"head {asked.head + 1}")
+    if asked.stage == "dropped":
+        parts.append("after dropout")
+    return ", ".join(parts)
+
+
+def _found(view: View, labels: tuple[str, ...]) -> str:
+    look = view.tokens
+    if not look.sought:
+        return ""
+    count = len(matches(labels, look.sought))
+    if look.match is None or not count:
+        return f"{count:,} found" if count else "none"
+    return f"{look.match % count + 1:,} of {count:,}"

@@ -1,0 +1,190 @@
+"""The Colours pane: what weights are looked at as, and how numbers become colours."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import (
+    QComboBox,
+    QGridLayout,
+    QLabel,
+    QLineEdit,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.attention.derived import Lens
+from visualizer.state.colouring import Curve, Limits
+from visualizer.state.looks import Looks
+from visualizer.ui.theme import LIGHT, Theme
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from visualizer.state.looks import Ends
+    from visualizer.state.screen import Screen
+
+LENSES = {
+    Lens.PLAIN: "As they are",
+    Lens.WITHOUT_FIRST: "Without the first token",
+    Lens.TIMES_VALUE: "Times the length of the value",
+}
+CURVES = {Curve.LINEAR: "By size", Curve.LOG: "By power (log)", Curve.RANK: "By rank"}
+LIMITS = {
+    Limits.AUTO: "Automatic",
+    Limits.ROW: "Each row’s",
+    Limits.PANEL: "Each panel’s",
+    Limits.SHARED: "Shared by all heads",
+    Limits.TYPED: "Typed",
+}
+SEQUENTIAL = {
+    "viridis": "viridis",
+    "cividis": "cividis",
+    "magma": "magma",
+    "CET-CBL1": "Blue (CET-CBL1)",
+    "CET-L1": "Grey (CET-L1)",
+}
+
+
+class ColourPane(QScrollArea):
+    """Choices, and two boxes a stage for ends that are typed."""
+
+    lensChosen = Signal(object)
+    curveChosen = Signal(object)
+    limitsChosen = Signal(object)
+    mapChosen = Signal(object)
+    endsTyped = Signal(str, float, float)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWidgetResizable(True)
+        self.setAccessibleName("Colours")
+        self._looks, self._theme = Looks(), LIGHT
+        inner = QWidget()
+        self._column = QVBoxLayout(inner)
+        self._column.setContentsMargins(12, 8, 12, 16)
+        self._column.setSpacing(6)
+        self.lens = self._choice("Weights are shown", LENSES)
+        self.curve = self._choice("Numbers become colours", CURVES)
+        self.limits = self._choice("The ends of the colours are", LIMITS)
+        self.grid = QGridLayout()
+        self._column.addLayout(self.grid)
+        self.problem = QLabel()
+        self.problem.setProperty("role", "warning")
+        self.problem.setWordWrap(True)
+        self.problem.hide()
+        self._column.addWidget(self.problem)
+        self.map = self._choice("Colours of weights", SEQUENTIAL)
+        self._column.addStretch(1)
+        self.setWidget(inner)
+        self.boxes: dict[tuple[str, str], QLineEdit] = {}
+        self.titles: list[QLabel] = []
+
+    def _choice(self, words: str, choices: Mapping[Any, str]) -> QComboBox:
+        label, box = QLabel(words), QComboBox()
+        label.setProperty("role", "quiet")
+        for value, name in choices.items():
+            box.addItem(name, value)
+        box.setAccessibleName(words)
+        box.activated.connect(self._choose)
+        self._column.addWidget(label)
+        self._column.addWidget(box)
+        return box
+
+    # ------------------------------------------------------------------ showing
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Show what is chosen."""
+        looks = screen.looks
+        if looks == self._looks and theme is self._theme:
+            return
+        are_new = looks.ends != self._looks.ends or self._is_typed(looks) != self._is_typed()
+        self._looks, self._theme = looks, theme
+        for box, value in (
+            (self.lens, looks.lens),
+            (self.curve, looks.colouring.curve),
+            (self.limits, looks.colouring.limits),
+            (self.map, looks.colouring.sequential),
+        ):
+            box.setCurrentIndex(box.findData(value))
+        if are_new:
+            self._show_ends()
+
+    def _is_typed(self, looks: Looks | None = None) -> bool:
+        return (looks or self._looks).colouring.limits is Limits.TYPED
+
+    def _show_ends(self) -> None:
+        self.problem.hide()
+        wanted = self._looks.ends if self._is_typed() else ()
+        if [key for key, _ in self.boxes] != [each for end in wanted for each in [end.stage] * 2]:
+            self._make_boxes(wanted)
+        for ends in wanted:
+            for side, value in (("low", ends.low), ("high", ends.high)):
+                box = self.boxes[ends.stage, side]
+                if not box.hasFocus():
+                    box.setText(f"{value:.6g}")
+                box.setEnabled(side == "high" or not ends.is_signed)
+
+    def _make_boxes(self, wanted: tuple[Ends, ...]) -> None:
+        for widget in (*self.titles, *self.boxes.values()):
+            widget.hide()
+            widget.deleteLater()
+        self.boxes, self.titles = {}, [QLabel(ends.title) for ends in wanted]
+        for row, ends in enumerate(wanted):
+            self.grid.addWidget(self.titles[row], row, 0)
+            for column, side in enumerate(("low", "high"), 1):
+                box = QLineEdit()
+                box.setObjectName(f"{ends.stage} {side}")
+                box.setAccessibleName(f"{ends.title}: the {side} end")
+                box.editingFinished.connect(self._type)
+                self.boxes[ends.stage, side] = box
+                self.grid.addWidget(box, row, column)
+
+    # ------------------------------------------------------------------ the hand
+
+    def _choose(self, index: int) -> None:
+        box = self.sender()
+        signals = (
+            (self.lens, self.lensChosen),
+            (self.curve, self.curveChosen),
+            (self.limits, self.limitsChosen),
+            (self.map, self.mapChosen),
+        )
+        for own, chosen in signals:
+            if own is box:
+                chosen.emit(own.itemData(index))
+
+    def _type(self) -> None:
+        stage, _, side = self.sender().objectName().rpartition(" ")
+        ends = next(ends for ends in self._looks.ends if ends.stage == stage)
+        texts = {each: self.boxes[stage, each].text() for each in ("low", "high")}
+        low, high = (_number(texts[each]) for each in ("low", "high"))
+        if high is not None and ends.is_signed:
+            low = -high
+        self._say(_wrong(texts[side], low, high))
+        is_right = low is not None and high is not None and low < high
+        if is_right and (low, high) != (ends.low, ends.high):
+            self.endsTyped.emit(stage, low, high)
+
+    def _say(self, sentence: str) -> None:
+        self.problem.setText(sentence)
+        self.problem.setVisible(bool(sentence))
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text.replace("−", "-").replace(",", "."))
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
+
+
+def _wrong(text: str, low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return f"“{text}” is no number. Use one such as 0.5."
+    if low >= high:
+        return f"The low end, {low:g}, must be below the high end, {high:g}."
+    return ""

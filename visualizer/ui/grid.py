@@ -1,0 +1,269 @@
+"""The table itself: a model that reads what can be seen, and the keys of a spreadsheet."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from heapq import nlargest
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QItemSelectionModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QColor, QGuiApplication, QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
+
+from visualizer.state.words import number
+from visualizer.ui.theme import LIGHT, Theme, font, metrics, text_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from visualizer.state.panels import Axis
+    from visualizer.state.tables import NumberBlock, NumberTable
+
+    Index = QModelIndex | QPersistentModelIndex
+
+NOWHERE = QModelIndex()
+SIDE = 64
+"""Rows and columns that are read at once."""
+WIDEST_NAME = 104
+ACROSS = Qt.Orientation.Horizontal
+ROLE = Qt.ItemDataRole
+
+
+class NumberModel(QAbstractTableModel):
+    """A table for Qt; it is never written to, `typed` says what was to be."""
+
+    typed = Signal(int, int, str)
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.table: NumberTable | None = None
+        self._theme = LIGHT
+        self._read: dict[tuple[int, int], NumberBlock] = {}
+
+    def show_table(self, table: NumberTable | None, theme: Theme) -> None:
+        """Take other numbers; where they are of the same kind, all that is marked stays."""
+        is_same = _is_alike(table, self.table)
+        is_read = (table and table.run, theme) == (self.table and self.table.run, self._theme)
+        if not is_same:
+            self.beginResetModel()
+        if not (is_same and is_read):
+            self._read = {}
+        self.table, self._theme = table, theme
+        if not is_same:
+            self.endResetModel()
+        elif table and not is_read:
+            rows, columns = table.shape
+            self.dataChanged.emit(self.index(0, 0), self.index(rows - 1, columns - 1))
+
+    def rowCount(self, parent: Index = NOWHERE) -> int:
+        return self.table.shape[0] if self.table and not parent.isValid() else 0
+
+    def columnCount(self, parent: Index = NOWHERE) -> int:
+        return self.table.shape[1] if self.table and not parent.isValid() else 0
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        flags = Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEnabled
+        is_editable = self.table is not None and self.table.is_editable
+        return flags | Qt.ItemFlag.ItemIsEditable if is_editable else flags
+
+    def data(self, index: Index, role: int = ROLE.DisplayRole) -> Any:
+        if self.table is None or not index.isValid():
+            return None
+        if role == ROLE.TextAlignmentRole:
+            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        if role == ROLE.EditRole:
+            return self.table.full(index.row(), index.column())
+        if role == ROLE.ForegroundRole:
+            return QColor(self._theme.quiet if self._cell(index)[1] else self._theme.ink)
+        if role in (ROLE.DisplayRole, ROLE.AccessibleTextRole):
+            value, word = self._cell(index)
+            said = word or number(value)
+            return said if role == ROLE.DisplayRole else f"{self._names(index)}: {said}"
+        return None
+
+    def setData(self, index: Index, value: Any, role: int = ROLE.EditRole) -> bool:
+        """Say what was typed; the number comes back with the next table."""
+        if self.table and str(value) != self.table.full(index.row(), index.column()):
+            self.typed.emit(index.row(), index.column(), str(value))
+        return False
+
+    def headerData(
+        self, section: int, orientation: Qt.Orientation, role: int = ROLE.DisplayRole
+    ) -> Any:
+        if self.table is None:
+            return None
+        axis = self.table.columns if orientation == ACROSS else self.table.rows
+        if role in (ROLE.DisplayRole, ROLE.ToolTipRole):
+            return _name(axis, section)
+        if role == ROLE.AccessibleTextRole:
+            return f"{axis.name} {_name(axis, section)}"
+        if role == ROLE.ForegroundRole:
+            return QColor(self._theme.quiet)
+        if role == ROLE.TextAlignmentRole:
+            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        return None
+
+    def _names(self, index: Index) -> str:
+        assert self.table
+        rows, columns = self.table.rows, self.table.columns
+        row, column = _name(rows, index.row()), _name(columns, index.column())
+        return f"{rows.name} {row}, {columns.name} {column}"
+
+    def _cell(self, index: Index) -> tuple[float, str]:
+        """Give a number and the word for it, if it is none of its scale; blocks are read once."""
+        assert self.table
+        row, column = index.row(), index.column()
+        place = row // SIDE, column // SIDE
+        if place not in self._read:
+            self._read[place] = self.table.block(
+                *(slice(at * SIDE, min(at * SIDE + SIDE, size))
+                  for at, size in zip(place, self.table.shape, strict=True))
+            )  # fmt: skip
+        block, inside = self._read[place], (row % SIDE, column % SIDE)
+        return float(block.numbers[inside]), block.word(*inside)
+
+
+def _is_alike(table: NumberTable | None, other: NumberTable | None) -> bool:
+    if table is None or other is None:
+        return table is other
+    kinds = ((each.name, each.head, each.text, each.rows, each.columns) for each in (table, other))
+    return next(kinds) == next(kinds)
+
+
+def _column_width(table: NumberTable) -> int:
+    """Give all columns the width of what may stand in them."""
+    said = ["−0.0000", *(["forbidden"] if table.may_have_words else [])]
+    return round(max(map(metrics(12).horizontalAdvance, said)) + 14 * text_scale())
+
+
+@lru_cache(maxsize=8)
+def _names_width(rows: Axis) -> int:
+    """Give the names of rows the room they need, within limits."""
+    longest = nlargest(8, set(rows.labels), key=len)  # of a long text not each is measured
+    last = f"{len(rows.labels)} " if rows.is_token else ""
+    needed = max((metrics(12).horizontalAdvance(last + name) for name in longest), default=0)
+    return round(min(needed + 28, WIDEST_NAME * text_scale()))
+
+
+def _name(axis: Axis, section: int) -> str:
+    """Name a row or a column; a token with its place, as a text may have it more than once."""
+    label = axis.labels[section]
+    return f"{section + 1} {label}" if axis.is_token else label
+
+
+class NumberGrid(QTableView):
+    """A table that is read by the keys, copied from, pasted and typed into.
+
+    `stood` names the cell that the hand has gone to.
+    """
+
+    stood = Signal(int, int)
+    typed = Signal(int, int, str)
+    pasted = Signal(int, int, str)
+    copyWanted = Signal(object, object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._model = NumberModel(self)
+        self._model.typed.connect(self.typed)
+        self.setModel(self._model)
+        self.setFont(font(12))
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ContiguousSelection)
+        self.setEditTriggers(
+            QAbstractItemView.EditTrigger.DoubleClicked
+            | QAbstractItemView.EditTrigger.AnyKeyPressed
+        )
+        self.setTabKeyNavigation(False)
+        self.setCornerButtonEnabled(False)
+        self.setWordWrap(False)
+        self._size_headers()
+
+    def show_table(self, table: NumberTable | None, theme: Theme) -> None:
+        """Show a table, and where the pinned cell has gone to."""
+        before = self._model.table
+        self._model.show_table(table, theme)
+        if table and not (before and _is_alike(table, before)):
+            self.horizontalHeader().setDefaultSectionSize(_column_width(table))
+            self.verticalHeader().setFixedWidth(_names_width(table.rows))
+        moved = before is None or not table or table.current != before.current
+        if table and table.current and (moved or not self.currentIndex().isValid()):
+            self._stand(*table.current)
+
+    def currentChanged(self, current: Index, previous: Index) -> None:
+        super().currentChanged(current, previous)
+        if current.isValid():
+            self.stood.emit(current.row(), current.column())
+
+    def dataChanged(self, first: Index, last: Index, roles: Sequence[int] = ()) -> None:
+        """Paint newer numbers; what is being typed is not written over with them."""
+        if self._is_typing:
+            self.viewport().update()
+        else:
+            super().dataChanged(first, last, roles)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Copy, paste, and begin to edit, as in a spreadsheet."""
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self._copy()
+        elif event.matches(QKeySequence.StandardKey.Paste):
+            self._paste()
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._begin_to_edit()
+        else:
+            super().keyPressEvent(event)
+
+    @property
+    def _is_typing(self) -> bool:
+        return self.state() == QAbstractItemView.State.EditingState
+
+    def _begin_to_edit(self) -> None:
+        index = self.currentIndex()  # an open editor passes on the key that closes it
+        if not self._is_typing and index.flags() & Qt.ItemFlag.ItemIsEditable:
+            self.edit(index)
+
+    def _size_headers(self) -> None:
+        across, down = self.horizontalHeader(), self.verticalHeader()
+        for header in (across, down):
+            header.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+            header.setSectionsClickable(True)
+            header.setHighlightSections(True)
+            header.setTextElideMode(Qt.TextElideMode.ElideRight)
+            header.setFont(font(12))
+        across.setMinimumSectionSize(1)
+        down.setMinimumSectionSize(1)
+        down.setDefaultSectionSize(round(metrics(12).height() + 8))
+
+    def _stand(self, row: int, column: int) -> None:
+        index = self._model.index(row, column)
+        if index != self.currentIndex():
+            self.selectionModel().setCurrentIndex(
+                index, QItemSelectionModel.SelectionFlag.ClearAndSelect
+            )
+            self.scrollTo(index)
+
+    def _marked(self) -> tuple[slice, slice] | None:
+        """Give the rows and columns that are marked."""
+        ranges = self.selectionModel().selection()
+        if ranges.isEmpty():
+            return None
+        first = ranges.first()
+        rows = slice(first.top(), first.bottom() + 1)
+        return rows, slice(first.left(), first.right() + 1)
+
+    def _copy(self) -> None:
+        marked = self._marked()
+        if marked:
+            self.copyWanted.emit(*marked)
+
+    def _paste(self) -> None:
+        marked = self._marked()
+        if marked:
+            rows, columns = marked
+            self.pasted.emit(rows.start, columns.start, QGuiApplication.clipboard().text())

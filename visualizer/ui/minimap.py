@@ -1,0 +1,96 @@
+"""A small map of a whole panel, while only a part of it is seen; it can be dragged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QPainter, QPen, QPixmap
+from PySide6.QtWidgets import QWidget
+
+from visualizer.ui import colours
+from visualizer.ui.light import frame
+from visualizer.ui.theme import LIGHT, Theme, text_scale
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QMouseEvent, QPaintEvent
+
+    from visualizer.state.panels import Board, Heatmap
+
+SIDE = 112
+EDGE = 4
+
+
+class Minimap(QWidget):
+    """Shows which queries and keys are seen; a click or a drag looks there."""
+
+    centred = Signal(int, int)
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._board: Board | None = None
+        self._theme = LIGHT
+        self._picture: tuple[Heatmap, Theme, QPixmap] | None = None
+        self.setCursor(Qt.CursorShape.SizeAllCursor)
+        self.setToolTip("What is seen of all queries and keys; drag to look elsewhere")
+        self.hide()
+
+    def sizeHint(self) -> QSize:
+        side = round(SIDE * text_scale()) + 2 * EDGE
+        return QSize(side, side)
+
+    def show_board(self, board: Board, theme: Theme) -> None:
+        """Show the map of a board of which a part is seen; else hide."""
+        self._board, self._theme = board, theme
+        self.setVisible(board.overview is not None)
+        if board.zoom:
+            queries, keys = board.zoom.queries, board.zoom.keys
+            seen = f"queries {queries.start + 1} to {queries.stop}"
+            self.setAccessibleName(f"Map: {seen}, keys {keys.start + 1} to {keys.stop} are seen")
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        board, theme = self._board, self._theme
+        if board is None or board.overview is None or board.zoom is None:
+            return
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), QColor(theme.paper))
+        painter.setPen(QPen(QColor(theme.border), 1))
+        painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
+        area = self._area()
+        painter.drawPixmap(area.toRect(), self._drawn(board.overview))
+        tokens = len(board.overview.rows.labels)
+        queries, keys = board.zoom.queries, board.zoom.keys
+        across, down = area.width() / tokens, area.height() / tokens
+        seen = QRectF(keys.start * across, queries.start * down, len(keys) * across,
+                      len(queries) * down)  # fmt: skip
+        seen.translate(area.topLeft())
+        frame(painter, seen.united(QRectF(seen.topLeft(), seen.topLeft() + QPointF(3, 3))), 1.5,
+              theme)  # fmt: skip
+        painter.end()
+
+    def _area(self) -> QRectF:
+        return QRectF(self.rect()).adjusted(EDGE, EDGE, -EDGE, -EDGE)
+
+    def _drawn(self, heatmap: Heatmap) -> QPixmap:
+        if self._picture is None or self._picture[:2] != (heatmap, self._theme):
+            image = colours.image(colours.entries(heatmap), heatmap.colour.map, self._theme)
+            self._picture = (heatmap, self._theme, QPixmap.fromImage(image))
+        return self._picture[2]
+
+    # ------------------------------------------------------------------ the hand
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self._look(event.position())
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if event.buttons():
+            self._look(event.position())
+
+    def _look(self, point: QPointF) -> None:
+        board, area = self._board, self._area()
+        if board and board.overview:
+            tokens = len(board.overview.rows.labels)
+            query = (point.y() - area.top()) / area.height() * tokens
+            key = (point.x() - area.left()) / area.width() * tokens
+            self.centred.emit(int(query), int(key))

@@ -1,0 +1,56 @@
+"""Whether things may move on the screen; who gets sick of it, or listens, has them stand still."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSettings, Qt
+from PySide6.QtWidgets import QApplication
+
+if TYPE_CHECKING:
+    from visualizer.ui.window import Window
+
+_KEY = "reduced motion"
+EFFECTS = (
+    Qt.UIEffect.UI_AnimateMenu,
+    Qt.UIEffect.UI_FadeMenu,
+    Qt.UIEffect.UI_AnimateCombo,
+    Qt.UIEffect.UI_AnimateTooltip,
+    Qt.UIEffect.UI_FadeTooltip,
+    Qt.UIEffect.UI_AnimateToolBox,
+)
+
+
+def is_reduced() -> bool:
+    """Whether the user wants as little motion as can be."""
+    return QSettings().value(_KEY, defaultValue=False, type=bool) is True
+
+
+def set_reduced(is_on: bool) -> None:
+    """Remember whether the user wants as little motion as can be."""
+    QSettings().setValue(_KEY, is_on)
+
+
+def style_sheet() -> str:
+    """Give the rule by which what the style moves stands still."""
+    return "* { widget-animation-duration: 0; }" if is_reduced() else ""
+
+
+class Motion:
+    """Has a window move, or not, as the user wants."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._effects = [effect for effect in EFFECTS if QApplication.isEffectEnabled(effect)]
+
+    def toggle(self) -> None:
+        """Have things move, or no longer."""
+        set_reduced(not is_reduced())
+        self._window.set_scheme(self._window.scheme)
+
+    def apply(self) -> None:
+        """Do what the user wants: panes, menus, lists and tips come at once, or glide."""
+        self._window.setAnimated(not is_reduced())
+        for effect in self._effects:
+            QApplication.setEffectEnabled(effect, not is_reduced())
+        self._window.actions_.check("motion.toggle", is_reduced())

@@ -1,0 +1,182 @@
+"""Presenter mode: the window as a room sees it from a projector, led by a clicker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QByteArray, QEvent, QObject, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QGuiApplication,
+    QKeySequence,
+    QPainter,
+    QShortcut,
+)
+from PySide6.QtWidgets import QApplication, QWidget
+
+from visualizer.ui.telling import TellingLabel
+from visualizer.ui.theme import LIGHT, Theme, larger_font
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent
+
+    from visualizer.state.screen import Screen
+    from visualizer.ui.window import Window
+
+LARGER = 1.5
+STROKE = 1.75
+"""How much thicker frames are, to be seen from the back of a room."""
+HINT = (
+    "Presenter mode  ·  Page Down and Page Up step  ·  B or . blanks the screen  ·  "
+    "F5 or Esc leaves"
+)
+BLANK_HINT = "Presenter mode  ·  any key shows the heatmaps again"
+TALLEST = 2**24 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """What a window was like before."""
+
+    panes: QByteArray
+    state: Qt.WindowState
+    font: QFont
+
+
+class Blank(QWidget):
+    """Paper over the window, so that a room looks at who speaks; any key or click takes it away."""
+
+    taken = Signal()
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("Blank. Any key shows the heatmaps again")
+        self._theme = LIGHT
+        self.hide()
+
+    def show_theme(self, theme: Theme) -> None:
+        """Take the colours of a theme."""
+        self._theme = theme
+        self.update()
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ShortcutOverride:
+            event.accept()  # no key does what cannot be seen
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        self.taken.emit()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self.taken.emit()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), QColor(self._theme.paper))
+        painter.end()
+
+
+class Presenter(QObject):
+    """Goes into presenter mode and out of it; all is as it was before."""
+
+    def __init__(self, window: Window) -> None:
+        super().__init__(window)
+        self._window = window
+        self._before: Arrangement | None = None
+        self.sentence = TellingLabel("The cell that is looked at")
+        self.sentence.setContentsMargins(16, 0, 16, 0)
+        self.sentence.hide()
+        self.blank = Blank(window)
+        self.blank.taken.connect(self.show_again)
+        self._escape = QShortcut(QKeySequence(Qt.Key.Key_Escape), window)
+        self._escape.setEnabled(False)
+        self._escape.activated.connect(self._go_back)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the window is in presenter mode."""
+        return self._before is not None
+
+    @property
+    def stroke(self) -> float:
+        """How much thicker frames are than usual."""
+        return STROKE if self.is_on else 1.0
+
+    def toggle(self) -> None:
+        """Go into presenter mode, or out of it."""
+        if self.is_on:
+            self.leave()
+        else:
+            self._enter()
+
+    def _enter(self) -> None:
+        window = self._window
+        font = QFont(QGuiApplication.font())
+        self._before = Arrangement(window.saveState(), window.windowState(), font)
+        for dock in window.docks.by_name.values():
+            dock.hide()
+        window.menuBar().setFixedHeight(0)  # and not hidden: its keys are to work
+        window.setWindowState(window.windowState() | Qt.WindowState.WindowFullScreen)
+        self._show_mode(larger_font(LARGER))
+        window.board.setFocus()
+
+    def leave(self) -> None:
+        """Go out of presenter mode."""
+        window, before = self._window, self._before
+        if before is None:
+            return
+        self.show_again()
+        self._before = None
+        window.menuBar().setMinimumHeight(0)
+        window.menuBar().setMaximumHeight(TALLEST)
+        window.setWindowState(before.state)
+        self._show_mode(before.font)
+        window.restoreState(before.panes)  # last, as the type makes them larger
+        window.docks.by_name["Lesson"].setVisible(window.workspace.screen.lesson is not None)
+
+    def _show_mode(self, font: QFont) -> None:
+        QApplication.setFont(font)  # all sizes follow it
+        self.sentence.setVisible(self.is_on)
+        self._escape.setEnabled(self.is_on)
+        self._window.actions_.check("presenter.toggle", self.is_on)
+        self._window.actions_.enable("presenter.hide_all", self.is_on)
+        self._window.set_scheme(self._window.scheme)
+
+    def _go_back(self) -> None:
+        """Let go of the pinned cell; where none is, leave."""
+        if self._window.workspace.screen.cursor.pinned:
+            self._window.pointer.let_go()
+        else:
+            self.leave()
+
+    def hide_all(self) -> None:
+        """Lay paper over all but the line at the foot."""
+        window = self._window
+        self.blank.setGeometry(window.rect().adjusted(0, 0, 0, -window.statusBar().height()))
+        self.blank.show()
+        self.blank.raise_()
+        self.blank.setFocus()
+        self._say_keys()
+
+    def show_again(self) -> None:
+        """Take the paper away."""
+        if self.blank.isVisible():
+            self.blank.hide()
+            self._window.board.setFocus()
+            self._say_keys()
+
+    def _say_keys(self) -> None:
+        self._window.facts.setText(BLANK_HINT if self.blank.isVisible() else HINT)
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Say the sentence of the cell that is looked at, as large as that of playback."""
+        self.blank.show_theme(theme)
+        if not self.is_on:
+            return
+        cursor, readout = screen.cursor, screen.readout
+        is_looked_at = readout is not None and (cursor.hovered or cursor.pinned)
+        self.sentence.tell(readout.sentence if readout and is_looked_at else "")
+        self._say_keys()

@@ -1,0 +1,185 @@
+"""The bar over the heatmaps: how they are arranged, which heads there are, how close one looks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QAction, QColor, QIcon, QPainter, QPixmap
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QMenu, QToolButton, QWidget
+
+from visualizer.attention.derived import Fold
+from visualizer.state.looks import Layouts, Looks
+from visualizer.ui.strip import Strip
+from visualizer.ui.theme import LIGHT, Theme, head_colour, text_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from PySide6.QtGui import QMouseEvent
+
+    from visualizer.state.screen import Screen
+
+HEIGHT = 26
+MOST_CHIPS = 12
+DOT = 8
+LAYOUTS = {
+    Layouts.ALL: "Stages × heads",
+    Layouts.STAGE: "One stage, all heads",
+    Layouts.HEAD: "One head, large",
+}
+FOLDS = {Fold.MEAN: "Mean", Fold.MAX: "Max"}
+
+
+class Chip(QToolButton):
+    """A head's button: a click shows or hides it, a double click shows it alone."""
+
+    doubled = Signal(int)
+
+    def __init__(self, head: int) -> None:
+        super().__init__()
+        self.head = head
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        self.doubled.emit(self.head)
+
+
+class ViewBar(Strip):
+    """A row of controls; what is in it is in the View menu, too."""
+
+    layoutChosen = Signal(object)
+    headToggled = Signal(int)
+    headAlone = Signal(int)
+
+    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
+        super().__init__(HEIGHT, parent)
+        self.setAccessibleName("How the panels are looked at")
+        self._looks, self._theme = Looks(), LIGHT
+        self.buttons: dict[str, QToolButton] = {}
+        inner = QWidget()
+        self.row = QHBoxLayout(inner)
+        self.row.setContentsMargins(12, 0, 12, 0)
+        self.row.setSpacing(4)
+        self.box = QComboBox()
+        self.box.setAccessibleName("How the panels are arranged")
+        for layout, words in LAYOUTS.items():
+            self.box.addItem(words, layout)
+        self.box.activated.connect(self._choose)
+        self.chips = QWidget()
+        self._chips = QHBoxLayout(self.chips)
+        self._chips.setContentsMargins(8, 0, 0, 0)
+        self._chips.setSpacing(1)
+        self.heads: list[Chip] = []
+        self.many = QToolButton()
+        self.menu = QMenu(self.many)
+        self.many.setMenu(self.menu)
+        self.many.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.part = QLabel()
+        self.part.setProperty("role", "quiet")
+        for widget in (self.box, self.chips, self.many):
+            self.row.addWidget(widget)
+        for by in Fold:
+            self.row.addWidget(self._button(actions[f"gaze.toggle_fold {by}"], FOLDS[by]))
+        self.row.addStretch(1)
+        self.row.addWidget(self.part)
+        for key, words in (("gaze.further", "−"), ("gaze.whole", "1:1"), ("gaze.closer", "+")):
+            self.row.addWidget(self._button(actions[key], words))
+        self.row.addWidget(self._button(actions["Colours"], "Colours"))
+        self.setWidget(inner)
+
+    def _button(self, action: QAction, words: str) -> QToolButton:
+        button = QToolButton()
+        button.setText(words)
+        button.setAutoRaise(True)
+        button.setCheckable(action.isCheckable())
+        button.setAccessibleName(action.text().replace("&", ""))
+        button.setToolTip(button.accessibleName())
+        button.clicked.connect(action.trigger)
+        self.buttons[action.objectName()] = button
+        return button
+
+    # ------------------------------------------------------------------ showing
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Show how the panels are looked at."""
+        looks = screen.looks
+        if looks == self._looks and theme is self._theme:
+            return
+        is_new = len(looks.heads) != len(self._looks.heads) or theme is not self._theme
+        self._looks, self._theme = looks, theme
+        self.box.setCurrentIndex(self.box.findData(looks.layout))
+        if is_new:
+            self._make_heads()
+        for chip, is_shown in zip(self.heads, looks.heads, strict=False):
+            chip.setChecked(is_shown)
+        for action, is_shown in zip(self.menu.actions(), looks.heads, strict=False):
+            action.setChecked(is_shown)
+        count = len(looks.heads)
+        for by in Fold:
+            button = self.buttons[f"gaze.toggle_fold {by}"]
+            button.setChecked(by in looks.folds)
+            button.setVisible(count > 1)
+        self.box.setVisible(count > 1)
+        for key in ("gaze.whole", "gaze.further"):
+            self.buttons[key].setEnabled(bool(looks.part))
+        self.many.setText(f"Heads: {sum(looks.heads)} of {count}")
+        self.part.setText(looks.part)
+
+    def _make_heads(self) -> None:
+        for chip in self.heads:
+            chip.hide()
+            chip.deleteLater()
+        self.menu.clear()
+        count = len(self._looks.heads)
+        are_many = count > MOST_CHIPS
+        self.heads = [] if are_many or count < 2 else [self._chip(head) for head in range(count)]
+        for chip in self.heads:
+            self._chips.addWidget(chip)
+        for head in range(count if are_many else 0):
+            action = self.menu.addAction(self._dot(head), f"Head {head + 1}")
+            action.setCheckable(True)
+            action.setData(head)
+            action.triggered.connect(self._toggle)
+        self.chips.setVisible(bool(self.heads))
+        self.many.setVisible(are_many)
+
+    def _chip(self, head: int) -> Chip:
+        button = Chip(head)
+        button.setCheckable(True)
+        button.setAutoRaise(True)
+        button.setText(str(head + 1))
+        button.setIcon(self._dot(head))
+        button.setIconSize(QSize(DOT, DOT) * text_scale())
+        button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        button.setAccessibleName(f"Head {head + 1}")
+        button.setToolTip("Click to show or hide it; double-click to see it alone")
+        button.clicked.connect(self._toggle)
+        button.doubled.connect(self.headAlone)
+        return button
+
+    def _dot(self, head: int) -> QIcon:
+        ratio = self.devicePixelRatioF()
+        side = DOT * text_scale()
+        picture = QPixmap(round(side * ratio), round(side * ratio))
+        picture.setDevicePixelRatio(ratio)
+        picture.fill(Qt.GlobalColor.transparent)
+        painter = QPainter(picture)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(head_colour(head, self._theme)))
+        painter.drawEllipse(0, 0, int(side), int(side))
+        painter.end()
+        return QIcon(picture)
+
+    # ------------------------------------------------------------------ the hand
+
+    def _choose(self, index: int) -> None:
+        self.layoutChosen.emit(self.box.itemData(index))
+
+    def _toggle(self) -> None:
+        sender = self.sender()
+        if isinstance(sender, Chip):
+            sender.setChecked(self._looks.heads[sender.head])  # until the screen says otherwise
+            self.headToggled.emit(sender.head)
+        elif isinstance(sender, QAction):
+            self.headToggled.emit(sender.data())
