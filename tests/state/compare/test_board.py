@@ -385,6 +385,27 @@ def test_many_differences_are_counted() -> None:
     assert same.lead == "A is kept. Change anything: B shows it."
 
 
+@pytest.mark.parametrize("against", Against)
+def test_a_cell_of_folded_heads_is_compared_where_that_is_shown(against: Against) -> None:
+    live = a_run(seed=3, **DROPS)
+    cell = Cell("weights", (2, 1), Fold.MEAN, Part.B)
+    kept = a_run(**DROPS) if against is Against.KEPT else None
+    view = View(comparison=Comparison(against, kept), folds=frozenset({Fold.MEAN}), hovered=cell)
+    readout = present(Document(), view, live, None, False, None).readout
+    assert readout
+    assert len(readout.also) == (3 if kept else 0)
+    if kept:
+        a, b = (one.trace.read("weights")[:, 2, 1].mean() for one in (kept, live))
+        assert readout.also[:2] == (f"A {a:.4f}", f"B {b:.4f}")
+
+
+def test_heads_that_a_has_not_leave_those_that_it_has() -> None:
+    view = a_view(a_run(heads=1), heads=frozenset({1}), folds=frozenset({Fold.MEAN}))
+    shown = board(FREE, view)
+    assert titles(shown) == ["Weights A", "Weights B"]
+    assert all(shown.columns)
+
+
 def test_signs_are_written() -> None:
     assert [signed(one) for one in (0.25, -0.25, 0.0)] == ["+0.2500", "−0.2500", "0.0000"]
 
