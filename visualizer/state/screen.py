@@ -246,8 +246,12 @@ def _unused(setup: Setup) -> tuple[str, ...]:
 
 
 def _same(board: Board, previous: Screen | None) -> Board:
-    same = previous and (board.columns, board.zoom) == (previous.board.columns, previous.board.zoom)
+    same = previous and _parts(board) == _parts(previous.board)
     return previous.board if previous and same else board
+
+
+def _parts(board: Board) -> tuple[object, ...]:
+    return board.columns, board.zoom, board.text
 
 
 def _rail(run: Run, view: View) -> tuple[RailItem, ...]:

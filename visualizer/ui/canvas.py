@@ -135,7 +135,8 @@ class Canvas(QAbstractScrollArea):
             bar.setSingleStep(40)
 
     def _place(self, cell: Cell) -> tuple[Slot, Cell] | None:
-        slots = [slot for slot in self._layout.slots if is_seen(slot.heatmap, cell)]
+        current = [slot for slot in self._layout.slots if self._board.is_current(slot.heatmap)]
+        slots = [slot for slot in current if is_seen(slot.heatmap, cell)]
         own = [slot for slot in slots if is_own(slot.heatmap, cell)]
         return next(((slot, cell) for slot in (*own, *slots)), None)
 
@@ -163,8 +164,9 @@ class Canvas(QAbstractScrollArea):
             whole = self._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4))
             if whole.intersects(seen):
                 painter.drawPixmap(whole.topLeft(), self._picture(slot, whole))
-                paint_lights(painter, slot, self._lights, self._theme)
-                paint_cursor(painter, slot, self._cursor, self._theme)
+                if self._board.is_current(slot.heatmap):
+                    paint_lights(painter, slot, self._lights, self._theme)
+                    paint_cursor(painter, slot, self._cursor, self._theme)
         painter.translate(0, offset.y())
         self._paint_titles(painter)
         if self._is_marked:
