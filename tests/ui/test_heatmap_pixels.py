@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 
 from tests.ui.making import LOG, SIGNED, a_heatmap, axis
 from visualizer.state.panels import Board, Heatmap
-from visualizer.state.view import Cell
+from visualizer.state.view import Cell, Part
 from visualizer.ui import captions
 from visualizer.ui import heatmap as draw
 from visualizer.ui.colours import LARGEST, entries, table
@@ -145,6 +145,31 @@ def test_forbidden_cells_are_hatched_and_have_no_colour_of_the_scale(
     assert painted.within(upper) == hatch
     for row, column in zip(*np.nonzero(~forbidden), strict=True):
         assert theme.hatch.lower() not in painted.inside(row, column)
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+@pytest.mark.parametrize("cell", [TINY, LARGE])
+def test_what_one_side_forbids_is_hatched_over_its_colour(cell: int, theme: Theme) -> None:
+    uneven = np.triu(np.ones((6, 6), dtype=bool), 1)
+    fields: dict[str, Any] = {"colour": SIGNED, "part": Part.CHANGE}
+    painted = Painted(a_heatmap(np.full((6, 6), 1.0), uneven=uneven, **fields), cell, theme)
+    mark = theme.border.lower()
+    for row, column in np.ndindex(6, 6):
+        area = painted.slot.cell(row, column)
+        foot = area.adjusted(1, area.height() * 0.75, -1, -1)
+        assert (mark in painted.within(foot)) == uneven[row, column]
+        assert painted.inside(row, column) & set(scale(painted.heatmap, theme))
+    if cell == LARGE:  # its number is left alone
+        assert mark not in painted.within(area.adjusted(1, 1, -1, -area.height() / 4 - 1))
+
+
+@pytest.mark.parametrize(("part", "is_written"), [(Part.CHANGE, True), (Part.B, False)])
+def test_a_change_is_written_with_fewer_decimals_where_room_is_short(
+    part: Part, is_written: bool
+) -> None:
+    heatmap = a_heatmap(np.full((3, 3), -0.25), colour=SIGNED, part=part)
+    colours = Painted(heatmap, 28).inside(1, 1)
+    assert (len(colours) > 1) == is_written
 
 
 def test_dropped_cells_are_crossed_out() -> None:

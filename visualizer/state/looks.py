@@ -82,10 +82,11 @@ def _layout(board: Board, heads: tuple[bool, ...]) -> Layouts:
 
 
 def _ends(board: Board) -> list[Ends]:
-    firsts = {column[0].stage: column[0] for column in board.columns}
+    # Of what is compared, those of A and B, which stand before the difference.
+    firsts = {column[0].stage: column[0] for column in reversed(board.columns)}
     return [
         Ends(stage, first.title, first.colour.low, first.colour.high, first.colour.is_signed)
-        for stage, first in firsts.items()
+        for stage, first in reversed(firsts.items())
     ]
 
 

@@ -75,7 +75,8 @@ class Readout:
     @property
     def plain(self) -> str:
         """The sentence without marks, for the status line and for readers of the screen."""
-        return unescape(self.sentence.replace("<b>", "").replace("</b>", ""))
+        said = unescape(self.sentence.replace("<b>", "").replace("</b>", ""))
+        return f"{said} {', '.join(self.also)}." if self.also else said
 
 
 def present_readout(run: Run, cell: Cell, text: int, is_pinned: bool) -> Readout | None:

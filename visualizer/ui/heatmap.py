@@ -153,7 +153,7 @@ def _paint_numbers(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Th
     if numbers_font is None and heatmap.part is Part.CHANGE and heatmap.colour.high >= COARSE:
         texts = [[number(value, 2) if abs(value) >= 0.005 else "0" for value in row]
                  for row in heatmap.values.tolist()]  # fmt: skip
-        numbers_font = _fitting_font(texts, False, room)
+        numbers_font = _fitting_font(texts, True, room, decimals=2)
     if numbers_font is None:
         return
     painter.setFont(numbers_font)
@@ -173,13 +173,15 @@ def _paint_numbers(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Th
                 painter.drawText(cell, CENTRE, text)
 
 
-def _fitting_font(texts: list[list[str]], is_signed: bool, width: float) -> QFont | None:
+def _fitting_font(
+    texts: list[list[str]], is_signed: bool, width: float, decimals: int = 4
+) -> QFont | None:
     """Choose the size at which every number fits its cell; None where none is readable.
 
     Room is left for a sign where there is room, so that panels look alike. In a large window they
     are larger than all else: they are read from afar.
     """
-    usually = "−0.0000" if is_signed else "0.0000"
+    usually = "−" * is_signed + f"{0:.{decimals}f}"
     longest = max((usually, *(text for row in texts for text in row)), key=len)
     usual = font(12)
     needed = QFontMetricsF(usual).horizontalAdvance(longest)

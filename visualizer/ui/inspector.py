@@ -101,7 +101,6 @@ class Inspector(QScrollArea):
         readout = self._shown[0] if self._shown else None
         if readout:
             lines = [readout.heading, readout.plain, f"{readout.formula} = {readout.value}"]
-            lines += readout.also
             lines += [f"{term.name}\t{term.written}\t{term.value}" for term in readout.terms]
             lines += [line for line in (readout.rest, readout.closing) if line]
             QGuiApplication.clipboard().setText("\n".join(lines))

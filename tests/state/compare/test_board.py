@@ -18,11 +18,13 @@ from visualizer.state.compare.comparison import Against, Comparison
 from visualizer.state.compare.words import differences, signed
 from visualizer.state.cursor import drawn, panel_of, present_cursor, walked
 from visualizer.state.document import Document
+from visualizer.state.looks import present_looks
 from visualizer.state.needed import needs, warm
 from visualizer.state.panels import Board, Heatmap
 from visualizer.state.playback.timeline import Place, Playhead
 from visualizer.state.screen import present
 from visualizer.state.view import Cell, Guess, Part, View
+from visualizer.state.zoom import Zoom
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -112,9 +114,14 @@ def test_what_one_side_forbids_is_marked_and_counts_as_0() -> None:
     assert both.uneven is None
 
 
-def test_a_forbidden_score_has_no_difference() -> None:
-    window = a_run(mask=Mask.WINDOW, window=2)
-    change = column(board(window, a_view(CAUSAL, stages=frozenset({"masked"}))), Part.CHANGE)
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_forbidden_score_has_no_difference(is_kept: bool) -> None:
+    window = a_run(mask=Mask.WINDOW, window=2, seed=3)
+    kept, live = (window, CAUSAL) if is_kept else (CAUSAL, window)
+    change = column(board(live, a_view(kept, stages=frozenset({"masked"}))), Part.CHANGE)
+    by_hand = live.trace.read("scaled", (0,)) - kept.trace.read("scaled", (0,))
+    by_hand[(np.tri(6) == 0) | np.tri(6, k=-2, dtype=bool)] = 0
+    np.testing.assert_allclose(change.values, by_hand, atol=1e-6)
     assert change.uneven is not None
     np.testing.assert_array_equal(change.uneven, np.tri(6, k=-2, dtype=bool))
     np.testing.assert_array_equal(change.hidden, change.uneven)
@@ -134,6 +141,21 @@ def test_a_change_is_pooled_zoomed_and_folded_as_all_else() -> None:
     cell = Cell("weights", (0, 0, 0), None, Part.CHANGE)
     *_, row, key = drawn(FREE, view, shown, cell).place
     assert whole[row, key] == pytest.approx(change.values[0, 0], abs=1e-6)
+
+
+def test_a_part_is_seen_of_all_three() -> None:
+    zoom = Zoom(range(1, 4), range(2, 5))
+    shown = board(FREE, a_view(CAUSAL, zoom=zoom))
+    assert shown.zoom == zoom
+    assert shown.overview is not None
+    whole = FREE.trace.read("weights", (1,)) - CAUSAL.trace.read("weights", (1,))
+    np.testing.assert_allclose(column(shown, Part.CHANGE, 1).values, whole[1:4, 2:5], atol=1e-6)
+
+
+def test_the_ends_that_can_be_typed_are_those_of_both_sides() -> None:
+    view = a_view(CAUSAL)
+    (ends,) = present_looks(FREE, view, board(FREE, view)).ends
+    assert (ends.title, ends.low, ends.high, ends.is_signed) == ("Weights A", 0, 1, False)
 
 
 def test_panels_that_did_not_change_are_the_very_same() -> None:
@@ -280,6 +302,7 @@ def test_a_cell_is_seen_in_every_column_and_says_all_three() -> None:
     a, b = (one.trace.read("weights", cell.place) for one in (CAUSAL, FREE))
     assert screen.readout.also == (f"A {a:.4f}", f"B {b:.4f}", f"B − A = {signed(float(b - a))}")
     assert screen.readout.value == f"{b:.4f}"
+    assert screen.readout.plain.endswith(f". A {a:.4f}, B {b:.4f}, {screen.readout.also[2]}.")
 
 
 @pytest.mark.parametrize(
@@ -360,6 +383,27 @@ def test_many_differences_are_counted() -> None:
     same = present_bar(FREE, View(comparison=comparison), document)
     assert same
     assert same.lead == "A is kept. Change anything: B shows it."
+
+
+@pytest.mark.parametrize("against", Against)
+def test_a_cell_of_folded_heads_is_compared_where_that_is_shown(against: Against) -> None:
+    live = a_run(seed=3, **DROPS)
+    cell = Cell("weights", (2, 1), Fold.MEAN, Part.B)
+    kept = a_run(**DROPS) if against is Against.KEPT else None
+    view = View(comparison=Comparison(against, kept), folds=frozenset({Fold.MEAN}), hovered=cell)
+    readout = present(Document(), view, live, None, False, None).readout
+    assert readout
+    assert len(readout.also) == (3 if kept else 0)
+    if kept:
+        a, b = (one.trace.read("weights")[:, 2, 1].mean() for one in (kept, live))
+        assert readout.also[:2] == (f"A {a:.4f}", f"B {b:.4f}")
+
+
+def test_heads_that_a_has_not_leave_those_that_it_has() -> None:
+    view = a_view(a_run(heads=1), heads=frozenset({1}), folds=frozenset({Fold.MEAN}))
+    shown = board(FREE, view)
+    assert titles(shown) == ["Weights A", "Weights B"]
+    assert all(shown.columns)
 
 
 def test_signs_are_written() -> None:

@@ -148,7 +148,7 @@ def _in_heads(run: Run, view: View, cell: Cell) -> tuple[str, ...]:
 
 
 def _sampled(run: Run, view: View, cell: Cell) -> tuple[str, ...]:
-    if cell.stage not in {"weights", "dropped"} or view.comparison is None:
+    if cell.stage not in {"weights", "dropped"} or cell.fold or view.comparison is None:
         return ()
     weight, sample, mean, change = (
         _value_of(run, view, Cell(stage, cell.place), part)
