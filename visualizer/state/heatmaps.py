@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.derived import Fold, Lens
-from visualizer.attention.masks import Masking, allowed_by
+from visualizer.attention.masks import Masking
 from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.colouring import Limits, beyond, colour_of
+from visualizer.state.drawn import drawn_cells, forbidden_blocks
 from visualizer.state.panels import Axis, Board, Heatmap
 from visualizer.state.playback.lights import focus
 from visualizer.state.trail import followed
@@ -138,11 +139,7 @@ class Look:
     @property
     def cells(self) -> tuple[slice, slice]:
         """The drawn cells, among all that there would be of such blocks."""
-        return _cells(self.rows, self.blocks[0]), _cells(self.columns, self.blocks[1])
-
-
-def _cells(part: range | None, block: int) -> slice:
-    return slice(None) if part is None else slice(part.start // block, -(-part.stop // block))
+        return drawn_cells(self.rows, self.blocks[0]), drawn_cells(self.columns, self.blocks[1])
 
 
 def look_of(trace: Trace, stage: Stage, view: View) -> Look:
@@ -226,7 +223,7 @@ class _Panel:
         return np.asarray(blocks[self.look.cells[0]])
 
     def _forbidden(self, hatch: Masking) -> np.ndarray:
-        whole = _forbidden(hatch, self.trace.tokens, self.text, *self.look.blocks)
+        whole = forbidden_blocks(hatch, self.trace.tokens, self.text, *self.look.blocks)
         return np.asarray(whole[self.look.cells])
 
     def _hidden(self) -> np.ndarray | None:
@@ -282,16 +279,6 @@ class _Panel:
     def _unit(self) -> str:
         times = " × ‖value‖" if self.lens is Lens.TIMES_VALUE else ""
         return self.stage.title.lower() + times if len(self.stage.title) > 1 else self.stage.name
-
-
-@lru_cache(maxsize=8)
-def _forbidden(masking: Masking, tokens: int, text: int, rows: int, columns: int) -> np.ndarray:
-    allowed = allowed_by(masking, tokens)
-    cells = allowed[text, 0] if allowed.ndim > 2 else allowed
-    if (rows, columns) != (1, 1):
-        cells = np.maximum.reduceat(cells, np.arange(0, tokens, rows), axis=0)
-        cells = np.maximum.reduceat(cells, np.arange(0, tokens, columns), axis=1)
-    return ~cells
 
 
 @lru_cache(maxsize=32)

@@ -12,6 +12,7 @@ from visualizer.state.lessons.pages import LessonPanel, present_lesson
 from visualizer.state.lines.panel import LinePanel, present_lines
 from visualizer.state.looks import Looks, present_looks
 from visualizer.state.measures import HeadTable, present_heads
+from visualizer.state.painting import Painting, present_painting
 from visualizer.state.panels import Board
 from visualizer.state.playback.lights import Lights, focus, read_for
 from visualizer.state.playback.timeline import Grain
@@ -88,6 +89,7 @@ class Screen:
     looks: Looks = field(default_factory=Looks)
     table: NumberTable | None = None
     lines: LinePanel | None = None
+    painting: Painting | None = None
     can_keep_weights: bool = False
     can_go: frozenset[int] = frozenset()
     can_undo: bool = False
@@ -116,6 +118,7 @@ def present(
     cursor = present_cursor(run, _seen(view, stand.lights))
     looked_at = cursor.hovered or cursor.pinned or stand.cell
     readout = _readout(run, view, board, stand, looked_at) if looked_at else None
+    panes = _panes(document, computed, run, view, board, cursor, stand, previous)
     return Screen(
         setup,
         "",
@@ -124,19 +127,20 @@ def present(
         cursor,
         _tokens(run, view, stand, cursor),
         _same_readout(readout, previous),
-        Status(_facts(run), (*_unused(setup), *run.notices), is_working),
+        _status(run, setup, panes["painting"], is_working),
         stand,
         _lights(run, view, stand.lights, cursor, previous),
         present_twin(run, view.dialect, _stage(run, view, looked_at)),
         lesson,
         can_keep_weights=computed == document and bool(document.spec.weight_names),
         can_go=ways(run, view),
-        **_panes(document, run, view, board, cursor, stand, previous),
+        **panes,
     )
 
 
 def _panes(
     document: Document,
+    computed: Document | None,
     run: Run,
     view: View,
     board: Board,
@@ -144,13 +148,14 @@ def _panes(
     stand: Stand,
     previous: Screen | None,
 ) -> dict[str, Any]:
-    """Show what is in panes that can be closed: of those that are, nothing is made."""
+    """Show what is in panes and bars that can be closed: of those that are, nothing is made."""
     covered, lines = stand.lights.covered, previous.lines if previous else None
     return {
         "looks": present_looks(run, view, board),
         "heads": _heads(run, view, stand, previous),
         "shapes": _shapes(run, view, previous),
         "lines": present_lines(run, view, cursor, stand.lights, lines),
+        "painting": present_painting(document, computed, run, board, view.painting, covered),
         "table": present_table(document, run, view, covered) if NUMBERS in view.panes else None,
     }
 
@@ -220,6 +225,11 @@ def _readout(run: Run, view: View, board: Board, stand: Stand, cell: Cell) -> Re
         return readout
     block = f"{heatmap.rows.block} × {heatmap.columns.block}"
     return replace(readout, heading=f"{readout.heading} · largest of {block} cells")
+
+
+def _status(run: Run, setup: Setup, painting: Painting | None, is_working: bool) -> Status:
+    facts = painting.says if painting else _facts(run)
+    return Status(facts, (*_unused(setup), *run.notices), is_working)
 
 
 def _unused(setup: Setup) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from visualizer.state.chosen import TokenLook
 from visualizer.state.code.dialects import Dialect
 from visualizer.state.colouring import Colouring
 from visualizer.state.lines.look import LineLook
+from visualizer.state.painting import PaintLook
 from visualizer.state.playback.timeline import Playhead
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ class View:
         Which text of a batch.
     lines : LineLook
         Which lines of the line view.
+    painting : PaintLook
+        Whether the mask is being painted.
     panes : frozenset of str
         The panes that can be seen: what is in others need not be made.
     room : int
@@ -141,6 +144,7 @@ class View:
     past: tuple[Cell, ...] = ()
     future: tuple[Cell, ...] = ()
     lines: LineLook = field(default_factory=LineLook)
+    painting: PaintLook = field(default_factory=PaintLook)
 
 
 def existing(run: Run, cell: Cell | None) -> Cell | None:

@@ -92,6 +92,7 @@ class Actions:
             ("toggle_mask", document.get("causal")),
             ("toggle_mode", document.spec.mode is Mode.TRAIN),
             ("workspace.keep_weights", are_kept(document.spec)),
+            ("painter.toggle", view.painting.is_on),
             (f"gaze.set_curve {view.colouring.curve}", True),
             (f"gaze.set_limits {view.colouring.limits}", True),
             (f"gaze.set_diverging {view.colouring.diverging}", True),
@@ -126,6 +127,9 @@ class Actions:
         split = screen.shapes.split
         self.enable("shapes.drawing.turn", split is not None and split.heads > 1)
         self.enable("chooser.let_go", bool(screen.tokens.chosen))
+        pinned, painting = screen.cursor.pinned, screen.painting
+        can_paint = painting is not None and pinned is not None and pinned.stage in painting.stages
+        self.enable("painter.paint_pinned", can_paint)
         self.enable("pointer.let_go", screen.cursor.pinned is not None)
         for step in (1, -1):
             self.enable(f"step_text {step}", screen.tokens.texts > 1)

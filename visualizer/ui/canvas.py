@@ -16,6 +16,7 @@ from visualizer.state.playback.lights import Lights
 from visualizer.ui import captions
 from visualizer.ui import heatmap as draw
 from visualizer.ui.cover import paint_lights
+from visualizer.ui.freshly import paint_fresh
 from visualizer.ui.layout import lay_out, room
 from visualizer.ui.light import is_seen, paint_cursor
 from visualizer.ui.minimap import Minimap
@@ -25,6 +26,7 @@ from visualizer.ui.theme import LIGHT, Theme, font
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent, QResizeEvent
 
+    from visualizer.state.painting import Fresh
     from visualizer.state.view import Cell
 
 
@@ -46,6 +48,7 @@ class Canvas(QAbstractScrollArea):
         self._board = Board()
         self._cursor = Cursor()
         self._lights = Lights()
+        self._fresh: dict[str, Fresh] = {}
         self._theme = LIGHT
         self._message = ""
         self._is_marked = False
@@ -72,6 +75,12 @@ class Canvas(QAbstractScrollArea):
             self._see(cursor.pinned)
         elif lights is not lit_before:
             self._see(lights.leading)
+
+    def show_fresh(self, fresh: tuple[tuple[str, Fresh], ...]) -> None:
+        """Show cells that were painted before their numbers are there, stage by stage."""
+        if fresh or self._fresh:
+            self._fresh = dict(fresh)
+            self.viewport().update()
 
     def reveal(self, cell: Cell) -> None:
         """Scroll to a cell."""
@@ -164,6 +173,8 @@ class Canvas(QAbstractScrollArea):
             whole = self._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4))
             if whole.intersects(seen):
                 painter.drawPixmap(whole.topLeft(), self._picture(slot, whole))
+                if slot.heatmap.stage in self._fresh:
+                    paint_fresh(painter, slot, self._fresh[slot.heatmap.stage], self._theme)
                 paint_lights(painter, slot, self._lights, self._theme)
                 paint_cursor(painter, slot, self._cursor, self._theme)
         painter.translate(0, offset.y())
