@@ -174,8 +174,8 @@ def is_open(mask: BooleanMatrix, cell: Place, blocks: tuple[int, int] = (1, 1)) 
 def between(start: Place, end: Place, blocks: tuple[int, int] = (1, 1)) -> list[Place]:
     """Give the drawn cells on the way from one to another, both of them too, without a gap."""
     down, right = ((to - at) // block for at, to, block in zip(start, end, blocks, strict=True))
-    steps = max(abs(down), abs(right), 1)
-    shares = [step / steps for step in range(steps + 1)]
+    steps = max(abs(down), abs(right))
+    shares = [step / max(steps, 1) for step in range(steps + 1)]
     places = [(round(down * share), round(right * share)) for share in shares]
     return [(start[0] + row * blocks[0], start[1] + column * blocks[1]) for row, column in places]
 
@@ -213,9 +213,10 @@ def present_painting(
     """Show the mask that is being painted over the picture of the last run."""
     if not look.is_on:
         return None
-    tokens = longest(document)
+    is_shown = is_of_text(document, computed)
+    tokens = run.trace.tokens if is_shown else longest(document)
     mask = mask_of(document, tokens)
-    if mask is None or not is_of_text(document, computed):
+    if mask is None or not is_shown:
         notes = () if mask else (NO_FIT,)
         return Painting(look, tokens, None, notes, frozenset())
     panels = [column[0] for column in board.columns if _is_square(column[0], covered)]
@@ -238,8 +239,7 @@ def _brush(mask: BooleanMatrix, look: PaintLook) -> Brush | None:
 def _notes(mask: BooleanMatrix, panels: list[Heatmap]) -> tuple[str, ...]:
     notes = [] if panels else [NO_PANEL]
     if panels and panels[0].is_pooled:
-        block = f"{panels[0].rows.block} × {panels[0].columns.block}"
-        notes.append(f"a cell paints its block of {block}")
+        notes.append(f"in blocks of {panels[0].rows.block} × {panels[0].columns.block}")
     empty = np.flatnonzero(~mask.array().any(axis=1))
     if len(empty) == 1:
         notes.append(f"query {empty[0] + 1} reads nothing")

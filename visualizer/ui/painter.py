@@ -125,12 +125,12 @@ class MaskPainter(QObject):
 
     def set_number(self, name: str, number: int) -> None:
         """Change the number of a brush; and the mask, where it is that brush's."""
-        painting, brush = self._workspace.screen.painting, Brush(name)
-        is_its = painting is not None and painting.brush is brush
+        brush, document = Brush(name), self._workspace.document
+        tokens = longest(document)
+        is_its = started(brush, tokens, self._look.number(brush)) == mask_of(document, tokens)
         self._change(**{brush.value: number})
-        if is_its and painting:
-            mask = started(brush, painting.tokens, number)
-            self._workspace.set("painted", mask, going_on=True)
+        if tokens and is_its:
+            self._workspace.set("painted", started(brush, tokens, number), going_on=True)
 
     def _change(self, **changes: Any) -> None:
         self._workspace.look(painting=replace(self._look, **changes))

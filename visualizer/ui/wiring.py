@@ -130,3 +130,4 @@ def _connect_painting(window: Window) -> None:
     bar.numberChosen.connect(painter.set_number)
     bar.settled.connect(painter.end)
     bar.left.connect(painter.stop)
+    bar.left.connect(window.board.setFocus)
