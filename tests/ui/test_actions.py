@@ -223,6 +223,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     assert idle == {
         *("workspace.redo", "pointer.mark", "player.reveal", "presenter.hide_all"),
         *("pointer.go -1", "pointer.go 1", "shapes.drawing.turn", "chooser.let_go"),
+        "painter.paint_pinned",
         *("step_text 1", "step_text -1", *READING),
     }
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Place = tuple[int, int]
 """A query and a key."""
 HINT = "Painting the mask: click or drag; Esc ends"
-NO_FIT = "The matrix does not fit the text: start from a brush"
+NO_FIT = "start from a brush: the matrix does not fit the text"
 NO_PANEL = "Show the scores or the weights to paint in them"
 
 
