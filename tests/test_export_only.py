@@ -175,7 +175,7 @@ def test_what_is_read_is_what_is_shown(
         return present_board(run, view, previous)
 
     monkeypatch.setattr(heatmaps, "warm", note_warm)
-    monkeypatch.setattr("visualizer.state.screen.present_board", note_shown)
+    monkeypatch.setattr("visualizer.state.screen.present_compared", note_shown)
     assert app.main(["--device", "cpu", "--export", str(tmp_path / f"a.{suffix}")]) == 0
     assert warmed == shown == [View(room=512)]
 

@@ -11,6 +11,7 @@ import pyqtgraph as pg
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from PySide6.QtCore import QCoreApplication
 from torch.nn import functional
 
 if TYPE_CHECKING:
@@ -111,6 +112,13 @@ class Matplotlib:
             image.set_data(head)
         self._draw()
 
+    def look(self, start: int, size: int) -> None:
+        """Show so many rows and columns from one on, in a new frame."""
+        for axes in self.canvas.figure.axes:
+            axes.set_xlim(start, start + size)
+            axes.set_ylim(start + size, start)
+        self._draw()
+
     def _draw(self) -> None:
         self.canvas.draw()  # type: ignore[no-untyped-call]
 
@@ -122,20 +130,28 @@ class PyQtGraph:
         pg.setConfigOptions(imageAxisOrder="row-major")
         self.weights = weights
         self.view = pg.GraphicsLayoutWidget(size=(width, height), show=True)
-        self.images = []
+        self.images, self.boxes = [], []
         columns = _columns(len(weights), width, height)
         for number, head in enumerate(weights):
             place = divmod(number, columns)
             box = self.view.addViewBox(*place, lockAspect=True, invertY=True)
             image = pg.ImageItem(head, levels=(0, 1), colorMap="viridis")
             box.addItem(image)
+            self.boxes.append(box)
             self.images.append(image)
+        QCoreApplication.processEvents()  # until it is seen, nothing is painted
         self.view.viewport().repaint()
 
     def draw(self) -> None:
         """New numbers in the images that are there, and a new frame."""
         for image, head in zip(self.images, self.weights, strict=True):
             image.setImage(head, autoLevels=False)
+        self.view.viewport().repaint()
+
+    def look(self, start: int, size: int) -> None:
+        """Show so many rows and columns from one on, in a new frame."""
+        for box in self.boxes:
+            box.setRange(xRange=(start, start + size), yRange=(start, start + size), padding=0)
         self.view.viewport().repaint()
 
     def close(self) -> None:

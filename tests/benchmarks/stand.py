@@ -10,7 +10,7 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 # Before Qt is imported: which platform it draws on is read once.
 if asked := os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM"):
@@ -92,7 +92,7 @@ class Stand:
         self.window, self.workspace, self.board = window, window.workspace, window.board
 
     @classmethod
-    def with_numbers(cls, document: Document) -> Stand:
+    def with_numbers(cls, document: Document) -> Self:
         """Open a window on a document and have its first numbers painted."""
         stand = cls(open_window(document))
         stand.window.resize(1280, 800)

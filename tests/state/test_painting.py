@@ -12,27 +12,30 @@ from hypothesis import strategies as st
 
 from tests.state.making import a_run, board
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Dtype, Mask, Route
-from visualizer.state.document import Document, Lines
-from visualizer.state.history import History
-from visualizer.state.painting import (
-    NO_FIT,
-    NO_PANEL,
+from visualizer.state.brushes import (
     Brush,
-    Painting,
     PaintLook,
     all_allowed,
     between,
     causal,
     is_open,
-    longest,
-    mask_of,
     padding,
     prefix,
-    present_painting,
     started,
     stroked,
     window,
 )
+from visualizer.state.document import Document, Lines
+from visualizer.state.history import History
+from visualizer.state.painting import (
+    NO_FIT,
+    NO_PANEL,
+    Painting,
+    longest,
+    mask_of,
+    present_painting,
+)
+from visualizer.state.view import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -241,17 +244,17 @@ def test_what_is_painted_is_fresh_until_its_numbers_are_there() -> None:
     mask = np.tri(6, dtype=bool)
     mask[0, 5], mask[4, 1] = True, False
     document = computed.set("painted", own(mask))
-    (stage, fresh), *others = painting(a_run(), document, computed).fresh
+    ((stage, _), fresh), *others = painting(a_run(), document, computed).fresh.items()
     assert (stage, others) == ("weights", [])
     assert np.argwhere(fresh.forbidden).tolist() == [[4, 1]]
     assert np.argwhere(fresh.allowed).tolist() == [[0, 5]]
-    assert painting(a_run(mask=Mask.OWN, own_mask=own(mask)), document).fresh == ()
+    assert painting(a_run(mask=Mask.OWN, own_mask=own(mask)), document).fresh == {}
 
 
 def test_from_no_mask_at_all_what_is_forbidden_is_fresh() -> None:
     computed = a_document(mask=Mask.NONE)
     document = computed.set("painted", own(np.eye(6)))
-    ((_, fresh),) = painting(a_run(mask=Mask.NONE), document, computed).fresh
+    (fresh,) = painting(a_run(mask=Mask.NONE), document, computed).fresh.values()
     assert fresh.forbidden.tolist() == (np.eye(6) == 0).tolist()
     assert not fresh.allowed.any()
 
@@ -262,7 +265,7 @@ def test_a_block_is_fresh_when_all_of_it_is_forbidden() -> None:
     mask = np.ones((300, 300), bool)
     mask[3:9, :6] = False
     shown = painting(run, computed.set("painted", own(mask)), computed, room=100)
-    ((_, fresh),) = shown.fresh
+    (fresh,) = shown.fresh.values()
     assert np.argwhere(fresh.forbidden).tolist() == [[1, 0], [1, 1], [2, 0], [2, 1]]
     assert shown.notes == ("in blocks of 3 × 3",)
 
@@ -272,8 +275,8 @@ def test_padding_is_not_fresh() -> None:
     computed = replace(a_document(texts, mask=Mask.NONE), lines=Lines.APART)
     run = a_run("a b c", "d e", mask=Mask.NONE)
     document = computed.set("painted", own([[1, 1, 0], [1, 1, 0], [1, 1, 0]]))
-    assert painting(run, document, computed, text=1).fresh == ()
-    ((_, fresh),) = painting(run, document, computed, text=0).fresh
+    assert painting(run, document, computed, text=1).fresh == {}
+    (fresh,) = painting(run, document, computed, text=0).fresh.values()
     assert fresh.forbidden.tolist() == [[False, False, True]] * 3
 
 
@@ -303,20 +306,20 @@ def test_which_brush_the_mask_is_of() -> None:
 def test_where_there_is_nothing_to_paint_in_is_said() -> None:
     run, document = a_run(), a_document()
     shown = painting(run, document, stages=frozenset({"context"}))
-    assert (shown.stages, shown.notes) == (frozenset(), (NO_PANEL,))
-    assert painting(run, document).stages == {"scores", "weights"}
+    assert (shown.targets, shown.notes) == (frozenset(), (NO_PANEL,))
+    assert painting(run, document).targets == {("scores", Part.PLAIN), ("weights", Part.PLAIN)}
     look = PaintLook(is_on=True)
     covered = frozenset({"weights"})
     shown_board = board(run, stages=frozenset({"scores", "weights"}))
     hidden = present_painting(document, document, run, shown_board, look, covered)
     assert hidden is not None
-    assert hidden.stages == {"scores"}
+    assert hidden.targets == {("scores", Part.PLAIN)}
 
 
 def test_of_another_text_there_is_no_stroke() -> None:
     run, computed = a_run(), a_document()
     typed = replace(computed, text="Your journey")
-    assert painting(run, typed, computed).stages == frozenset()
+    assert painting(run, typed, computed).targets == frozenset()
     unfit = typed.set("painted", own(np.eye(6)))
     shown = painting(run, unfit, computed)
-    assert (shown.stages, shown.tokens, shown.notes) == (frozenset(), 2, (NO_FIT,))
+    assert (shown.targets, shown.tokens, shown.notes) == (frozenset(), 2, (NO_FIT,))

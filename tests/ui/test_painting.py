@@ -14,9 +14,10 @@ from PySide6.QtWidgets import QApplication, QMenu
 from tests.ui.hand import CONTROL, LEFT, SHIFT, Hand, words
 from tests.ui.heard import heard
 from visualizer.attention.spec import Mask, Normalisation, Route
+from visualizer.state.brushes import Brush
 from visualizer.state.document import Document, Lines
-from visualizer.state.painting import HINT, NO_FIT, Brush
-from visualizer.state.view import Cell
+from visualizer.state.painting import HINT, NO_FIT
+from visualizer.state.view import Cell, Part
 from visualizer.ui.theme import LIGHT
 
 if TYPE_CHECKING:
@@ -404,7 +405,7 @@ def test_what_is_painted_is_seen_before_its_numbers(gated: Painter, gate: Gate) 
     expected[4][1] = 0
     assert gated.mask == expected
     assert gated.workspace.screen.painting is not None
-    assert gated.workspace.screen.painting.fresh == ()
+    assert gated.workspace.screen.painting.fresh == {}
     assert gated.colours(closed) == hatched
     assert LIGHT.raised not in gated.colours(opened)
 
@@ -490,6 +491,24 @@ def test_a_stroke_paints_every_text_of_a_batch(painter: Painter) -> None:
     painter.workspace.show_text(1)
     painter.settle()
     assert painter.mask == [[1, 1, 0], [1, 1, 0], [1, 1, 0]]
+
+
+def test_of_a_comparison_the_live_side_is_painted(painter: Painter) -> None:
+    painter.hand.press(Qt.Key.Key_D)
+    painter.workspace.look(stages=frozenset({"weights"}))
+    painter.settle()
+    before = painter.document
+    for part in (Part.A, Part.CHANGE):
+        painter.stroke(Cell("weights", (0, 1, 4), None, part))
+        assert painter.document is before
+    painter.stroke(Cell("weights", (0, 1, 4), None, Part.B))
+    shown = {panel.part: panel for panel in painter.hand.shown.heatmaps if panel.head == 0}
+    expected = {Part.A: CAUSAL, Part.B: painted((1, 4))}
+    for part, mask in expected.items():
+        forbidden = shown[part].forbidden
+        assert forbidden is not None
+        assert (~forbidden).astype(int).tolist() == mask
+    assert shown[Part.CHANGE].values[1, 4] > 0
 
 
 # ------------------------------------------------------------------------------ the bar

@@ -76,6 +76,32 @@ class Held:
         """Read the size of the finite number of each row that is farthest from 0, [..., row]."""
         return readable(self.keep("row ends", _row_ends)[index])
 
+    def farthest(self, index: Index = ()) -> tuple[int, ...]:
+        """Find the finite number that is farthest from 0 in what an index leaves, and where."""
+        place: tuple[int, ...] = self.keep(
+            ("farthest", index), lambda tensor: _farthest_at(tensor[index])
+        )
+        return place
+
+    def minus(self, other: Held) -> Held:
+        """Take another tensor of the same shape from this one.
+
+        What is −∞ is forbidden, and no number: where either is, the difference is 0.
+        """
+        if self.tensor is other.tensor:  # zeros that take no memory
+            return Held(self.tensor.new_zeros(()).expand(self.tensor.shape))
+        return Held(_difference(self.tensor.detach(), other.tensor.detach()))
+
+    def between_heads(self, one: int, other: int) -> Held:
+        """Take a head from another, [..., row, column]."""
+        whole = self.tensor.detach()
+        return Held(_difference(whole.select(-3, other), whole.select(-3, one)))
+
+    def times(self, factors: np.ndarray, divisor: float) -> Held:
+        """Multiply each number by its own factor and divide all of them by the same number."""
+        whole = self.tensor.detach()
+        return Held(whole.new_tensor(factors).mul_(whole).div_(divisor))
+
 
 def readable(tensor: Tensor) -> np.ndarray:
     """Give a tensor's numbers as a read-only array."""
@@ -117,6 +143,22 @@ def _farthest(tensor: Tensor, rows: int, columns: int) -> Tensor:
         low[place] = -_pooled(turned, rows, columns)
     is_below = low.isfinite() & (low.abs() > high.abs())
     return low.where(is_below, high)
+
+
+def _difference(tensor: Tensor, other: Tensor) -> Tensor:
+    other = other.to(tensor.device)
+    difference = tensor - other
+    for one in (tensor, other):
+        difference.masked_fill_(one == -math.inf, 0)
+    return difference
+
+
+def _farthest_at(tensor: Tensor) -> tuple[int, ...]:
+    at, place = int(tensor.where(tensor.isfinite(), 0).abs().argmax()), []
+    for size in reversed(tensor.shape):
+        at, axis = divmod(at, size)
+        place.append(axis)
+    return tuple(reversed(place))
 
 
 def _row_ends(tensor: Tensor) -> Tensor:

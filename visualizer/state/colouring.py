@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # In a longer text nearly all weights are so small that on a scale to 1 all look alike.
 SHORT = 24
+# What is smaller, beside the numbers that it is the difference of, is lost in their rounding.
+ROUNDING = 2e-6
 
 AUTOMATIC = "automatic"
 """The name of the map that is light at 0 on light paper and dark at 0 on dark paper."""
@@ -100,6 +102,7 @@ def colour_of(
     lens: Lens,
     chosen: Colouring,
     largest: float | None = None,
+    beside: tuple[Held, ...] = (),
 ) -> Colour:
     """Choose a panel's colours.
 
@@ -109,8 +112,10 @@ def colour_of(
         What is drawn: the stage, or what was made of it.
     largest : float, optional
         The size of the panel's own largest number, for limits by panel.
+    beside : tuple of Held
+        What is drawn beside it, in the same colours.
     """
-    low, high = held.limits()
+    low, high = _ends_of((held, *beside))
     is_signed = low < 0 or not stage.is_weights
     limits = _limits(trace, stage, chosen, is_signed)
     farthest = max(abs(low), abs(high))
@@ -130,6 +135,27 @@ def colour_of(
         kept = trace.limits("weights")[1] / (1 - trace.spec.dropout) if "dropped" in trace else 0
         farthest = max(1.0, farthest, kept)
     return Colour(map_, chosen.curve, limits, 0.0, farthest or 1.0)
+
+
+def _ends_of(shown: tuple[Held, ...]) -> tuple[float, float]:
+    lows, highs = zip(*(one.limits() for one in shown), strict=True)
+    return min(lows), max(highs)
+
+
+def change_colour(held: Held, chosen: Colouring, size: float, largest: float) -> Colour:
+    """Choose the colours of a difference: 0 is in the middle, whatever numbers there are.
+
+    Parameters
+    ----------
+    size : float
+        The largest of the numbers that were compared: what is lost in their rounding is no change.
+    largest : float
+        The size of the panel's own largest difference, for limits by panel.
+    """
+    limits = chosen.limits if chosen.limits in {Limits.ROW, Limits.PANEL} else Limits.SHARED
+    farthest = largest if limits is Limits.PANEL else max(map(abs, held.limits()))
+    end = max(farthest, ROUNDING * size) or 1.0
+    return Colour(chosen.diverging, chosen.curve, limits, -end, end)
 
 
 def _limits(trace: Trace, stage: Stage, chosen: Colouring, is_signed: bool) -> Limits:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.state.chosen import Role
+from visualizer.state.compare.comparison import held_of
+from visualizer.state.panels import Board
 from visualizer.state.view import Cell, existing
 from visualizer.state.zoom import row_role
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.state.panels import Board, Heatmap
+    from visualizer.state.panels import Heatmap
     from visualizer.state.view import View
 
 
@@ -62,20 +64,28 @@ def _with_chosen(cursor: Cursor, role: Role, chosen: frozenset[int]) -> Cursor:
 
 
 def panel_of(board: Board, cell: Cell) -> Heatmap | None:
-    """Find the panel that a cell is drawn in, if its stage is shown."""
-    return next((heatmap for heatmap in board.heatmaps if is_of(heatmap, cell)), None)
+    """Find the panel that a cell is drawn in, if its stage is shown: of several, its own."""
+    found = [heatmap for heatmap in board.heatmaps if is_of(heatmap, cell)]
+    own = [heatmap for heatmap in found if is_own(heatmap, cell)]
+    return next(iter((*own, *found)), None)
 
 
 def is_of(heatmap: Heatmap, cell: Cell) -> bool:
-    """Whether a cell is one of a panel's."""
+    """Whether a cell is seen in a panel: as one of its own, or beside what it is compared with."""
     whose = (cell.stage, cell.head, cell.fold)
-    return whose == (heatmap.stage, heatmap.head, heatmap.fold)
+    own = (heatmap.stage, heatmap.head, heatmap.fold)
+    return not heatmap.is_alone and (whose == own or whose in heatmap.kin)
+
+
+def is_own(heatmap: Heatmap, cell: Cell) -> bool:
+    """Whether a cell is one of a panel's own."""
+    return not heatmap.is_alone and cell_of(heatmap, *cell.place[-2:]) == cell
 
 
 def cell_of(heatmap: Heatmap, row: int, column: int) -> Cell:
     """Name the cell of a panel at a row and column of its stage."""
     head = () if heatmap.head is None else (heatmap.head,)
-    return Cell(heatmap.stage, (*head, row, column), heatmap.fold)
+    return Cell(heatmap.stage, (*head, row, column), heatmap.fold, heatmap.part)
 
 
 def drawn(run: Run, view: View, board: Board, cell: Cell) -> Cell:
@@ -90,8 +100,8 @@ def largest_near(run: Run, view: View, cell: Cell, blocks: tuple[int, int]) -> C
     """Give the cell farthest from 0 of the block of rows and columns that a cell is in."""
     top, left = (at // block * block for at, block in zip(cell.place[-2:], blocks, strict=True))
     block = (slice(top, top + blocks[0]), slice(left, left + blocks[1]))
-    held = run.trace.seen(cell.stage, view.lens, cell.fold)
-    numbers = held.read((*run.index(view.text), *cell.place[:-2], *block))
+    held, index = held_of(run, view, cell)
+    numbers = held.read((*index, *block))
     down, right = divmod(farthest(numbers), numbers.shape[1])
     return replace(cell, place=(*cell.place[:-2], top + down, left + right))
 
@@ -114,6 +124,7 @@ def walked(board: Board, cell: Cell | None, down: int, right: int) -> Cell | Non
 
     From nowhere, or from a panel that is not shown, to the first cell of the first panel.
     """
+    board = Board(tuple(column for column in board.columns if not column[0].is_alone))
     heatmap = panel_of(board, cell) if cell else None
     if cell is None or heatmap is None:
         return _at(board.heatmaps[0], 0, 0) if board.heatmaps else None

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from visualizer.attention.derived import Fold, Lens
-from visualizer.attention.masks import Masking
+from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.colouring import Limits, beyond, colour_of
-from visualizer.state.drawn import drawn_cells, forbidden_blocks
+from visualizer.state.extent import look_of
 from visualizer.state.panels import Axis, Board, Heatmap
 from visualizer.state.playback.lights import focus
 from visualizer.state.trail import followed
-from visualizer.state.view import existing
+from visualizer.state.view import Part, existing
 from visualizer.state.zoom import fitted
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from visualizer.attention.held import Held
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
-    from visualizer.attention.trace import Trace
     from visualizer.state.colouring import Colour
     from visualizer.state.view import View
 
@@ -43,13 +41,13 @@ def present_board(run: Run, view: View, previous: Board) -> Board:
     columns = []
     for stage in run.trace.stages:
         if stage.name in shown_stages(run, view):
-            panels = (_Panel(run, view, stage, *whose) for whose in _rows(run, view, stage))
+            panels = (Panel(run, view, stage, *whose) for whose in rows_of(run, view, stage))
             columns.append(tuple(panel.heatmap(known) for panel in panels))
     zoom = fitted(view.zoom, run.trace.tokens)
-    return Board(tuple(columns), _overview(run, view, known) if zoom else None, zoom)
+    return Board(tuple(columns), overview_of(run, view, known) if zoom else None, zoom)
 
 
-def _overview(run: Run, view: View, known: dict[Hashable, Heatmap]) -> Heatmap:
+def overview_of(run: Run, view: View, known: dict[Hashable, Heatmap]) -> Heatmap:
     """Show all of a panel of queries and keys: of the pinned cell's, or else of the first head."""
     pinned = existing(run, view.pinned)
     stages = (run.trace.stage(name) for name in shown_stages(run, view))
@@ -58,7 +56,7 @@ def _overview(run: Run, view: View, known: dict[Hashable, Heatmap]) -> Heatmap:
     name = pinned.stage if pinned and pinned.stage in square else weights
     head = (pinned and pinned.head) or next(iter(shown_heads(run, view)), 0)
     whole = replace(view, zoom=None, room=OVERVIEW)
-    return _Panel(run, whole, run.trace.stage(name), head, None).heatmap(known)
+    return Panel(run, whole, run.trace.stage(name), head, None).heatmap(known)
 
 
 def shown_stages(run: Run, view: View) -> frozenset[str]:
@@ -117,7 +115,8 @@ def warm(run: Run, view: View) -> None:
     present_board(run, view, Board())
 
 
-def _rows(run: Run, view: View, stage: Stage) -> Iterator[tuple[int | None, Fold | None]]:
+def rows_of(run: Run, view: View, stage: Stage) -> Iterator[tuple[int | None, Fold | None]]:
+    """Give the rows of panels that a stage has: one for each head shown and each fold."""
     if "head" not in stage.dims:
         yield None, None
         return
@@ -127,87 +126,64 @@ def _rows(run: Run, view: View, stage: Stage) -> Iterator[tuple[int | None, Fold
         yield None, by
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """Which part of a stage is drawn, and how many of its rows and columns a drawn cell holds."""
+class Panel:
+    """One heatmap on its way; what is compared with something else is made by its children."""
 
-    blocks: tuple[int, int]
-    rows: range | None
-    columns: range | None
-    side: tuple[int, int]
-
-    @property
-    def cells(self) -> tuple[slice, slice]:
-        """The drawn cells, among all that there would be of such blocks."""
-        return drawn_cells(self.rows, self.blocks[0]), drawn_cells(self.columns, self.blocks[1])
-
-
-def look_of(trace: Trace, stage: Stage, view: View) -> Look:
-    """Say which part of a stage a view shows, and how coarse."""
-    sizes = trace.tensor(stage.name).shape[-2:]
-    whole = blocks_of(trace, stage, view.room)
-    side = (math.ceil(sizes[0] / whole[0]), math.ceil(sizes[1] / whole[1]))
-    zoom = fitted(view.zoom, trace.tokens)
-    if zoom is None:
-        return Look(whole, None, None, side)
-    rows, columns = zoom.of(stage)
-    blocks = (_block(rows, view.room), whole[1] if columns is None else _block(columns, view.room))
-    across = None if columns is None else _whole_blocks(columns, blocks[1], sizes[1])
-    return Look(blocks, _whole_blocks(rows, blocks[0], sizes[0]), across, side)
-
-
-def _block(part: range, room: int) -> int:
-    """Give a power of two: of those few there are, each is read once and kept."""
-    return 1 << (math.ceil(len(part) / room) - 1).bit_length()
-
-
-def _whole_blocks(part: range, block: int, size: int) -> range:
-    return range(part.start // block * block, min(-(-part.stop // block) * block, size))
-
-
-def blocks_of(trace: Trace, stage: Stage, room: int) -> tuple[int, int]:
-    """Give how many rows and columns of a stage a drawn cell holds, with room for so many."""
-    rows, columns = trace.tensor(stage.name).shape[-2:]
-    return math.ceil(rows / room), math.ceil(columns / room)
-
-
-class _Panel:
-    """One heatmap on its way."""
+    part = Part.PLAIN
+    kin: frozenset[tuple[str, int | None, Fold | None]] = frozenset()
+    is_alone = False
 
     def __init__(
         self, run: Run, view: View, stage: Stage, head: int | None, by: Fold | None
     ) -> None:
         self.run, self.view, self.stage, self.head, self.by = run, view, stage, head, by
-        self.trace, self.spec = run.trace, run.trace.spec
+        self.trace, self.spec, self.title = run.trace, run.trace.spec, stage.title
         self.text = run.nearest(view.text)
         self.lens = view.lens if stage.is_weights else Lens.PLAIN
         self.held: Held = self.trace.seen(stage.name, view.lens, by)
+        self.beside: tuple[Held, ...] = ()
         self.look = look_of(self.trace, stage, view)
         self.index = (*run.index(self.text), *(() if head is None else (head,)))
         self.whole = (*self.index, *self.look.cells)
 
     def heatmap(self, known: dict[Hashable, Heatmap]) -> Heatmap:
         """Make the panel, or give the one that was made of the same before."""
-        trace, stage = self.trace, self.stage
-        hatch = Masking.of(self.spec, stage.name) if is_hatched(self.spec, stage.name) else None
-        before = trace.holding("weights") if stage.name == "dropped" else None
-        largest = self._largest() if self.view.colouring.limits is Limits.PANEL else None
-        colour = colour_of(trace, stage, self.held, self.lens, self.view.colouring, largest)
+        stage, hatch = self.stage, self._hatch()
+        before = self._before()
+        colour = self._colour()
         labels = self.run.texts[self.text]
         key = (self.held, before, self.text, self.head, self.by, self.lens, self.look, colour,
-               hatch, labels, stage.symbol)  # fmt: skip
+               hatch, labels, stage.symbol, self.beside, self.part, self.title, self.kin,
+               )  # fmt: skip
         if key in known:
             return known[key]
         forbidden = self._forbidden(hatch) if hatch else None
         rows, columns = self._axes(all_visible(labels))
         values = self.held.read_pooled(*self.look.blocks, self.whole)
         return Heatmap(
-            key, stage.name, stage.title, stage.symbol, self.head, self.by, self.text,
+            key, stage.name, self.title, stage.symbol, self.head, self.by, self.text,
             self._label(), values, rows, columns,
             colour, forbidden, self._dropped(forbidden) if before else None, self._sums(),
             self._notes(colour, values, forbidden), self._unit(), self.look.side,
             self._row_ends() if colour.limits is Limits.ROW else None, self._hidden(),
+            self._uneven(), self.part, self.kin, self.is_alone,
         )  # fmt: skip
+
+    def _hatch(self) -> Masking | None:
+        name = self.stage.name
+        return Masking.of(self.spec, name) if is_hatched(self.spec, name) else None
+
+    def _before(self) -> Held | None:
+        """Give what dropout was drawn over, where dropped cells are to be marked."""
+        return self.trace.holding("weights") if self.stage.name == "dropped" else None
+
+    def _colour(self) -> Colour:
+        chosen = self.view.colouring
+        largest = self._largest() if chosen.limits is Limits.PANEL else None
+        return colour_of(self.trace, self.stage, self.held, self.lens, chosen, largest, self.beside)
+
+    def _uneven(self) -> np.ndarray | None:
+        return None
 
     def _label(self) -> str:
         if self.by:
@@ -215,15 +191,21 @@ class _Panel:
         return "" if self.head is None else f"Head {self.head + 1}"
 
     def _largest(self) -> float:
-        return float(self.held.row_ends(self.index).max())
+        return float(self._ends().max())
+
+    def _ends(self) -> np.ndarray:
+        """Give the largest of each row, of what shares its colours."""
+        shown = (self.held, *self.beside)
+        ends: np.ndarray = np.maximum.reduce([held.row_ends(self.index) for held in shown])
+        return ends
 
     def _row_ends(self) -> np.ndarray:
-        ends = self.held.row_ends(self.index)
+        ends = self._ends()
         blocks = np.maximum.reduceat(ends, np.arange(0, len(ends), self.look.blocks[0]))
         return np.asarray(blocks[self.look.cells[0]])
 
     def _forbidden(self, hatch: Masking) -> np.ndarray:
-        whole = forbidden_blocks(hatch, self.trace.tokens, self.text, *self.look.blocks)
+        whole = forbidden_by(hatch, self.trace.tokens, self.text, *self.look.blocks)
         return np.asarray(whole[self.look.cells])
 
     def _hidden(self) -> np.ndarray | None:
@@ -262,7 +244,7 @@ class _Panel:
         self, colour: Colour, values: np.ndarray, forbidden: np.ndarray | None
     ) -> tuple[str, ...]:
         notes = []
-        if self.stage.name == "dropped":
+        if self._before():
             notes.append(f"kept ×{1 / (1 - self.spec.dropout):.4g}")
         if self.lens is Lens.WITHOUT_FIRST:
             notes.append("first token hidden, ÷ the rest")
@@ -279,6 +261,17 @@ class _Panel:
     def _unit(self) -> str:
         times = " × ‖value‖" if self.lens is Lens.TIMES_VALUE else ""
         return self.stage.title.lower() + times if len(self.stage.title) > 1 else self.stage.name
+
+
+@lru_cache(maxsize=8)
+def forbidden_by(masking: Masking, tokens: int, text: int, rows: int, columns: int) -> np.ndarray:
+    """Say which drawn cells, of so many rows and columns, hold only forbidden ones."""
+    allowed = allowed_by(masking, tokens)
+    cells = allowed[text, 0] if allowed.ndim > 2 else allowed
+    if (rows, columns) != (1, 1):
+        cells = np.maximum.reduceat(cells, np.arange(0, tokens, rows), axis=0)
+        cells = np.maximum.reduceat(cells, np.arange(0, tokens, columns), axis=1)
+    return ~cells
 
 
 @lru_cache(maxsize=32)

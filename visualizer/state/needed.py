@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.state import heatmaps, measures, reads
+from visualizer.state.compare import board as compare
 from visualizer.state.lines import choosing
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ def needs(run: Run, view: View) -> Hashable:
     """Name all that has to be read for a view; two views that need the same are read together."""
     return (
         heatmaps.needs(run, view),
+        compare.needs(run, view),
         measures.needs(view),
         reads.needs(run, view),
         choosing.needs(run, view),
@@ -27,6 +29,7 @@ def needs(run: Run, view: View) -> Hashable:
 def warm(run: Run, view: View) -> None:
     """Read all that a view needs, so that whoever presents it finds it read: for the worker."""
     heatmaps.warm(run, view)
+    compare.warm(run, view)
     measures.warm(run, view)
     reads.warm(run, view)
     choosing.warm(run, view)

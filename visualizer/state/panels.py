@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from visualizer.state.view import Part
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -85,6 +87,14 @@ class Heatmap:
         The largest of each row, or of its block of rows, where that is the end of its colours.
     hidden : numpy.ndarray or None
         Boolean, of the same shape as the values: cells that are left out of the picture.
+    uneven : numpy.ndarray or None
+        Boolean, likewise: cells that only one of the two that are compared forbids.
+    part : Part
+        Which of a comparison's panels it is.
+    kin : frozenset of (stage, head, fold)
+        Whose cells light up in it, besides its own.
+    is_alone : bool
+        Whether its cells are those of other tokens, so that no cursor is in it.
     """
 
     key: Hashable
@@ -107,6 +117,10 @@ class Heatmap:
     side: tuple[int, int]
     row_ends: np.ndarray | None = None
     hidden: np.ndarray | None = None
+    uneven: np.ndarray | None = None
+    part: Part = Part.PLAIN
+    kin: frozenset[tuple[str, int | None, Fold | None]] = field(default_factory=frozenset)
+    is_alone: bool = False
 
     @property
     def is_pooled(self) -> bool:
@@ -129,11 +143,14 @@ class Board:
         All of one panel, where only a part is seen of the others.
     zoom : Zoom or None
         Which part.
+    said : str
+        What is compared, to stand under a picture of it.
     """
 
     columns: tuple[tuple[Heatmap, ...], ...] = ()
     overview: Heatmap | None = None
     zoom: Zoom | None = None
+    said: str = ""
 
     @property
     def heatmaps(self) -> tuple[Heatmap, ...]:

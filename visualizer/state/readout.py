@@ -58,6 +58,8 @@ class Readout:
         How the terms become the value.
     rest : str
         What is said of the terms that are left out; empty when none is.
+    also : tuple of str
+        The cell's numbers in what it is compared with.
     """
 
     heading: str
@@ -68,6 +70,7 @@ class Readout:
     rest: str
     closing: str
     is_pinned: bool
+    also: tuple[str, ...] = ()
 
     @property
     def plain(self) -> str:

@@ -6,8 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from visualizer.state.code.twin import Twin, present_twin
+from visualizer.state.compare.bar import ComparePanel, present_bar
+from visualizer.state.compare.board import present_compared
+from visualizer.state.compare.words import beside
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
-from visualizer.state.heatmaps import present_board, shown_stages
+from visualizer.state.folded import folded_readout
+from visualizer.state.heatmaps import shown_stages
 from visualizer.state.lessons.pages import LessonPanel, present_lesson
 from visualizer.state.lines.panel import LinePanel, present_lines
 from visualizer.state.looks import Looks, present_looks
@@ -86,6 +90,7 @@ class Screen:
     lesson: LessonPanel | None = None
     shapes: Ledger = field(default_factory=Ledger)
     heads: HeadTable | None = None
+    comparison: ComparePanel | None = None
     looks: Looks = field(default_factory=Looks)
     table: NumberTable | None = None
     lines: LinePanel | None = None
@@ -113,7 +118,7 @@ def present(
     lesson = _lesson(view.reading, document, run, computed, is_working)
     if run is None:
         return _without_numbers(setup, lesson, is_working)
-    board = present_board(run, view, previous.board if previous else Board())
+    board = present_compared(run, view, previous.board if previous else Board())
     stand = present_stand(run, view, previous.stand if previous else Stand())
     cursor = present_cursor(run, _seen(view, stand.lights))
     looked_at = cursor.hovered or cursor.pinned or stand.cell
@@ -151,6 +156,7 @@ def _panes(
     """Show what is in panes and bars that can be closed: of those that are, nothing is made."""
     covered, lines = stand.lights.covered, previous.lines if previous else None
     return {
+        "comparison": present_bar(run, view, computed),
         "looks": present_looks(run, view, board),
         "heads": _heads(run, view, stand, previous),
         "shapes": _shapes(run, view, previous),
@@ -158,6 +164,11 @@ def _panes(
         "painting": present_painting(document, computed, run, board, view.painting, covered),
         "table": present_table(document, run, view, covered) if NUMBERS in view.panes else None,
     }
+
+
+def described(screen: Screen) -> Board:
+    """Give the panels together with what is said of what they compare."""
+    return replace(screen.board, said=screen.comparison.lead if screen.comparison else "")
 
 
 def _without_numbers(setup: Setup, lesson: LessonPanel | None, is_working: bool) -> Screen:
@@ -219,7 +230,12 @@ def _lights(
 def _readout(run: Run, view: View, board: Board, stand: Stand, cell: Cell) -> Readout | None:
     if cell.stage in stand.lights.covered:
         return covered(run, cell)
-    readout = present_readout(run, cell, view.text, cell == view.pinned)
+    is_pinned = cell == view.pinned
+    if cell.fold:
+        readout = folded_readout(run, view, cell, is_pinned)
+    else:
+        readout = present_readout(run, cell, view.text, is_pinned)
+    readout = readout and replace(readout, also=beside(run, view, cell))
     heatmap = panel_of(board, cell)
     if readout is None or heatmap is None or not heatmap.is_pooled:
         return readout

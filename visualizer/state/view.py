@@ -7,18 +7,29 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from visualizer.attention.derived import Fold, Lens
+from visualizer.state.brushes import PaintLook
 from visualizer.state.chosen import TokenLook
 from visualizer.state.code.dialects import Dialect
 from visualizer.state.colouring import Colouring
 from visualizer.state.lines.look import LineLook
-from visualizer.state.painting import PaintLook
 from visualizer.state.playback.timeline import Playhead
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
+    from visualizer.state.compare.comparison import Comparison
     from visualizer.state.document import Document
     from visualizer.state.lessons.pages import Reading
     from visualizer.state.zoom import Zoom
+
+
+class Part(StrEnum):
+    """Which number of a cell is meant, where there are several to compare."""
+
+    PLAIN = "plain"
+    A = "a"
+    B = "b"
+    MEAN = "mean"
+    CHANGE = "change"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +42,14 @@ class Cell:
         Within the stage's named dims; without the head, where heads are folded into one.
     fold : Fold or None
         How the heads are folded.
+    part : Part
+        In which of the panels of a comparison.
     """
 
     stage: str
     place: tuple[int, ...]
     fold: Fold | None = None
+    part: Part = Part.PLAIN
 
     @property
     def head(self) -> int | None:
@@ -116,6 +130,8 @@ class View:
         In whose words the code is.
     reading : Reading or None
         The page of a lesson.
+    comparison : Comparison or None
+        What is looked at beside something else.
     table : TableLook
         Which numbers are read as a table.
     tokens : TokenLook
@@ -139,6 +155,7 @@ class View:
     guess: Guess | None = None
     dialect: Dialect = Dialect.BOOK
     reading: Reading | None = None
+    comparison: Comparison | None = None
     table: TableLook = field(default_factory=TableLook)
     tokens: TokenLook = field(default_factory=TokenLook)
     past: tuple[Cell, ...] = ()

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 from visualizer.attention.derived import Fold
 from visualizer.attention.spec import Mode
+from visualizer.state.compare.comparison import Against
+from visualizer.state.painting import target_of
 from visualizer.state.weights import are_kept
 from visualizer.ui.entries import ENTRIES, Entry
 from visualizer.ui.icons import icon
@@ -128,13 +130,31 @@ class Actions:
         self.enable("shapes.drawing.turn", split is not None and split.heads > 1)
         self.enable("chooser.let_go", bool(screen.tokens.chosen))
         pinned, painting = screen.cursor.pinned, screen.painting
-        can_paint = painting is not None and pinned is not None and pinned.stage in painting.stages
+        can_paint = bool(painting and pinned and target_of(pinned) in painting.targets)
         self.enable("painter.paint_pinned", can_paint)
         self.enable("pointer.let_go", screen.cursor.pinned is not None)
         for step in (1, -1):
             self.enable(f"step_text {step}", screen.tokens.texts > 1)
+        self._enable_comparing(screen)
         transport = screen.stand.transport
         self.enable("player.reveal", transport.question is not None and not transport.is_revealed)
+
+    def _enable_comparing(self, screen: Screen) -> None:
+        bar = screen.comparison
+        samples = bar.count if bar and bar.against is Against.SAMPLES else 0
+        most = bar.most if bar else 0
+        for key, is_possible in (
+            ("comparer.keep_as_a", bool(screen.rail)),
+            ("comparer.swap", bar is not None and bar.can_swap),
+            ("comparer.compare_heads", bool(screen.rail)),
+            ("comparer.compare_samples", bool(screen.rail)),
+            ("comparer.scale_samples 1", 0 < samples < most),
+            ("comparer.scale_samples -1", samples > 1),
+            ("comparer.add_sample", 0 < samples < most),
+            ("comparer.go_to_largest", bar is not None and bar.largest is not None),
+            ("comparer.stop", bar is not None),
+        ):
+            self.enable(key, is_possible)
 
     @staticmethod
     def _can_mark(screen: Screen) -> bool:

@@ -172,7 +172,8 @@ class BoardView(Canvas):
     def _cell_at(self, point: QPointF) -> Cell | None:
         slot = self.slot_at(point)
         place = slot.at(point + self._offset()) if slot else None
-        return cell_of(slot.heatmap, *place) if slot and place else None
+        is_free = slot is None or not slot.heatmap.is_alone
+        return cell_of(slot.heatmap, *place) if slot and place and is_free else None
 
     def cell_nearest(self, slot: Slot, point: QPointF) -> Cell:
         """Give the cell of a panel that is nearest to a point of the viewport."""

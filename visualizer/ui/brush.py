@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 
+from visualizer.state.painting import target_of
 from visualizer.ui.board import STEPS
 from visualizer.ui.manners import is_command
 
@@ -38,7 +39,7 @@ class HandBrush(QObject):
     def show_painting(self, painting: Painting | None) -> None:
         """Take the brush into the hand, or out of it."""
         before, self._painting = self._painting, painting
-        self._board.show_fresh(painting.fresh if painting else ())
+        self._board.show_fresh(painting.fresh if painting else {})
         if bool(painting) == bool(before):
             return
         for widget in (self._board, self._board.viewport()):
@@ -76,9 +77,9 @@ class HandBrush(QObject):
 
     def _press(self, event: QMouseEvent) -> bool:
         slot = self._board.slot_at(event.position())
-        stages = self._painting.stages if self._painting else frozenset()
+        targets = self._painting.targets if self._painting else frozenset()
         is_right = event.button() == Qt.MouseButton.RightButton
-        if slot is None or slot.heatmap.stage not in stages:
+        if slot is None or target_of(slot.heatmap) not in targets:
             return False
         if self._slot is None and (is_right or event.button() == Qt.MouseButton.LeftButton):
             self._slot = slot  # and where it is now: numbers on their way may move it

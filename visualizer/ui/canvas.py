@@ -10,7 +10,8 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSignalBlocke
 from PySide6.QtGui import QColor, QPainter, QPen, QPixmap
 from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QWidget
 
-from visualizer.state.cursor import Cursor
+from visualizer.state.cursor import Cursor, is_own
+from visualizer.state.painting import target_of
 from visualizer.state.panels import Board, Heatmap
 from visualizer.state.playback.lights import Lights
 from visualizer.ui import captions
@@ -24,9 +25,11 @@ from visualizer.ui.slots import Layout, Slot
 from visualizer.ui.theme import LIGHT, Theme, font
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from PySide6.QtGui import QPaintEvent, QResizeEvent
 
-    from visualizer.state.painting import Fresh
+    from visualizer.state.painting import Fresh, Target
     from visualizer.state.view import Cell
 
 
@@ -48,7 +51,7 @@ class Canvas(QAbstractScrollArea):
         self._board = Board()
         self._cursor = Cursor()
         self._lights = Lights()
-        self._fresh: dict[str, Fresh] = {}
+        self._fresh: Mapping[Target, Fresh] = {}
         self._theme = LIGHT
         self._message = ""
         self._is_marked = False
@@ -76,10 +79,10 @@ class Canvas(QAbstractScrollArea):
         elif lights is not lit_before:
             self._see(lights.leading)
 
-    def show_fresh(self, fresh: tuple[tuple[str, Fresh], ...]) -> None:
-        """Show cells that were painted before their numbers are there, stage by stage."""
+    def show_fresh(self, fresh: Mapping[Target, Fresh]) -> None:
+        """Show cells that were painted before their numbers are there."""
         if fresh or self._fresh:
-            self._fresh = dict(fresh)
+            self._fresh = fresh
             self.viewport().update()
 
     def reveal(self, cell: Cell) -> None:
@@ -144,10 +147,9 @@ class Canvas(QAbstractScrollArea):
             bar.setSingleStep(40)
 
     def _place(self, cell: Cell) -> tuple[Slot, Cell] | None:
-        for slot in self._layout.slots:
-            if is_seen(slot.heatmap, cell):
-                return slot, cell
-        return None
+        slots = [slot for slot in self._layout.slots if is_seen(slot.heatmap, cell)]
+        own = [slot for slot in slots if is_own(slot.heatmap, cell)]
+        return next(((slot, cell) for slot in (*own, *slots)), None)
 
     def _scroll_to(self, area: QRect) -> None:
         for bar, low, high, part in (
@@ -173,8 +175,9 @@ class Canvas(QAbstractScrollArea):
             whole = self._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4))
             if whole.intersects(seen):
                 painter.drawPixmap(whole.topLeft(), self._picture(slot, whole))
-                if slot.heatmap.stage in self._fresh:
-                    paint_fresh(painter, slot, self._fresh[slot.heatmap.stage], self._theme)
+                fresh = self._fresh.get(target_of(slot.heatmap))
+                if fresh:
+                    paint_fresh(painter, slot, fresh, self._theme)
                 paint_lights(painter, slot, self._lights, self._theme)
                 paint_cursor(painter, slot, self._cursor, self._theme)
         painter.translate(0, offset.y())

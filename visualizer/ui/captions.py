@@ -101,6 +101,8 @@ def _shortened(text: str, system: str) -> str:
 
 def _paint_head(painter: QPainter, slot: Slot, theme: Theme) -> None:
     head, scale = slot.heatmap.head, text_scale()
+    if not slot.heatmap.label:  # its title says whose it is
+        return
     box = QRectF(slot.cells.left() - slot.gutter, slot.cells.top() - 24 * scale, 160, 20 * scale)
     painter.setFont(font(12, QFont.Weight.DemiBold))
     if head is not None:

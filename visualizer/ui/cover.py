@@ -40,8 +40,9 @@ def paint_lights(painter: QPainter, slot: Slot, lights: Lights, theme: Theme) ->
     for reach in lights.reaches:
         if reach.stage == stage:
             _paint_empty(painter, slot, reach, theme)
+    is_lit = not slot.heatmap.fold and not slot.heatmap.is_alone
     for lit in lights.lit:
-        if lit.stage == stage and lit.head == slot.heatmap.head and not slot.heatmap.fold:
+        if lit.stage == stage and lit.head == slot.heatmap.head and is_lit:
             _paint_lit(painter, slot, lit, theme)
     if lights.leading and len(lights.lit[0].rows) * len(lights.lit[0].columns) > 1:
         place = _place(slot, lights.leading)

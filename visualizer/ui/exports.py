@@ -29,7 +29,8 @@ SAID_MS = 5000
 
 
 def _png(run: Run, board: Board, file: BinaryIO) -> None:
-    write_png(picture(board, caption(run)), file)
+    said = f" · {board.said}" if board.said else ""
+    write_png(picture(board, caption(run) + said), file)
 
 
 def _npz(run: Run, board: Board, file: BinaryIO) -> None:

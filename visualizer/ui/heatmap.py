@@ -21,6 +21,7 @@ from PySide6.QtGui import (
 )
 
 from visualizer.state.colouring import beyond
+from visualizer.state.view import Part
 from visualizer.state.words import number
 from visualizer.ui import colours
 from visualizer.ui.captions import CENTRE, LEFT, paint_foot, paint_labels
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 LARGEST_NUMBERS = 18
 SMALLEST_MARK = 3
+LARGE = 20
+COARSE = 0.05
+"""Differences up to this are not written with fewer decimals: they would all be 0."""
 
 
 def paint_slot(painter: QPainter, slot: Slot, theme: Theme) -> None:
@@ -69,6 +73,8 @@ def _paint_marks(painter: QPainter, slot: Slot, theme: Theme) -> None:
     heatmap = slot.heatmap
     if heatmap.forbidden is not None:
         paint_hatch(painter, slot, heatmap.forbidden, theme)
+    if heatmap.uneven is not None:
+        _paint_uneven(painter, slot, heatmap.uneven, theme)
     if heatmap.dropped is not None and slot.cell_width >= 6:
         painter.setPen(QPen(QColor(theme.border), 1.25 if slot.cell_width >= 20 else 1))
         inset = slot.cell_width * 0.22
@@ -102,6 +108,20 @@ def areas(slot: Slot, cells: np.ndarray) -> list[QRectF]:
         )
         for row, start, end in _runs(cells)
     ]
+
+
+def _paint_uneven(painter: QPainter, slot: Slot, uneven: np.ndarray, theme: Theme) -> None:
+    """Hatch what only one side forbids: along the foot, where there is a number to be read."""
+    share = 0.25 if slot.cell_height >= LARGE else 1
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrushOrigin(slot.cells.topLeft())
+    painter.setBrush(QBrush(QColor(theme.border), Qt.BrushStyle.BDiagPattern))
+    for row, start, end in _runs(uneven):
+        left = slot.cells.left() + start * slot.cell_width
+        bottom = slot.cells.top() + (row + 1) * slot.cell_height
+        height = share * slot.cell_height
+        width = (end - start) * slot.cell_width
+        painter.drawRect(QRectF(left, bottom - height, width, height))
 
 
 def _paint_beyond(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Theme) -> None:
@@ -138,6 +158,10 @@ def _paint_numbers(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Th
     texts = [[number(value) for value in row] for row in heatmap.values.tolist()]
     room = slot.cell_width - 1
     numbers_font = _fitting_font(texts, True, room) or _fitting_font(texts, False, room)
+    if numbers_font is None and heatmap.part is Part.CHANGE and heatmap.colour.high >= COARSE:
+        texts = [[number(value, 2) if abs(value) >= 0.005 else "0" for value in row]
+                 for row in heatmap.values.tolist()]  # fmt: skip
+        numbers_font = _fitting_font(texts, False, room)
     if numbers_font is None:
         return
     painter.setFont(numbers_font)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QScrollArea, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QVBoxLayout, QWidget
 
 from visualizer.ui.accessible import tell
+from visualizer.ui.flow import FlowLabel
 from visualizer.ui.theme import LIGHT, Theme, text_scale
 
 if TYPE_CHECKING:
@@ -37,13 +38,11 @@ class Inspector(QScrollArea):
         column = QVBoxLayout(inner)
         column.setContentsMargins(12, 8, 12, 16)
         column.setSpacing(10)
-        self.heading, self.sentence, self.value, self.terms = (QLabel() for _ in range(4))
+        self.heading, self.sentence, self.value, self.terms = (FlowLabel() for _ in range(4))
         self.trail = QHBoxLayout()
         self.trail.addWidget(self.heading, 1)
         column.addLayout(self.trail)
         for label in (self.heading, self.sentence, self.value, self.terms):
-            label.setWordWrap(True)
-            label.setTextFormat(Qt.TextFormat.RichText)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         for label in (self.sentence, self.value, self.terms):
             column.addWidget(label)
@@ -92,7 +91,9 @@ class Inspector(QScrollArea):
         state = "  ·  pinned" if readout.is_pinned else ""
         self.heading.setText(escape(readout.heading) + state)
         self.sentence.setText(f"<span style='font-size:{self._px(14)}px'>{readout.sentence}</span>")
-        self.value.setText(f"<span style='font-size:{self._px(20)}px'>{readout.value}</span>")
+        also = "".join(f"<br>{escape(line)}" for line in readout.also)
+        value = f"<span style='font-size:{self._px(20)}px'>{readout.value}</span>"
+        self.value.setText(f"{value}<span style='color:{theme.quiet}'>{also}</span>")
         self.terms.setText(_table(readout, theme))
 
     def copy(self) -> None:
@@ -100,6 +101,7 @@ class Inspector(QScrollArea):
         readout = self._shown[0] if self._shown else None
         if readout:
             lines = [readout.heading, readout.plain, f"{readout.formula} = {readout.value}"]
+            lines += readout.also
             lines += [f"{term.name}\t{term.written}\t{term.value}" for term in readout.terms]
             lines += [line for line in (readout.rest, readout.closing) if line]
             QGuiApplication.clipboard().setText("\n".join(lines))

@@ -93,6 +93,11 @@ def lay_out(board: Board, width: float, height: float, pixel_ratio: float = 1.0)
     return _Placing(board, width, height, pixel_ratio).layout()
 
 
+def _least(column: tuple[Heatmap, ...]) -> tuple[float, float]:
+    """Give the widths that what stands under and beside a column's panels needs."""
+    return max(map(narrowest, column)), max(map(sums_width, column))
+
+
 class _Placing:
     """One layout on its way."""
 
@@ -100,11 +105,10 @@ class _Placing:
         self.columns, self.pixel_ratio = board.columns, pixel_ratio
         self.width, self.height = width, height
         self.scale = text_scale()
-        firsts = [column[0] for column in board.columns]
-        self.least = {one.stage: (narrowest(one), sums_width(one)) for one in firsts}
+        self.least = {one: _least(column) for column in board.columns for one in column}
         self.gutter = self._gutter()
         self.wraps = _wraps(board)
-        self.first_of_heads = self._first_of_heads()
+        self.labelled = self._labelled()
         self.across, self.side = 1, math.inf
         if self.wraps:
             label = min(widest_label(board.columns[0][0].columns.labels), LONGEST_LABEL)
@@ -112,10 +116,19 @@ class _Placing:
         self.cell = self._cell()
         self.top = self._top()
 
-    def _first_of_heads(self) -> int:
-        """Find the first column with heads; what stands before it has labels of its own."""
-        heads = [bool(column[0].label) for column in self.columns]
-        return heads.index(True) if True in heads else 0
+    def _labelled(self) -> frozenset[int]:
+        """Find the columns with labels of their own: the first, and that of the first heads.
+
+        And those whose rows are other tokens than those of the column before.
+        """
+        firsts = [column[0] for column in self.columns]
+        heads = [bool(first.label) for first in firsts]
+        others = (
+            at
+            for at in range(1, len(firsts))
+            if firsts[at].rows.labels != firsts[at - 1].rows.labels
+        )
+        return frozenset({0, heads.index(True) if True in heads else 0, *others})
 
     def layout(self) -> Layout:
         head = HEAD * self.scale
@@ -145,13 +158,14 @@ class _Placing:
         """Make cells a little smaller where all heads are seen at once, or else one is."""
         rows = max(len(column) for column in self.columns)
         heatmap = self.columns[0][0]
+        foot = max(foot_height(column[0]) for column in self.columns)
         smallest = min(cell, readable_cell())
         for heads in (rows, 1):
             for pixels in range(
                 round(cell * self.pixel_ratio), int(smallest * self.pixel_ratio), -1
             ):
                 self.cell = pixels / self.pixel_ratio
-                panel = self._top() + heatmap.side[0] * self.cell + foot_height(heatmap)
+                panel = self._top() + heatmap.side[0] * self.cell + foot
                 if HEAD * self.scale + heads * (panel + BELOW * self.scale) <= self.height:
                     return self.cell
         return cell
@@ -161,12 +175,12 @@ class _Placing:
             panel = self.gutter + self._outer(self.columns[0][0], cell) + GAP
             return 2 * MARGIN + self.across * panel - GAP
         widths = sum(self._outer(column[0], cell) + GAP for column in self.columns)
-        gutters = self.gutter * (2 if self.first_of_heads else 1)
+        gutters = self.gutter * len(self.labelled)
         return MARGIN + gutters + widths - GAP + MARGIN
 
     def _outer(self, heatmap: Heatmap, cell: float) -> float:
         inner = heatmap.side[1] * self._cell_width(heatmap, cell)
-        narrow, sums = self.least[heatmap.stage]
+        narrow, sums = self.least[heatmap]
         return max(inner + 8, narrow) + sums
 
     def _cell_width(self, heatmap: Heatmap, cell: float) -> float:
@@ -199,7 +213,7 @@ class _Placing:
         slots: list[Slot] = []
         left = MARGIN + self.gutter
         for at, column in enumerate(self.columns):
-            is_first = at in {0, self.first_of_heads}
+            is_first = at in self.labelled
             left += self.gutter * (is_first and at > 0)
             if number < len(column):
                 heatmap = column[number]

@@ -26,6 +26,8 @@ MOST_LABELS = 12
 def paint_cursor(painter: QPainter, slot: Slot, cursor: Cursor, theme: Theme) -> None:
     """Light a panel up, as far as the cursor concerns it."""
     heatmap, cells = slot.heatmap, slot.cells
+    if heatmap.is_alone:
+        return
     _paint_chosen(painter, slot, cursor, theme)
     row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query
     column = _lit_column(heatmap, cursor)

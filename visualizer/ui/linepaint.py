@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from visualizer.ui.theme import Theme
 
 LEVELS = 7
-FEW = 150
+FEW = 60
 WIDE_OF_MANY, WIDE_COSTS = 24, 8
 """Wider lines than one pixel take longer by far: of many, only so many of the strongest are."""
-MOST_AT_ONCE = 40_000
+MOST_AT_ONCE = 25_000
 """Longer paths are cut in parts, which can be drawn in different frames."""
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from visualizer.ui.linerows import Rows
     from visualizer.ui.theme import Theme
 
-AT_A_TIME = 160_000
+AT_A_TIME = 50_000
 """Pixels of a thin line that are drawn in a frame."""
 HIGHEST = 4096
 """A higher picture is of what is seen only, and is drawn anew when that is scrolled."""

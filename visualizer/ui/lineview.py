@@ -57,7 +57,7 @@ class LineView(QAbstractScrollArea):
         self._pointed: Cell | Token | None = None
         self._is_marked = False
         self._more = QTimer(self, singleShot=True, interval=0)
-        self._more.timeout.connect(self.viewport().update)
+        self._more.timeout.connect(self._go_on)
         self._later = QTimer(self, singleShot=True, interval=0)
         self._later.timeout.connect(self._point_again)
 
@@ -155,13 +155,17 @@ class LineView(QAbstractScrollArea):
         frame = Frame.of(self._panel.lines, self._rows, seen, offset, ratio, self._theme)
         if self._picture is None or self._picture.frame != frame:
             self._picture = Picture(frame)
-        if not self._picture.is_complete:
             self._picture.go_on()
         if not self._picture.is_complete:
-            self._more.start()
+            self._more.start()  # a frame that answers the hand does not wait for it
         painter.setOpacity(1 if self._panel.lit is None else DIMMED)
         painter.drawPixmap(0, frame.top - offset, self._picture.pixmap)
         painter.setOpacity(1)
+
+    def _go_on(self) -> None:
+        if self._picture:
+            self._picture.go_on()
+            self.viewport().update()
 
     # ------------------------------------------------------------------ the hand
 

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.state.painting import Brush
+from visualizer.state.brushes import Brush
 from visualizer.ui.controls import show_number
 from visualizer.ui.manners import teach
 from visualizer.ui.strip import Strip

@@ -7,20 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
 
+from visualizer.state.brushes import Brush, between, is_open, started, stroked
 from visualizer.state.cursor import panel_of, walked
-from visualizer.state.painting import (
-    Brush,
-    between,
-    is_open,
-    longest,
-    mask_of,
-    started,
-    stroked,
-)
+from visualizer.state.painting import longest, mask_of, target_of
 
 if TYPE_CHECKING:
     from visualizer.attention.choices import BooleanMatrix
-    from visualizer.state.painting import PaintLook, Place
+    from visualizer.state.brushes import PaintLook, Place
     from visualizer.state.view import Cell
     from visualizer.ui.pointer import Pointer
     from visualizer.ui.workspace import Workspace
@@ -95,7 +88,7 @@ class MaskPainter(QObject):
     def _mask(self, cell: Cell) -> BooleanMatrix | None:
         """Give the mask, where a cell is one that it allows or forbids."""
         painting = self._workspace.screen.painting
-        if painting is None or cell.stage not in painting.stages:
+        if painting is None or target_of(cell) not in painting.targets:
             return None
         return mask_of(self._workspace.document, painting.tokens)
 
@@ -141,4 +134,4 @@ def _place(cell: Cell) -> Place:
 
 
 def _panel(cell: Cell) -> tuple[object, ...]:
-    return cell.stage, cell.head, cell.fold
+    return cell.stage, cell.head, cell.fold, cell.part

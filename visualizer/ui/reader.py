@@ -116,7 +116,7 @@ class Reader(QObject):
         document = reading.lesson.pages[reading.page].document
         device = self._workspace.document.spec.device  # the reader's to choose
         document = document.set("device", device)
-        self._workspace.show_document(document, replace(view, reading=reading))
+        self._workspace.show_document(document, replace(view, reading=reading, comparison=None))
 
     # ------------------------------------------------------------------ the user's own
 

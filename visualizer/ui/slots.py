@@ -86,10 +86,11 @@ class Layout:
 
     @cached_property
     def titles(self) -> tuple[tuple[Heatmap, float], ...]:
-        """Each stage with the left edge of its column."""
-        lefts: dict[str, tuple[Heatmap, float]] = {}
+        """Each stage, and each of what is compared of it, with the left edge of its column."""
+        lefts: dict[tuple[str, str], tuple[Heatmap, float]] = {}
         for slot in self.slots:
-            lefts.setdefault(slot.heatmap.stage, (slot.heatmap, slot.cells.left()))
+            column = (slot.heatmap.stage, slot.heatmap.title)
+            lefts.setdefault(column, (slot.heatmap, slot.cells.left()))
         return tuple(lefts.values())
 
     def slot_at(self, point: QPointF) -> Slot | None:

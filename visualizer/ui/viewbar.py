@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from visualizer.state.screen import Screen
 
 HEIGHT = 26
-MOST_CHIPS = 12
+MOST_CHIPS = 8
 DOT = 8
 LAYOUTS = {
     Layouts.ALL: "Stages × heads",

@@ -19,11 +19,14 @@ from PySide6.QtWidgets import (
 from visualizer.attention.spec import Mode
 from visualizer.state.code.dialects import Dialect
 from visualizer.state.cursor import cell_of
+from visualizer.state.screen import described
 from visualizer.ui import accessible, messages, motion, settings
 from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
 from visualizer.ui.brush import HandBrush
 from visualizer.ui.chooser import Chooser
+from visualizer.ui.compare_bar import CompareBar
+from visualizer.ui.comparer import Comparer
 from visualizer.ui.exports import FILTERS, Exporter, named
 from visualizer.ui.focus import FocusRing
 from visualizer.ui.gaze import Gaze
@@ -84,6 +87,7 @@ class Window(QMainWindow):
         self.statusBar().addWidget(self.facts, 1)
         self.docks, self.actions_ = Docks(self, self.panes), Actions(self)
         self.viewbar = ViewBar({**self.actions_.by_key, **self.docks.actions})
+        self.compare_bar = CompareBar(self.actions_.by_key)
         self.setCentralWidget(self._centre())
         self.reader = Reader(workspace, self.actions_.menus["&Lessons"], self)
         self.inspector.add_trail(*(self.actions_.by_key[f"pointer.go {by}"] for by in (-1, 1)))
@@ -102,6 +106,7 @@ class Window(QMainWindow):
         self.typist, self.chooser = Typist(self.workspace, self), Chooser(self.workspace, self)
         self.liner = Liner(self.workspace, self)
         self.painter = MaskPainter(self.workspace, self.pointer, self)
+        self.comparer = Comparer(self.workspace, self.pointer, self)
         self.gaze, self.presenter = Gaze(self.workspace, self), Presenter(self)
         self.exporter = Exporter(self)
 
@@ -120,7 +125,8 @@ class Window(QMainWindow):
         self.notice.setProperty("role", "notice")
         self.notice.setWordWrap(True)
         self.notice.setTextFormat(Qt.TextFormat.PlainText)
-        above = (self.rail, self.viewbar, self.paintbar, self.progress, self.notice)
+        bars = (self.rail, self.viewbar, self.paintbar, self.progress, self.notice)
+        above = (*bars, self.compare_bar)
         for widget in (*above, self.board, self.presenter.sentence):
             column.addWidget(widget)
         return centre
@@ -152,6 +158,7 @@ class Window(QMainWindow):
         self.viewbar.show_screen(screen, self.theme)
         self.brush.show_painting(screen.painting)
         self.paintbar.show_painting(screen.painting)
+        self.compare_bar.show_comparison(screen.comparison)
         self.transport.show_transport(screen.stand.transport, self.theme)
         self._open_lesson(screen.lesson is not None)
         for pane in self.panes.values():
@@ -267,7 +274,7 @@ class Window(QMainWindow):
         name, chosen = QFileDialog.getSaveFileName(self, "Export", start, FILTERS)
         if name and self.workspace.run:
             path = named(name, chosen)
-            self.exporter.ask(path, self.workspace.run, self.workspace.screen.board)
+            self.exporter.ask(path, self.workspace.run, described(self.workspace.screen))
 
     def refuse_export(self, sentence: str) -> None:
         QMessageBox.warning(self, "Not written", sentence)

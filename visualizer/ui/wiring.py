@@ -68,6 +68,8 @@ def _connect_board(window: Window) -> None:
     bar.headToggled.connect(gaze.toggle_head)
     bar.headAlone.connect(gaze.solo_head)
     window.rail.stageToggled.connect(window.go_to_stage)
+    window.compare_bar.headsChosen.connect(window.comparer.choose_heads)
+    window.compare_bar.countChosen.connect(window.comparer.choose_count)
 
 
 def _connect_playback(window: Window) -> None:

@@ -87,6 +87,9 @@ def read_for(run: Run, text: int, cell: Cell) -> tuple[Lit, ...]:
     """Light what one cell reads."""
     row, column = cell.place[-2:]
     step = Step(cell.stage, range(row, row + 1), range(column, column + 1))
+    if cell.fold:
+        heads = range(run.trace.spec.heads)
+        return tuple(Lit(cell.stage, head, step.rows, step.columns, False) for head in heads)
     return tuple(_read_by(run.trace, step, (*run.index(text), *cell.place[:-2])))
 
 

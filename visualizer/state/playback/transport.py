@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from visualizer.state.cursor import largest_near
-from visualizer.state.heatmaps import look_of
+from visualizer.state.extent import look_of
 from visualizer.state.playback.equation import Equation, equation
 from visualizer.state.playback.guess import instruction, judge
 from visualizer.state.playback.lights import Lights, asked_of, covered_by, lit, reaches, standing

@@ -1,0 +1,83 @@
+"""A cell of folded heads is explained by the same cell of each head."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.state.making import a_run
+from visualizer.attention.derived import Fold, Lens
+from visualizer.attention.spec import Mask
+from visualizer.state.folded import folded_readout, lens_line
+from visualizer.state.readout import SHOWN_TERMS
+from visualizer.state.view import Cell, View
+from visualizer.state.words import number
+
+RUN = a_run("one two three four five", heads=4, d_in=8, d_out=8)
+
+
+def float64(stage: str) -> np.ndarray:
+    return RUN.trace.read(stage).astype(np.float64)
+
+
+@pytest.mark.parametrize("stage", ["scores", "weights", "context", "queries"])
+def test_the_mean_is_the_sum_of_the_heads_divided_by_their_number(stage: str) -> None:
+    readout = folded_readout(RUN, View(), Cell(stage, (3, 1), Fold.MEAN), is_pinned=True)
+    numbers = float64(stage)[:, 3, 1]
+    assert readout is not None
+    assert readout.value == number(float(numbers.mean()))
+    assert [term.value for term in readout.terms] == [number(float(each)) for each in numbers]
+    sources = [term.pieces[0].source for term in readout.terms]
+    assert sources == [Cell(stage, (head, 3, 1)) for head in range(4)]
+    assert readout.closing.endswith(f"÷ 4 = {readout.value}")
+    assert readout.is_pinned
+
+
+def test_the_largest_names_its_head() -> None:
+    readout = folded_readout(RUN, View(), Cell("weights", (4, 0), Fold.MAX), is_pinned=False)
+    numbers = float64("weights")[:, 4, 0]
+    assert readout is not None
+    best = int(numbers.argmax())
+    assert [term.chosen for term in readout.terms] == [head == best for head in range(4)]
+    assert readout.plain.startswith(f"In head {best + 1}, five (query 5) reads ")
+    assert readout.value == number(float(numbers.max()))
+
+
+def test_of_many_heads_the_largest_are_shown_and_the_rest_is_summed_up() -> None:
+    run = a_run("one two three", heads=20, d_in=8, d_out=40, mask=Mask.NONE)
+    readout = folded_readout(run, View(), Cell("scores", (1, 2), Fold.MEAN), is_pinned=False)
+    numbers = run.trace.read("scores").astype(np.float64)[:, 1, 2]
+    assert readout is not None
+    assert len(readout.terms) == SHOWN_TERMS
+    shown = np.sort(np.abs(numbers))[::-1][:SHOWN_TERMS]
+    named = [int(term.name.removeprefix("head ")) - 1 for term in readout.terms]
+    np.testing.assert_allclose(np.sort(np.abs(numbers[named]))[::-1], shown)
+    left = np.delete(numbers, named).sum()
+    assert readout.rest == f"8 heads with smaller ones: {number(float(left))}"
+
+
+def test_what_is_not_there_is_not_explained() -> None:
+    assert folded_readout(RUN, View(), Cell("weights", (9, 0), Fold.MEAN), is_pinned=False) is None
+    assert folded_readout(RUN, View(), Cell("output", (0, 0), Fold.MEAN), is_pinned=False) is None
+    assert folded_readout(RUN, View(), Cell("weights", (0, 1, 0)), is_pinned=False) is None
+
+
+def test_a_weight_times_the_length_of_its_value() -> None:
+    (line,) = lens_line(RUN, View(lens=Lens.TIMES_VALUE), Cell("weights", (2, 3, 1)))
+    length = np.sqrt((float64("values")[2, 1] ** 2).sum())
+    weight = float64("weights")[2, 3, 1]
+    found = [float(each) for each in re.findall(r"\d+\.\d+", line)]
+    np.testing.assert_allclose(found, [weight, length, weight * length], atol=1e-4)
+
+
+def test_a_weight_without_the_first_token() -> None:
+    view, weights = View(lens=Lens.WITHOUT_FIRST), float64("weights")[0, 4]
+    (line,) = lens_line(RUN, view, Cell("weights", (0, 4, 2)))
+    found = [float(each) for each in re.findall(r"\d+\.\d+", line)]
+    rest = weights[1:].sum()
+    np.testing.assert_allclose(found, [weights[2], rest, weights[2] / rest], atol=1e-4)
+    assert lens_line(RUN, view, Cell("weights", (0, 4, 0))) == ("hidden: the first token",)
+    assert lens_line(RUN, view, Cell("scores", (0, 4, 0))) == ()
+    assert lens_line(RUN, View(), Cell("weights", (0, 4, 0))) == ()

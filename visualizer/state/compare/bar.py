@@ -1,0 +1,157 @@
+"""What the bar over the heatmaps says of a comparison, and what can be chosen there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from visualizer.state.compare.comparison import (
+    Against,
+    change_of,
+    compared,
+    mismatch,
+    size_of,
+    why_not,
+)
+from visualizer.state.compare.samples import LARGEST_COUNT, most_samples, seed_of
+from visualizer.state.compare.words import Change, differences, largest_change, signed, whose
+from visualizer.state.heatmaps import shown_stages
+from visualizer.state.view import Cell, Part
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.attention.stages import Stage
+    from visualizer.state.compare.comparison import Comparison
+    from visualizer.state.document import Document
+    from visualizer.state.view import View
+
+NAMED = 3
+"""So many differing settings are named; of more, only how many."""
+ASIDE = "Set aside while a step is played or predicted."
+
+
+@dataclass(frozen=True, slots=True)
+class ComparePanel:
+    """The bar.
+
+    Parameters
+    ----------
+    lead : str
+        What is compared.
+    said : str
+        The largest difference, in words, or why there is none.
+    largest : Cell or None
+        Where that is.
+    heads, head_count : tuple of int, int
+        The two heads, and of how many.
+    count, most : int
+        How many samples, and how many there can be.
+    """
+
+    against: Against
+    lead: str
+    said: str = ""
+    largest: Cell | None = None
+    heads: tuple[int, int] = (0, 1)
+    head_count: int = 1
+    count: int = 1
+    most: int = 1
+    can_swap: bool = False
+
+
+def present_bar(run: Run, view: View, document: Document | None) -> ComparePanel | None:
+    """Say what is compared; `document` is what the run is of."""
+    comparison = view.comparison
+    if comparison is None:
+        return None
+    against, spec = comparison.against, run.trace.spec
+    lead = _LEADS[against](run, comparison, document)
+    trouble = why_not(run, comparison)
+    if trouble:
+        said, largest = trouble, None
+    elif compared(run, view) is None:
+        said, largest = ASIDE, None
+    else:
+        said, largest = _largest(run, view, comparison)
+    has_samples = against is Against.SAMPLES and not trouble
+    samples = (comparison.count, most_samples(run)) if has_samples else (1, 1)
+    can_swap = against is Against.KEPT
+    return ComparePanel(
+        against, lead, said, largest, comparison.heads, spec.heads, *samples, can_swap
+    )
+
+
+def _of_kept(run: Run, comparison: Comparison, document: Document | None) -> str:
+    if comparison.document is None or document is None:
+        return ""
+    said = differences(comparison.document, document)
+    if not said:
+        return "A is kept. Change anything: B shows it."
+    named, rest = said[:NAMED], len(said) - NAMED
+    more = f" and {rest} more" if rest > 0 else ""
+    return f"From A to B: {', '.join(named)}{more}."
+
+
+def _of_heads(run: Run, comparison: Comparison, document: Document | None) -> str:
+    one, other = comparison.heads
+    if why_not(run, comparison):
+        return "Head against head."
+    return f"Head {one + 1} beside head {other + 1}."
+
+
+def _of_samples(run: Run, comparison: Comparison, document: Document | None) -> str:
+    spec, count = run.trace.spec, comparison.count
+    if why_not(run, comparison):
+        return "Samples of dropout."
+    most = most_samples(run)
+    first, last = seed_of(spec, 0), seed_of(spec, count - 1)
+    seeds = f"seed {first}" if count == 1 else f"seeds {first} to {last}"
+    said = f"Dropout {spec.dropout:g}, {seeds}: the mean nears the weights as 1/√N."
+    return f"{said} At most {most:,} for so long a text." if most < LARGEST_COUNT else said
+
+
+_LEADS = {Against.KEPT: _of_kept, Against.HEAD: _of_heads, Against.SAMPLES: _of_samples}
+
+
+def _largest(run: Run, view: View, comparison: Comparison) -> tuple[str, Cell | None]:
+    """Name the largest difference of the stage one is at, and its cell."""
+    stages = [run.trace.stage(name) for name in run.trace.names if name in shown_stages(run, view)]
+    if comparison.against is Against.SAMPLES:
+        stages = [run.trace.stage("dropped")]
+    if comparison.against is Against.HEAD:
+        stages = [stage for stage in stages if "head" in stage.dims] or [run.trace.stage("weights")]
+    if comparison.kept:
+        reasons = {stage.name: mismatch(comparison.kept, run, stage) for stage in stages}
+        fitting = [stage for stage in stages if not reasons[stage.name]]
+        if not fitting:
+            return f"{next(iter(reasons.values()))}: there is nothing to subtract.", None
+        stages = fitting
+    stage = _at(stages, view)
+    change, place = _change(run, view, comparison, stage)
+    of = "" if len(stages) == 1 else f" of {stage.title.lower()}"
+    if change is None:
+        return f"No difference{of}.", None
+    cell = Cell(stage.name, place, None, Part.CHANGE)
+    named = whose(run, run.nearest(view.text), stage, _named(place, comparison))
+    return f"Largest difference{of}: {signed(change.value)}, {named}.", cell
+
+
+def _at(stages: list[Stage], view: View) -> Stage:
+    """Choose the stage of the pinned cell, else the weights, else the first."""
+    by_name = {stage.name: stage for stage in stages}
+    pinned = by_name.get(view.pinned.stage) if view.pinned else None
+    return pinned or by_name.get("weights") or stages[0]
+
+
+def _change(
+    run: Run, view: View, comparison: Comparison, stage: Stage
+) -> tuple[Change | None, tuple[int, ...]]:
+    held, index = change_of(run, view, stage.name, None)
+    change = largest_change(held, index, size_of(run, view, stage.name, None))
+    place = change.place if change else ()
+    return change, (comparison.heads[1], *place) if comparison.against is Against.HEAD else place
+
+
+def _named(place: tuple[int, ...], comparison: Comparison) -> tuple[int, ...]:
+    """Leave the head out where the comparison names it."""
+    return place[-2:] if comparison.against is Against.HEAD else place

@@ -1,0 +1,102 @@
+"""What the Cell pane says of a cell of which all heads are folded into one, and seen by a lens."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.derived import Fold, Lens
+from visualizer.language.tokenizers import visible
+from visualizer.state.readout import SHOWN_TERMS, Piece, Readout, TermLine
+from visualizer.state.view import Cell, existing
+from visualizer.state.words import number, share, shortened
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.state.view import View
+
+
+def folded_readout(run: Run, view: View, cell: Cell, is_pinned: bool) -> Readout | None:
+    """Explain a cell of folded heads by the same cell of each head; None where there is none."""
+    if cell.fold is None or existing(run, cell) is None:
+        return None
+    held = run.trace.seen(cell.stage, view.lens)
+    numbers = held.read((*run.index(view.text), slice(None), *cell.place))  # head
+    folded = run.trace.seen(cell.stage, view.lens, cell.fold)
+    value = float(folded.read((*run.index(view.text), *cell.place)))
+    is_mean, count = cell.fold is Fold.MEAN, len(numbers)
+    chosen = int(np.nan_to_num(numbers, nan=-np.inf).argmax())
+    order = sorted(np.argsort(-np.abs(np.nan_to_num(numbers)), kind="stable")[:SHOWN_TERMS])
+    return Readout(
+        heading=_heading(run, cell),
+        sentence=_sentence(run, view, cell, value, chosen),
+        value=number(value),
+        formula=f"Σ over heads ÷ {count}" if is_mean else f"the largest of {count} heads",
+        terms=tuple(_term(cell, head, numbers, not is_mean and head == chosen) for head in order),
+        rest=_rest(numbers, order, is_mean),
+        closing=f"{number(float(numbers.sum()))} ÷ {count} = {number(value)}"
+        if is_mean
+        else f"= {number(value)}",
+        is_pinned=is_pinned,
+    )
+
+
+def _heading(run: Run, cell: Cell) -> str:
+    stage = run.trace.stage(cell.stage)
+    names = [name if name in {"query", "key"} else "column" for name in stage.dims[-2:]]
+    if stage.dims[-2] == "token":
+        names[0] = "place"
+    places = ", ".join(f"{name} {at + 1}" for name, at in zip(names, cell.place, strict=True))
+    whose = "mean of heads" if cell.fold is Fold.MEAN else "largest of heads"
+    return f"{stage.title} · {whose}, {places}"
+
+
+def _sentence(run: Run, view: View, cell: Cell, value: float, chosen: int) -> str:
+    stage = run.trace.stage(cell.stage)
+    words = run.texts[run.nearest(view.text)]
+    row = f"<b>{escape(shortened(visible(words[cell.place[0]])))}</b>"
+    heads = run.trace.spec.heads
+    which = f"On average over {heads} heads" if cell.fold is Fold.MEAN else f"In head {chosen + 1}"
+    most = "" if cell.fold is Fold.MEAN else ", more than in any other"
+    if stage.dims[-1] != "key":
+        return f"{which}, column {cell.place[1] + 1} of {row} is {number(value)}{most}."
+    key = f"<b>{escape(shortened(visible(words[cell.place[1]])))}</b>"
+    pair = f"{row} (query {cell.place[0] + 1})", f"{key} (key {cell.place[1] + 1})"
+    if stage.is_weights and view.lens is not Lens.TIMES_VALUE and 0 <= value <= 1:
+        return f"{which}, {pair[0]} reads {share(value)} from {pair[1]}{most}."
+    return f"{which}, the number of {pair[0]} and {pair[1]} is {number(value)}{most}."
+
+
+def _term(cell: Cell, head: int, numbers: np.ndarray, is_chosen: bool) -> TermLine:
+    source = Cell(cell.stage, (int(head), *cell.place))
+    written = number(float(numbers[head]))
+    return TermLine(f"head {head + 1}", (Piece(written, source),), written, is_chosen)
+
+
+def _rest(numbers: np.ndarray, order: list[int], is_mean: bool) -> str:
+    left = np.delete(numbers, order)
+    if not len(left):
+        return ""
+    if is_mean:
+        return f"{len(left):,} heads with smaller ones: {number(float(left.sum()))}"
+    return f"{len(left):,} heads with smaller ones"
+
+
+def lens_line(run: Run, view: View, cell: Cell) -> tuple[str, ...]:
+    """Say how the number that a lens shows comes from the weight of a cell."""
+    is_shown = run.trace.stage(cell.stage).is_weights and view.lens is not Lens.PLAIN
+    if not is_shown or cell.head is None:
+        return ()
+    index = (*run.index(view.text), *cell.place)
+    weight = float(run.trace.read(cell.stage, index))
+    seen = number(float(run.trace.seen(cell.stage, view.lens).read(index)))
+    if view.lens is Lens.TIMES_VALUE:
+        value = run.trace.read("values", (*index[:-2], index[-1]))  # d_head
+        length = float(np.sqrt((value.astype(np.float64) ** 2).sum()))
+        return (f"× ‖value‖: {number(weight)} × {number(length)} = {seen}",)
+    if cell.place[-1] == 0:
+        return ("hidden: the first token",)
+    row = run.trace.read(cell.stage, index[:-1]).astype(np.float64)  # key
+    return (f"without the first token: {number(weight)} ÷ {number(float(row[1:].sum()))} = {seen}",)
