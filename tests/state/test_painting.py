@@ -267,7 +267,7 @@ def test_a_block_is_fresh_when_all_of_it_is_forbidden() -> None:
     shown = painting(run, computed.set("painted", own(mask)), computed, room=100)
     (fresh,) = shown.fresh.values()
     assert np.argwhere(fresh.forbidden).tolist() == [[1, 0], [1, 1], [2, 0], [2, 1]]
-    assert shown.notes == ("in blocks of 3 × 3",)
+    assert shown.notes == ("3 × 3 blocks",)
 
 
 def test_padding_is_not_fresh() -> None:

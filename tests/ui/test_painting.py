@@ -363,7 +363,7 @@ def test_in_a_pooled_panel_a_cell_paints_its_block(painter: Painter) -> None:
     panel = painter.hand.panel("weights")
     block = panel.rows.block
     assert block > 1
-    assert painter.notes == f"in blocks of {block} × {block}"
+    assert painter.notes == f"{block} × {block} blocks"
     painter.stroke(weights(0, 10 * block), weights(0, 13 * block))
     mask = np.tri(300, dtype=int)
     mask[:block, 10 * block : 14 * block] = 1

@@ -144,7 +144,7 @@ def _brush(mask: BooleanMatrix, look: PaintLook) -> Brush | None:
 def _notes(mask: BooleanMatrix, panels: list[Heatmap]) -> tuple[str, ...]:
     notes = [] if panels else [NO_PANEL]
     if panels and panels[0].is_pooled:
-        notes.append(f"in blocks of {panels[0].rows.block} × {panels[0].columns.block}")
+        notes.append(f"{panels[0].rows.block} × {panels[0].columns.block} blocks")
     empty = np.flatnonzero(~mask.array().any(axis=1))
     if len(empty) == 1:
         notes.append(f"query {empty[0] + 1} reads nothing")
