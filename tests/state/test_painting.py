@@ -244,7 +244,7 @@ def test_what_is_painted_is_fresh_until_its_numbers_are_there() -> None:
     mask = np.tri(6, dtype=bool)
     mask[0, 5], mask[4, 1] = True, False
     document = computed.set("painted", own(mask))
-    ((stage, _), fresh), *others = painting(a_run(), document, computed).fresh.items()
+    ((stage, *_), fresh), *others = painting(a_run(), document, computed).fresh.items()
     assert (stage, others) == ("weights", [])
     assert np.argwhere(fresh.forbidden).tolist() == [[4, 1]]
     assert np.argwhere(fresh.allowed).tolist() == [[0, 5]]
@@ -278,6 +278,19 @@ def test_padding_is_not_fresh() -> None:
     assert painting(run, document, computed, text=1).fresh == {}
     (fresh,) = painting(run, document, computed, text=0).fresh.values()
     assert fresh.forbidden.tolist() == [[False, False, True]] * 3
+
+
+def test_texts_side_by_side_are_fresh_each_as_long_as_it_is() -> None:
+    texts = "a b c\nd e"
+    computed = replace(a_document(texts, mask=Mask.NONE), lines=Lines.APART)
+    run = a_run("a b c", "d e", mask=Mask.NONE)
+    document = computed.set("painted", own([[1, 1, 0], [0, 1, 1], [1, 1, 1]]))
+    fresh = painting(run, document, computed, spread=True).fresh
+    changed = {drawn: np.argwhere(cells.forbidden).tolist() for drawn, cells in fresh.items()}
+    assert changed == {
+        ("weights", Part.PLAIN, 0): [[0, 2], [1, 0]],
+        ("weights", Part.PLAIN, 1): [[1, 0]],
+    }
 
 
 def test_rows_that_read_nothing_are_said() -> None:

@@ -161,6 +161,10 @@ class Hand:
     def hover(self, cell: Cell) -> None:
         _move(self.board.viewport(), self.point(cell))
 
+    def move_to(self, point: QPoint) -> None:
+        """Move over the heatmaps to a place."""
+        _move(self.board.viewport(), point)
+
     def leave(self) -> None:
         QApplication.sendEvent(self.board.viewport(), QEvent(QEvent.Type.Leave))
 

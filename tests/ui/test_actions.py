@@ -216,7 +216,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
         *("workspace.undo", "workspace.redo", "inspector.copy", "pointer.let_go", "player.reveal"),
         *("pointer.mark", "pointer.go -1", "pointer.go 1", "presenter.hide_all"),
         *("shapes.drawing.turn", "chooser.let_go", "painter.paint_pinned"),
-        *("step_text 1", "step_text -1", *READING, *COMPARING),
+        *("step_text 1", "step_text -1", "gaze.toggle_spread", *READING, *COMPARING),
     }
     hand.hover(Cell("weights", (0, 1, 0)))
     assert not by_key["pointer.let_go"].isEnabled()
@@ -228,7 +228,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
         *("workspace.redo", "pointer.mark", "player.reveal", "presenter.hide_all"),
         *("pointer.go -1", "pointer.go 1", "shapes.drawing.turn", "chooser.let_go"),
         "painter.paint_pinned",
-        *("step_text 1", "step_text -1", *READING, *COMPARING),
+        *("step_text 1", "step_text -1", "gaze.toggle_spread", *READING, *COMPARING),
     }
 
 

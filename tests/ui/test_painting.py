@@ -493,6 +493,20 @@ def test_a_stroke_paints_every_text_of_a_batch(painter: Painter) -> None:
     assert painter.mask == [[1, 1, 0], [1, 1, 0], [1, 1, 0]]
 
 
+def test_of_texts_side_by_side_any_is_painted_in(painter: Painter) -> None:
+    painter.hand.paste_sentence("a b c\nd e f")
+    painter.workspace.set("lines", Lines.APART)
+    painter.settle()
+    painter.workspace.look(spread=True, text=1)
+    painter.settle()
+    painter.stroke(weights(0, 1), weights(0, 2))
+    panels = [panel for panel in painter.hand.shown.heatmaps if panel.stage == "weights"]
+    assert [panel.text for panel in panels] == [0, 1]
+    for panel in panels:
+        assert panel.forbidden is not None
+        assert (~panel.forbidden).astype(int).tolist() == [[1, 1, 1], [1, 1, 0], [1, 1, 1]]
+
+
 def test_of_a_comparison_the_live_side_is_painted(painter: Painter) -> None:
     painter.hand.press(Qt.Key.Key_D)
     painter.workspace.look(stages=frozenset({"weights"}))

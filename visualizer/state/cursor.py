@@ -65,7 +65,8 @@ def _with_chosen(cursor: Cursor, role: Role, chosen: frozenset[int]) -> Cursor:
 
 def panel_of(board: Board, cell: Cell) -> Heatmap | None:
     """Find the panel that a cell is drawn in, if its stage is shown: of several, its own."""
-    found = [heatmap for heatmap in board.heatmaps if is_of(heatmap, cell)]
+    shown = filter(board.is_current, board.heatmaps)
+    found = [heatmap for heatmap in shown if is_of(heatmap, cell)]
     own = [heatmap for heatmap in found if is_own(heatmap, cell)]
     return next(iter((*own, *found)), None)
 
@@ -124,7 +125,8 @@ def walked(board: Board, cell: Cell | None, down: int, right: int) -> Cell | Non
 
     From nowhere, or from a panel that is not shown, to the first cell of the first panel.
     """
-    board = Board(tuple(column for column in board.columns if not column[0].is_alone))
+    together = (column for column in board.columns if not column[0].is_alone)
+    board = Board(tuple(tuple(filter(board.is_current, column)) for column in together))
     heatmap = panel_of(board, cell) if cell else None
     if cell is None or heatmap is None:
         return _at(board.heatmaps[0], 0, 0) if board.heatmaps else None

@@ -13,7 +13,7 @@ from visualizer.attention.spec import InputError
 from visualizer.attention.stages import is_hatched
 from visualizer.state.brushes import Brush, started
 from visualizer.state.extent import Look
-from visualizer.state.heatmaps import forbidden_by
+from visualizer.state.panel import forbidden_by
 from visualizer.state.view import Part
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Target = tuple[str, Part]
 """A stage, and which of a comparison's panels of it."""
+Drawn = tuple[str, Part, int]
+"""A target, of one text."""
 HINT = "Painting the mask: click or drag; Esc ends"
 NO_FIT = "start from a brush: the matrix does not fit the text"
 NO_PANEL = "Show the scores or the weights to paint in them"
@@ -62,7 +64,7 @@ class Painting:
     targets : frozenset of Target
         The panels in which a hand can paint.
     fresh : dict
-        What those panels do not show yet, by target.
+        What those panels do not show yet, text by text.
     """
 
     look: PaintLook
@@ -70,7 +72,7 @@ class Painting:
     brush: Brush | None
     notes: tuple[str, ...]
     targets: frozenset[Target]
-    fresh: Mapping[Target, Fresh]
+    fresh: Mapping[Drawn, Fresh]
 
     @property
     def says(self) -> str:
@@ -117,12 +119,14 @@ def present_painting(
     if mask is None or not is_shown:
         unfit = () if mask else (NO_FIT,)
         return Painting(look, tokens, None, unfit, frozenset(), {})
-    panels = [column[0] for column in board.columns if _is_target(column[0], covered)]
+    shown = {(*target_of(panel), panel.text): panel for panel in board.heatmaps}
+    panels = {drawn: panel for drawn, panel in shown.items() if _is_target(panel, covered)}
     spec = replace(document.spec, lengths=run.trace.spec.lengths)
-    found = {target_of(panel): _fresh(spec, tokens, panel) for panel in panels}
-    fresh = {target: cells for target, cells in found.items() if cells}
-    notes = _notes(mask, panels)
-    return Painting(look, tokens, _brush(mask, look), notes, frozenset(found), fresh)
+    found = {drawn: _fresh(spec, tokens, panel) for drawn, panel in panels.items()}
+    fresh = {drawn: cells for drawn, cells in found.items() if cells}
+    targets = frozenset(target_of(panel) for panel in panels.values())
+    notes = _notes(mask, list(panels.values()))
+    return Painting(look, tokens, _brush(mask, look), notes, targets, fresh)
 
 
 def target_of(panel: Heatmap | Cell) -> Target:

@@ -143,6 +143,8 @@ class Board:
         All of one panel, where only a part is seen of the others.
     zoom : Zoom or None
         Which part.
+    text : int or None
+        Which text is looked at, where there are panels of several.
     said : str
         What is compared, to stand under a picture of it.
     """
@@ -150,7 +152,12 @@ class Board:
     columns: tuple[tuple[Heatmap, ...], ...] = ()
     overview: Heatmap | None = None
     zoom: Zoom | None = None
+    text: int | None = None
     said: str = ""
+
+    def is_current(self, heatmap: Heatmap) -> bool:
+        """Whether a panel is of the text that is looked at."""
+        return self.text in {None, heatmap.text}
 
     @property
     def heatmaps(self) -> tuple[Heatmap, ...]:

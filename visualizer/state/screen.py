@@ -10,7 +10,7 @@ from visualizer.state.compare.bar import ComparePanel, present_bar
 from visualizer.state.compare.board import present_compared
 from visualizer.state.compare.words import beside
 from visualizer.state.cursor import Cursor, panel_of, present_cursor
-from visualizer.state.folded import folded_readout
+from visualizer.state.folded import folded_readout, lens_line
 from visualizer.state.heatmaps import shown_stages
 from visualizer.state.lessons.pages import LessonPanel, present_lesson
 from visualizer.state.lines.panel import LinePanel, present_lines
@@ -235,12 +235,15 @@ def _readout(run: Run, view: View, board: Board, stand: Stand, cell: Cell) -> Re
         readout = folded_readout(run, view, cell, is_pinned)
     else:
         readout = present_readout(run, cell, view.text, is_pinned)
-    readout = readout and replace(readout, also=beside(run, view, cell))
+    if readout is None:
+        return None
+    also = (*lens_line(run, view, cell), *beside(run, view, cell))
     heatmap = panel_of(board, cell)
-    if readout is None or heatmap is None or not heatmap.is_pooled:
-        return readout
+    if heatmap is None or not heatmap.is_pooled:
+        return replace(readout, also=also)
     block = f"{heatmap.rows.block} × {heatmap.columns.block}"
-    return replace(readout, heading=f"{readout.heading} · largest of {block} cells")
+    which = "farthest from 0" if heatmap.colour.is_signed else "largest"
+    return replace(readout, also=also, heading=f"{readout.heading} · {which} of {block} cells")
 
 
 def _status(run: Run, setup: Setup, painting: Painting | None, is_working: bool) -> Status:
@@ -256,8 +259,12 @@ def _unused(setup: Setup) -> tuple[str, ...]:
 
 
 def _same(board: Board, previous: Screen | None) -> Board:
-    same = previous and (board.columns, board.zoom) == (previous.board.columns, previous.board.zoom)
+    same = previous and _parts(board) == _parts(previous.board)
     return previous.board if previous and same else board
+
+
+def _parts(board: Board) -> tuple[object, ...]:
+    return board.columns, board.zoom, board.text
 
 
 def _rail(run: Run, view: View) -> tuple[RailItem, ...]:

@@ -13,7 +13,7 @@ from visualizer.attention.stages import is_hatched, parameter_names
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.blocks import written
 from visualizer.state.edits import BIAS, own_of, why_not
-from visualizer.state.heatmaps import counted_from_one
+from visualizer.state.panel import counted_from_one
 from visualizer.state.panels import Axis
 from visualizer.state.weights import weights_of
 

@@ -112,6 +112,8 @@ class View:
         Ways of folding the heads into one that have a row, too.
     lens : Lens
         What weights are looked at as.
+    spread : bool
+        Whether the texts of a batch stand side by side, in one head.
     zoom : Zoom or None
         Which part of every panel is seen; None for all of it.
     text : int
@@ -148,6 +150,7 @@ class View:
     heads: frozenset[int] | None = None
     folds: frozenset[Fold] = frozenset()
     lens: Lens = Lens.PLAIN
+    spread: bool = False
     zoom: Zoom | None = None
     colouring: Colouring = field(default_factory=Colouring)
     room: int = 256

@@ -100,6 +100,7 @@ class Actions:
             (f"gaze.set_diverging {view.colouring.diverging}", True),
             (f"gaze.set_map {view.colouring.sequential}", True),
             (f"gaze.set_lens {view.lens}", True),
+            ("gaze.toggle_spread", view.spread),
             *((f"gaze.toggle_fold {by}", by in view.folds) for by in Fold),
             (f"set_dialect {view.dialect}", True),
             (f"player.set_grain {view.playhead.grain}", True),
@@ -133,8 +134,8 @@ class Actions:
         can_paint = bool(painting and pinned and target_of(pinned) in painting.targets)
         self.enable("painter.paint_pinned", can_paint)
         self.enable("pointer.let_go", screen.cursor.pinned is not None)
-        for step in (1, -1):
-            self.enable(f"step_text {step}", screen.tokens.texts > 1)
+        for key in ("step_text 1", "step_text -1", "gaze.toggle_spread"):
+            self.enable(key, screen.tokens.texts > 1)
         self._enable_comparing(screen)
         transport = screen.stand.transport
         self.enable("player.reveal", transport.question is not None and not transport.is_revealed)

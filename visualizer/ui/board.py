@@ -43,6 +43,8 @@ class BoardView(Canvas):
     cellHovered = Signal(object)
     cellClicked = Signal(object)
     walked = Signal(int, int)
+    textPointed = Signal(int)
+    """The text of a panel that the pointer came to, where there are panels of several."""
     zoomed = Signal(float, str, float, float)
     """By how much closer, at which row and column of which stage, with their fractions."""
     dragged = Signal(str, int, int)
@@ -69,14 +71,20 @@ class BoardView(Canvas):
 
     def _point(self, point: QPointF) -> None:
         cell = self._cell_at(point)
+        self._tell_text(self.slot_at(point))
         if cell != self._pointed:
             self._pointed = cell
             self.cellHovered.emit(cell)
+
+    def _tell_text(self, slot: Slot | None) -> None:
+        if slot and not self._board.is_current(slot.heatmap):
+            self.textPointed.emit(slot.heatmap.text)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() != Qt.MouseButton.LeftButton:
             return
         slot, self._is_dragging = self.slot_at(event.position()), False
+        self._tell_text(slot)
         if slot and slot.heatmap.is_zoomed:  # a drag moves what is seen, a click pins
             self._grip = (slot, event.position(), event.position())
         else:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QPaintEvent, QResizeEvent
 
-    from visualizer.state.painting import Fresh, Target
+    from visualizer.state.painting import Drawn, Fresh
     from visualizer.state.view import Cell
 
 
@@ -51,7 +51,7 @@ class Canvas(QAbstractScrollArea):
         self._board = Board()
         self._cursor = Cursor()
         self._lights = Lights()
-        self._fresh: Mapping[Target, Fresh] = {}
+        self._fresh: Mapping[Drawn, Fresh] = {}
         self._theme = LIGHT
         self._message = ""
         self._is_marked = False
@@ -79,7 +79,7 @@ class Canvas(QAbstractScrollArea):
         elif lights is not lit_before:
             self._see(lights.leading)
 
-    def show_fresh(self, fresh: Mapping[Target, Fresh]) -> None:
+    def show_fresh(self, fresh: Mapping[Drawn, Fresh]) -> None:
         """Show cells that were painted before their numbers are there."""
         if fresh or self._fresh:
             self._fresh = fresh
@@ -147,7 +147,8 @@ class Canvas(QAbstractScrollArea):
             bar.setSingleStep(40)
 
     def _place(self, cell: Cell) -> tuple[Slot, Cell] | None:
-        slots = [slot for slot in self._layout.slots if is_seen(slot.heatmap, cell)]
+        current = [slot for slot in self._layout.slots if self._board.is_current(slot.heatmap)]
+        slots = [slot for slot in current if is_seen(slot.heatmap, cell)]
         own = [slot for slot in slots if is_own(slot.heatmap, cell)]
         return next(((slot, cell) for slot in (*own, *slots)), None)
 
@@ -175,11 +176,12 @@ class Canvas(QAbstractScrollArea):
             whole = self._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4))
             if whole.intersects(seen):
                 painter.drawPixmap(whole.topLeft(), self._picture(slot, whole))
-                fresh = self._fresh.get(target_of(slot.heatmap))
+                fresh = self._fresh.get((*target_of(slot.heatmap), slot.heatmap.text))
                 if fresh:
                     paint_fresh(painter, slot, fresh, self._theme)
-                paint_lights(painter, slot, self._lights, self._theme)
-                paint_cursor(painter, slot, self._cursor, self._theme)
+                if self._board.is_current(slot.heatmap):
+                    paint_lights(painter, slot, self._lights, self._theme)
+                    paint_cursor(painter, slot, self._cursor, self._theme)
         painter.translate(0, offset.y())
         self._paint_titles(painter)
         if self._is_marked:

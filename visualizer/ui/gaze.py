@@ -177,6 +177,14 @@ class Gaze(QObject):
         """Show or hide the mean or the largest of all heads, as one more head."""
         self._workspace.look(folds=self._wanted.folds ^ {Fold(by)})
 
+    def toggle_spread(self) -> None:
+        """Show the texts of a batch side by side, in one head; or one text in all heads."""
+        self._workspace.look(spread=not self._wanted.spread)
+
+    def look_at_text(self, text: int) -> None:
+        """Look at the text whose panel the pointer came to."""
+        self._workspace.look(text=text)
+
     def _let_go_of(self, heads: set[int]) -> None:
         pinned = self._wanted.pinned
         if pinned and pinned.head in heads:

@@ -139,7 +139,7 @@ class _Placing:
         return Layout(tuple(slots), right, bottom, head)
 
     def _gutter(self) -> float:
-        widest = widest_label(self.columns[0][0].rows.labels)
+        widest = max(widest_label(one.rows.labels) for one in self.columns[0])
         return max(64 * self.scale, min(widest, LONGEST_LABEL * self.scale) + 14)
 
     def _cell(self) -> float:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
     from visualizer.state.compare.comparison import Comparison
-    from visualizer.state.heatmaps import Panel
+    from visualizer.state.panel import Panel
     from visualizer.state.view import View
 
 _CHANGE = "B − A"

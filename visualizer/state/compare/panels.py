@@ -12,7 +12,7 @@ from visualizer.attention.stages import is_hatched
 from visualizer.state.colouring import ROUNDING, SHORT, Limits, change_colour, colour_of
 from visualizer.state.compare.comparison import Against, change_of, mean_held, size_of
 from visualizer.state.compare.words import largest_change, signed
-from visualizer.state.heatmaps import Panel, forbidden_by
+from visualizer.state.panel import Panel, forbidden_by
 from visualizer.state.view import Part
 
 if TYPE_CHECKING:

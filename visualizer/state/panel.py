@@ -1,0 +1,198 @@
+"""One heatmap: its numbers, labels, colours and marks, and what must be said of it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.derived import Fold, Lens
+from visualizer.attention.masks import Masking, allowed_by
+from visualizer.attention.stages import is_hatched
+from visualizer.language.tokenizers import all_visible
+from visualizer.state.colouring import Limits, beyond, colour_of
+from visualizer.state.extent import look_of
+from visualizer.state.panels import Axis, Heatmap
+from visualizer.state.view import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from visualizer.attention.held import Held
+    from visualizer.attention.run import Run
+    from visualizer.attention.stages import Stage
+    from visualizer.state.colouring import Colour
+    from visualizer.state.view import View
+
+FOLDS = {Fold.MEAN: "Mean", Fold.MAX: "Largest"}
+
+
+class Panel:
+    """One heatmap on its way; what is compared with something else is made by its children."""
+
+    part = Part.PLAIN
+    kin: frozenset[tuple[str, int | None, Fold | None]] = frozenset()
+    is_alone = False
+
+    def __init__(
+        self, run: Run, view: View, stage: Stage, head: int | None, by: Fold | None
+    ) -> None:
+        self.run, self.view, self.stage, self.head, self.by = run, view, stage, head, by
+        self.trace, self.spec, self.title = run.trace, run.trace.spec, stage.title
+        self.text = run.nearest(view.text)
+        self.lens = view.lens if stage.is_weights else Lens.PLAIN
+        self.held: Held = self.trace.seen(stage.name, view.lens, by)
+        self.beside: tuple[Held, ...] = ()
+        self.look = look_of(self.trace, stage, view)
+        self.index = (*run.index(self.text), *(() if head is None else (head,)))
+        self.whole = (*self.index, *self.look.cells)
+
+    def heatmap(self, known: dict[Hashable, Heatmap]) -> Heatmap:
+        """Make the panel, or give the one that was made of the same before."""
+        stage, hatch = self.stage, self._hatch()
+        before = self._before()
+        colour = self._colour()
+        labels = self.run.texts[self.text]
+        key = (self.held, before, self.text, self.head, self.by, self.lens, self.look, colour,
+               hatch, labels, stage.symbol, self.beside, self.part, self.title, self.kin,
+               self._label(),
+               )  # fmt: skip
+        if key in known:
+            return known[key]
+        forbidden = self._forbidden(hatch) if hatch else None
+        rows, columns = self._axes(all_visible(labels))
+        values = self.held.read_pooled(*self.look.blocks, self.whole)
+        return Heatmap(
+            key, stage.name, self.title, stage.symbol, self.head, self.by, self.text,
+            self._label(), values, rows, columns,
+            colour, forbidden, self._dropped(forbidden) if before else None, self._sums(),
+            self._notes(colour, values, forbidden), self._unit(), self.look.side,
+            self._row_ends() if colour.limits is Limits.ROW else None, self._hidden(),
+            self._uneven(), self.part, self.kin, self.is_alone,
+        )  # fmt: skip
+
+    def _hatch(self) -> Masking | None:
+        name = self.stage.name
+        return Masking.of(self.spec, name) if is_hatched(self.spec, name) else None
+
+    def _before(self) -> Held | None:
+        """Give what dropout was drawn over, where dropped cells are to be marked."""
+        return self.trace.holding("weights") if self.stage.name == "dropped" else None
+
+    def _colour(self) -> Colour:
+        chosen = self.view.colouring
+        largest = self._largest() if chosen.limits is Limits.PANEL else None
+        return colour_of(self.trace, self.stage, self.held, self.lens, chosen, largest, self.beside)
+
+    def _uneven(self) -> np.ndarray | None:
+        return None
+
+    def _label(self) -> str:
+        if self.by:
+            return FOLDS[self.by]
+        return "" if self.head is None else f"Head {self.head + 1}"
+
+    def _largest(self) -> float:
+        return float(self._ends().max())
+
+    def _ends(self) -> np.ndarray:
+        """Give the largest of each row, of what shares its colours."""
+        shown = (self.held, *self.beside)
+        ends: np.ndarray = np.maximum.reduce([held.row_ends(self.index) for held in shown])
+        return ends
+
+    def _row_ends(self) -> np.ndarray:
+        ends = self._ends()
+        blocks = np.maximum.reduceat(ends, np.arange(0, len(ends), self.look.blocks[0]))
+        return np.asarray(blocks[self.look.cells[0]])
+
+    def _forbidden(self, hatch: Masking) -> np.ndarray:
+        whole = forbidden_by(hatch, self.trace.tokens, self.text, *self.look.blocks)
+        return np.asarray(whole[self.look.cells])
+
+    def _hidden(self) -> np.ndarray | None:
+        if self.lens is not Lens.WITHOUT_FIRST or self.look.blocks != (1, 1):
+            return None
+        keys = range(self.trace.tokens)[self.look.cells[1]]
+        shape = (len(range(self.trace.tokens)[self.look.cells[0]]), len(keys))
+        return np.broadcast_to(np.array(keys) == 0, shape)
+
+    def _dropped(self, forbidden: np.ndarray | None) -> np.ndarray | None:
+        if self.by or self.lens is not Lens.PLAIN:
+            return None
+        before = self.trace.holding("weights").read_pooled(*self.look.blocks, self.whole)
+        left = self.held.read_pooled(*self.look.blocks, self.whole)
+        dropped: np.ndarray = (left == 0) & (before != 0)
+        return dropped if forbidden is None else dropped & ~forbidden
+
+    def _axes(self, tokens: tuple[str, ...]) -> tuple[Axis, Axis]:
+        row, column = self.stage.dims[-2:]
+        count = self.trace.tensor(self.stage.name).shape[-1]
+        labels = tokens if column == "key" else counted_from_one(count)
+        return (
+            Axis(row, tokens, self.look.blocks[0], self.look.rows),
+            Axis(column, labels, self.look.blocks[1], self.look.columns),
+        )
+
+    def _sums(self) -> np.ndarray | None:
+        is_share = self.stage.is_weights and self.lens is Lens.PLAIN and self.by is not Fold.MAX
+        if not is_share or self.look.blocks != (1, 1):
+            return None
+        rows = self.held.read((*self.index, self.look.cells[0]))
+        sums: np.ndarray = rows.sum(axis=-1, dtype=np.float64)
+        return None if np.allclose(sums, 1, atol=1e-4) else sums
+
+    def _notes(
+        self, colour: Colour, values: np.ndarray, forbidden: np.ndarray | None
+    ) -> tuple[str, ...]:
+        notes = []
+        if self._before():
+            notes.append(f"kept ×{1 / (1 - self.spec.dropout):.4g}")
+        if self.lens is Lens.WITHOUT_FIRST:
+            notes.append("first token hidden, ÷ the rest")
+        if self.look.blocks != (1, 1):
+            which = "farthest from 0" if self.held.limits()[0] < 0 else "largest"
+            blocks = " × ".join(map(str, self.look.blocks))
+            notes.append(f"each cell: {which} of {blocks}")
+        found = beyond(values, forbidden, colour)
+        if found:
+            below, above = (int(cells.sum()) for cells in found)
+            notes.append(f"▲ {above:,} above, ▼ {below:,} below")
+        return tuple(notes)
+
+    def _unit(self) -> str:
+        times = " × ‖value‖" if self.lens is Lens.TIMES_VALUE else ""
+        return self.stage.title.lower() + times if len(self.stage.title) > 1 else self.stage.name
+
+
+class TextPanel(Panel):
+    """A panel among those of other texts."""
+
+    def _label(self) -> str:
+        return f"Text {self.text + 1}"
+
+    def _notes(
+        self, colour: Colour, values: np.ndarray, forbidden: np.ndarray | None
+    ) -> tuple[str, ...]:
+        notes = super()._notes(colour, values, forbidden)
+        if self.head is None or self.spec.heads == 1:
+            return notes
+        return (f"head {self.head + 1}", *notes)
+
+
+@lru_cache(maxsize=8)
+def forbidden_by(masking: Masking, tokens: int, text: int, rows: int, columns: int) -> np.ndarray:
+    """Say which drawn cells, of so many rows and columns, hold only forbidden ones."""
+    allowed = allowed_by(masking, tokens)
+    cells = allowed[text, 0] if allowed.ndim > 2 else allowed
+    if (rows, columns) != (1, 1):
+        cells = np.maximum.reduceat(cells, np.arange(0, tokens, rows), axis=0)
+        cells = np.maximum.reduceat(cells, np.arange(0, tokens, columns), axis=1)
+    return ~cells
+
+
+@lru_cache(maxsize=32)
+def counted_from_one(count: int) -> tuple[str, ...]:
+    """Give the labels of an axis that counts no tokens."""
+    return tuple(str(number) for number in range(1, count + 1))
