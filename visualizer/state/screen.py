@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from visualizer.state.caption import facts
 from visualizer.state.code.twin import Twin, present_twin
 from visualizer.state.compare.bar import ComparePanel, present_bar
 from visualizer.state.compare.board import present_compared
@@ -27,7 +28,6 @@ from visualizer.state.shapes import Ledger, present_shapes
 from visualizer.state.tables import NumberTable, present_table
 from visualizer.state.tokens import Tokens, present_tokens
 from visualizer.state.trail import ways
-from visualizer.state.words import counted, size
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -247,8 +247,8 @@ def _readout(run: Run, view: View, board: Board, stand: Stand, cell: Cell) -> Re
 
 
 def _status(run: Run, setup: Setup, painting: Painting | None, is_working: bool) -> Status:
-    facts = painting.says if painting else _facts(run)
-    return Status(facts, (*_unused(setup), *run.notices), is_working)
+    said = painting.says if painting else facts(run)
+    return Status(said, (*_unused(setup), *run.notices), is_working)
 
 
 def _unused(setup: Setup) -> tuple[str, ...]:
@@ -289,16 +289,3 @@ def _tokens(run: Run, view: View, stand: Stand, cursor: Cursor) -> Tokens:
         cell = stand.cell
         cursor = present_cursor(run, replace(view, hovered=cell))
     return present_tokens(run, view, stand.lights, cursor, cell)
-
-
-def _facts(run: Run) -> str:
-    spec, trace = run.trace.spec, run.trace
-    texts = f"{counted(len(run.texts), 'text')} of " if len(run.texts) > 1 else ""
-    parts = (
-        run.device,
-        texts + counted(trace.tokens, "token"),
-        f"{counted(spec.heads, 'head')} of size {spec.d_head}",
-        str(spec.dtype),
-        f"{counted(len(trace.stages), 'stage')}, {size(trace.bytes)}",
-    )
-    return "  ·  ".join(parts)
