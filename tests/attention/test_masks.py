@@ -81,8 +81,9 @@ def test_where_a_matrix_stops_being_one_is_said(text: str, said: str) -> None:
 
 def test_a_matrix_of_another_size_is_refused() -> None:
     matrix = masks.parse_mask("100\n110\n111")
-    with pytest.raises(InputError, match="The matrix is 3 × 3 and the text needs 4 × 4"):
+    with pytest.raises(InputError, match="The matrix is 3 × 3 and the text needs 4 × 4") as refused:
         masks.allowed(AttentionSpec(mask=Mask.OWN, own_mask=matrix), 4)
+    assert refused.value.remedy == ("mask", Mask.CAUSAL)
 
 
 # ----------------------------------------------------------------------------------- dropout

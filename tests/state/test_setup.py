@@ -34,6 +34,7 @@ from visualizer.state.setup import (
     own_in_words,
     present_setup,
     remedy_in_words,
+    written_mask,
 )
 
 if TYPE_CHECKING:
@@ -228,3 +229,14 @@ def test_the_table_names_each_setting_once() -> None:
     assert len(set(names)) == len(names)
     assert len(set(labels)) == len(labels)
     assert all(setting.top for setting in SETTINGS if setting.kind in {Kind.COUNT, Kind.RATE})
+
+
+def test_a_mask_is_written_where_it_is_not_too_long() -> None:
+    text, hint = written_mask(BooleanMatrix.of(np.tri(2, dtype=bool)))
+    assert text == "1 0\n1 1"
+    assert written_mask(None) == ("", hint)
+    assert hint.startswith("1 may read, 0 may not:")
+    assert written_mask(BooleanMatrix.of(np.eye(64, dtype=bool)))[0].count("1") == 64
+    text, hint = written_mask(BooleanMatrix.of(np.eye(1024, dtype=bool)))
+    assert text == ""
+    assert hint == "1,024 × 1,024: too long to be written here. Rows of 0 and 1 would replace it."

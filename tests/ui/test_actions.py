@@ -90,7 +90,7 @@ def test_the_list_of_keys_is_whole(hand: Hand) -> None:
     (box,) = hand.boxes()
     for entry in ENTRIES:
         assert all(keys in box.text() for keys in entry.keys)
-    assert len(shortcuts()) == sum(bool(entry.keys) for entry in ENTRIES) + len(PANES) + 5
+    assert len(shortcuts()) == sum(bool(entry.keys) for entry in ENTRIES) + len(PANES) + 6
     assert {"F2", "F3", "arrow keys", "Esc in the heatmaps"} <= {keys for _, keys in shortcuts()}
     assert all(keys in box.text() for _, keys in shortcuts())
     box.close()
@@ -215,7 +215,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     assert idle == {
         *("workspace.undo", "workspace.redo", "inspector.copy", "pointer.let_go", "player.reveal"),
         *("pointer.mark", "pointer.go -1", "pointer.go 1", "presenter.hide_all"),
-        *("shapes.drawing.turn", "chooser.let_go"),
+        *("shapes.drawing.turn", "chooser.let_go", "painter.paint_pinned"),
         *("step_text 1", "step_text -1", "gaze.toggle_spread", *READING, *COMPARING),
     }
     hand.hover(Cell("weights", (0, 1, 0)))
@@ -227,6 +227,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     assert idle == {
         *("workspace.redo", "pointer.mark", "player.reveal", "presenter.hide_all"),
         *("pointer.go -1", "pointer.go 1", "shapes.drawing.turn", "chooser.let_go"),
+        "painter.paint_pinned",
         *("step_text 1", "step_text -1", "gaze.toggle_spread", *READING, *COMPARING),
     }
 

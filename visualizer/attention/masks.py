@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from visualizer.attention.spec import AttentionSpec, BooleanMatrix, InputError, Mask, Route
+from visualizer.attention.spec import AttentionSpec, BooleanMatrix, InputError, Mask, Remedy, Route
 
 # The stages that have forbidden cells; on the routes after normalising, the mask acts on the last.
 FORBIDDING = ("masked", "unmasked", "zeroed", "weights", "dropped")
@@ -62,12 +62,12 @@ def allowed(spec: AttentionSpec, tokens: int, stage: str = "weights") -> np.ndar
     return allowed_by(Masking.of(spec, stage), tokens)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def allowed_by(masking: Masking, tokens: int) -> np.ndarray:
     """Do what `allowed` does for what of a spec it reads."""
     cells = np.ones((tokens, tokens), dtype=bool)
     if masking.own is not None:
-        cells = own_cells("own_mask", masking.own, tokens)
+        cells = own_cells("own_mask", masking.own, tokens, ("mask", Mask.CAUSAL))
     elif masking.mask is not Mask.NONE:
         cells = np.tri(tokens, dtype=bool)
         if masking.mask is Mask.WINDOW:
@@ -79,7 +79,9 @@ def allowed_by(masking: Masking, tokens: int) -> np.ndarray:
     return cells
 
 
-def own_cells(field: str, own: BooleanMatrix, tokens: int) -> np.ndarray:
+def own_cells(
+    field: str, own: BooleanMatrix, tokens: int, remedy: Remedy | None = None
+) -> np.ndarray:
     """Unpack a user's own matrix, boolean [query, key], from the field of a spec that holds it.
 
     Raises
@@ -91,7 +93,7 @@ def own_cells(field: str, own: BooleanMatrix, tokens: int) -> np.ndarray:
         return own.array()
     wanted = f"{tokens} × {tokens}"
     sentence = f"The matrix is {own.rows} × {own.columns} and the text needs {wanted}."
-    raise InputError(field, sentence)
+    raise InputError(field, sentence, remedy)
 
 
 def parse_mask(text: str) -> BooleanMatrix:

@@ -1,4 +1,4 @@
-"""A run in one line: what stands under an exported picture, so that it can be made again."""
+"""A run in one line: at the foot of the window, and under an exported picture of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.mechanisms import TITLES, mechanism_of, spec_of
 from visualizer.attention.spec import Mask, Normalisation, Position, Projection, Route, Scale
-from visualizer.state.words import counted
+from visualizer.state.words import counted, size
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -43,6 +43,20 @@ def caption(run: Run) -> str:
         f"{spec.dtype}, {run.device}",
     ]
     return " · ".join(parts)
+
+
+def facts(run: Run) -> str:
+    """Say what was computed where: what stands at the foot of the window."""
+    spec, trace = run.trace.spec, run.trace
+    texts = f"{counted(len(run.texts), 'text')} of " if len(run.texts) > 1 else ""
+    parts = (
+        run.device,
+        texts + counted(trace.tokens, "token"),
+        f"{counted(spec.heads, 'head')} of size {spec.d_head}",
+        str(spec.dtype),
+        f"{counted(len(trace.stages), 'stage')}, {size(trace.bytes)}",
+    )
+    return "  ·  ".join(parts)
 
 
 def _text(run: Run) -> str:

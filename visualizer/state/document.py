@@ -42,6 +42,8 @@ class Document:
             return mechanism_of(self.spec)
         if name == "causal":
             return self.spec.mask is Mask.CAUSAL
+        if name == "painted":
+            return self.spec.own_mask if self.spec.mask is Mask.OWN else None
         return getattr(self if name in _OWN else self.spec, name)
 
     def set(self, name: str, value: Any) -> Document:
@@ -51,6 +53,8 @@ class Document:
         if name == "causal":
             mask = Mask.CAUSAL if value else Mask.NONE
             return replace(self, spec=replace(self.spec, mask=mask))
+        if name == "painted":
+            return replace(self, spec=replace(self.spec, mask=Mask.OWN, own_mask=value))
         if name in _OWN:
             return replace(self, **{name: value})
         return replace(self, spec=replace(self.spec, **{name: value}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from visualizer.state.caption import facts
 from visualizer.state.code.twin import Twin, present_twin
 from visualizer.state.compare.bar import ComparePanel, present_bar
 from visualizer.state.compare.board import present_compared
@@ -16,6 +17,7 @@ from visualizer.state.lessons.pages import LessonPanel, present_lesson
 from visualizer.state.lines.panel import LinePanel, present_lines
 from visualizer.state.looks import Looks, present_looks
 from visualizer.state.measures import HeadTable, present_heads
+from visualizer.state.painting import Painting, present_painting
 from visualizer.state.panels import Board
 from visualizer.state.playback.lights import Lights, focus, read_for
 from visualizer.state.playback.timeline import Grain
@@ -26,7 +28,6 @@ from visualizer.state.shapes import Ledger, present_shapes
 from visualizer.state.tables import NumberTable, present_table
 from visualizer.state.tokens import Tokens, present_tokens
 from visualizer.state.trail import ways
-from visualizer.state.words import counted, size
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -93,6 +94,7 @@ class Screen:
     looks: Looks = field(default_factory=Looks)
     table: NumberTable | None = None
     lines: LinePanel | None = None
+    painting: Painting | None = None
     can_keep_weights: bool = False
     can_go: frozenset[int] = frozenset()
     can_undo: bool = False
@@ -121,6 +123,7 @@ def present(
     cursor = present_cursor(run, _seen(view, stand.lights))
     looked_at = cursor.hovered or cursor.pinned or stand.cell
     readout = _readout(run, view, board, stand, looked_at) if looked_at else None
+    panes = _panes(document, computed, run, view, board, cursor, stand, previous)
     return Screen(
         setup,
         "",
@@ -129,20 +132,20 @@ def present(
         cursor,
         _tokens(run, view, stand, cursor),
         _same_readout(readout, previous),
-        Status(_facts(run), (*_unused(setup), *run.notices), is_working),
+        _status(run, setup, panes["painting"], is_working),
         stand,
         _lights(run, view, stand.lights, cursor, previous),
         present_twin(run, view.dialect, _stage(run, view, looked_at)),
         lesson,
-        comparison=present_bar(run, view, computed),
         can_keep_weights=computed == document and bool(document.spec.weight_names),
         can_go=ways(run, view),
-        **_panes(document, run, view, board, cursor, stand, previous),
+        **panes,
     )
 
 
 def _panes(
     document: Document,
+    computed: Document | None,
     run: Run,
     view: View,
     board: Board,
@@ -150,13 +153,15 @@ def _panes(
     stand: Stand,
     previous: Screen | None,
 ) -> dict[str, Any]:
-    """Show what is in panes that can be closed: of those that are, nothing is made."""
+    """Show what is in panes and bars that can be closed: of those that are, nothing is made."""
     covered, lines = stand.lights.covered, previous.lines if previous else None
     return {
+        "comparison": present_bar(run, view, computed),
         "looks": present_looks(run, view, board),
         "heads": _heads(run, view, stand, previous),
         "shapes": _shapes(run, view, previous),
         "lines": present_lines(run, view, cursor, stand.lights, lines),
+        "painting": present_painting(document, computed, run, board, view.painting, covered),
         "table": present_table(document, run, view, covered) if NUMBERS in view.panes else None,
     }
 
@@ -241,6 +246,11 @@ def _readout(run: Run, view: View, board: Board, stand: Stand, cell: Cell) -> Re
     return replace(readout, also=also, heading=f"{readout.heading} · {which} of {block} cells")
 
 
+def _status(run: Run, setup: Setup, painting: Painting | None, is_working: bool) -> Status:
+    said = painting.says if painting else facts(run)
+    return Status(said, (*_unused(setup), *run.notices), is_working)
+
+
 def _unused(setup: Setup) -> tuple[str, ...]:
     """Say over the picture, too, what is wrong: its place in the settings may be scrolled away."""
     wrong = [shown.problem.sentence for shown in setup.settings if shown.problem]
@@ -279,16 +289,3 @@ def _tokens(run: Run, view: View, stand: Stand, cursor: Cursor) -> Tokens:
         cell = stand.cell
         cursor = present_cursor(run, replace(view, hovered=cell))
     return present_tokens(run, view, stand.lights, cursor, cell)
-
-
-def _facts(run: Run) -> str:
-    spec, trace = run.trace.spec, run.trace
-    texts = f"{counted(len(run.texts), 'text')} of " if len(run.texts) > 1 else ""
-    parts = (
-        run.device,
-        texts + counted(trace.tokens, "token"),
-        f"{counted(spec.heads, 'head')} of size {spec.d_head}",
-        str(spec.dtype),
-        f"{counted(len(trace.stages), 'stage')}, {size(trace.bytes)}",
-    )
-    return "  ·  ".join(parts)

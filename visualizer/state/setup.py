@@ -10,6 +10,7 @@ from visualizer.attention.mechanisms import TITLES
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
+    BooleanMatrix,
     Device,
     Dtype,
     InputError,
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from visualizer.state.document import Document
+
+
+LONGEST_MASK = 64
 
 
 class Kind(StrEnum):
@@ -216,3 +220,13 @@ def own_in_words(setting: Setting, value: Any) -> str:
     if isinstance(value, NumberMatrix):
         return f"{value.rows:,} × {value.columns:,} given"
     return f"{', '.join(name for name, _ in value)} given"
+
+
+def written_mask(own: BooleanMatrix | None) -> tuple[str, str]:
+    """Write a mask as rows of 0 and 1, where it is not too long; and what may be written there."""
+    if own is None or own.rows <= LONGEST_MASK:
+        rows = own.array().astype(int).tolist() if own else []
+        text = "\n".join(" ".join(map(str, row)) for row in rows)
+        return text, "1 may read, 0 may not:\n1 0 0\n1 1 0\n1 1 1"
+    size = f"{own.rows:,} × {own.columns:,}"
+    return "", f"{size}: too long to be written here. Rows of 0 and 1 would replace it."

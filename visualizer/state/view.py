@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from visualizer.attention.derived import Fold, Lens
+from visualizer.state.brushes import PaintLook
 from visualizer.state.chosen import TokenLook
 from visualizer.state.code.dialects import Dialect
 from visualizer.state.colouring import Colouring
@@ -119,6 +120,8 @@ class View:
         Which text of a batch.
     lines : LineLook
         Which lines of the line view.
+    painting : PaintLook
+        Whether the mask is being painted.
     panes : frozenset of str
         The panes that can be seen: what is in others need not be made.
     room : int
@@ -161,6 +164,7 @@ class View:
     past: tuple[Cell, ...] = ()
     future: tuple[Cell, ...] = ()
     lines: LineLook = field(default_factory=LineLook)
+    painting: PaintLook = field(default_factory=PaintLook)
 
 
 def existing(run: Run, cell: Cell | None) -> Cell | None:

@@ -30,6 +30,7 @@ ROLES = {
     "Inspector": Role.Grouping,
     "LessonPane": Role.Grouping,
     "Minimap": Role.Graphic,
+    "PaintBar": Role.ToolBar,
     "Progress": Role.ProgressBar,
     "Rail": Role.ToolBar,
     "TokenStrip": Role.List,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 from visualizer.attention.derived import Fold
 from visualizer.attention.spec import Mode
 from visualizer.state.compare.comparison import Against
+from visualizer.state.painting import target_of
 from visualizer.state.weights import are_kept
 from visualizer.ui.entries import ENTRIES, Entry
 from visualizer.ui.icons import icon
@@ -93,6 +94,7 @@ class Actions:
             ("toggle_mask", document.get("causal")),
             ("toggle_mode", document.spec.mode is Mode.TRAIN),
             ("workspace.keep_weights", are_kept(document.spec)),
+            ("painter.toggle", view.painting.is_on),
             (f"gaze.set_curve {view.colouring.curve}", True),
             (f"gaze.set_limits {view.colouring.limits}", True),
             (f"gaze.set_diverging {view.colouring.diverging}", True),
@@ -128,6 +130,9 @@ class Actions:
         split = screen.shapes.split
         self.enable("shapes.drawing.turn", split is not None and split.heads > 1)
         self.enable("chooser.let_go", bool(screen.tokens.chosen))
+        pinned, painting = screen.cursor.pinned, screen.painting
+        can_paint = bool(painting and pinned and target_of(pinned) in painting.targets)
+        self.enable("painter.paint_pinned", can_paint)
         self.enable("pointer.let_go", screen.cursor.pinned is not None)
         for key in ("step_text 1", "step_text -1", "gaze.toggle_spread"):
             self.enable(key, screen.tokens.texts > 1)

@@ -71,7 +71,7 @@ class BoardView(Canvas):
 
     def _point(self, point: QPointF) -> None:
         cell = self._cell_at(point)
-        self._tell_text(self._slot_at(point))
+        self._tell_text(self.slot_at(point))
         if cell != self._pointed:
             self._pointed = cell
             self.cellHovered.emit(cell)
@@ -83,7 +83,7 @@ class BoardView(Canvas):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() != Qt.MouseButton.LeftButton:
             return
-        slot, self._is_dragging = self._slot_at(event.position()), False
+        slot, self._is_dragging = self.slot_at(event.position()), False
         self._tell_text(slot)
         if slot and slot.heatmap.is_zoomed:  # a drag moves what is seen, a click pins
             self._grip = (slot, event.position(), event.position())
@@ -125,7 +125,7 @@ class BoardView(Canvas):
             super().wheelEvent(event)
 
     def _zoom(self, point: QPointF, factor: float) -> None:
-        slot = self._slot_at(point)
+        slot = self.slot_at(point)
         if slot:
             within = point + self._offset()
             self.zoomed.emit(factor, slot.heatmap.stage, *slot.between(within))
@@ -171,13 +171,21 @@ class BoardView(Canvas):
         if self.viewport().underMouse():
             self._point(QPointF(self.viewport().mapFromGlobal(QCursor.pos())))
 
-    def _slot_at(self, point: QPointF) -> Slot | None:
+    def slot_at(self, point: QPointF) -> Slot | None:
+        """Give the panel whose cells are under a point of the viewport."""
         return (
             None if point.y() < self._layout.head else self._layout.slot_at(point + self._offset())
         )
 
     def _cell_at(self, point: QPointF) -> Cell | None:
-        slot = self._slot_at(point)
+        slot = self.slot_at(point)
         place = slot.at(point + self._offset()) if slot else None
         is_free = slot is None or not slot.heatmap.is_alone
         return cell_of(slot.heatmap, *place) if slot and place and is_free else None
+
+    def cell_nearest(self, slot: Slot, point: QPointF) -> Cell:
+        """Give the cell of a panel that is nearest to a point of the viewport."""
+        at, area = point + self._offset(), slot.cells
+        x = min(max(at.x(), area.left()), area.right())
+        y = min(max(at.y(), area.top()), area.bottom())
+        return cell_of(slot.heatmap, *(slot.at(QPointF(x, y)) or (0, 0)))

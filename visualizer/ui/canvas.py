@@ -11,11 +11,13 @@ from PySide6.QtGui import QColor, QPainter, QPen, QPixmap
 from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QWidget
 
 from visualizer.state.cursor import Cursor, is_own
+from visualizer.state.painting import target_of
 from visualizer.state.panels import Board, Heatmap
 from visualizer.state.playback.lights import Lights
 from visualizer.ui import captions
 from visualizer.ui import heatmap as draw
 from visualizer.ui.cover import paint_lights
+from visualizer.ui.freshly import paint_fresh
 from visualizer.ui.layout import lay_out, room
 from visualizer.ui.light import is_seen, paint_cursor
 from visualizer.ui.minimap import Minimap
@@ -23,8 +25,11 @@ from visualizer.ui.slots import Layout, Slot
 from visualizer.ui.theme import LIGHT, Theme, font
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from PySide6.QtGui import QPaintEvent, QResizeEvent
 
+    from visualizer.state.painting import Drawn, Fresh
     from visualizer.state.view import Cell
 
 
@@ -46,6 +51,7 @@ class Canvas(QAbstractScrollArea):
         self._board = Board()
         self._cursor = Cursor()
         self._lights = Lights()
+        self._fresh: Mapping[Drawn, Fresh] = {}
         self._theme = LIGHT
         self._message = ""
         self._is_marked = False
@@ -72,6 +78,12 @@ class Canvas(QAbstractScrollArea):
             self._see(cursor.pinned)
         elif lights is not lit_before:
             self._see(lights.leading)
+
+    def show_fresh(self, fresh: Mapping[Drawn, Fresh]) -> None:
+        """Show cells that were painted before their numbers are there."""
+        if fresh or self._fresh:
+            self._fresh = fresh
+            self.viewport().update()
 
     def reveal(self, cell: Cell) -> None:
         """Scroll to a cell."""
@@ -164,6 +176,9 @@ class Canvas(QAbstractScrollArea):
             whole = self._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4))
             if whole.intersects(seen):
                 painter.drawPixmap(whole.topLeft(), self._picture(slot, whole))
+                fresh = self._fresh.get((*target_of(slot.heatmap), slot.heatmap.text))
+                if fresh:
+                    paint_fresh(painter, slot, fresh, self._theme)
                 if self._board.is_current(slot.heatmap):
                     paint_lights(painter, slot, self._lights, self._theme)
                     paint_cursor(painter, slot, self._cursor, self._theme)

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.state.setup import Kind, Setting, own_in_words
+from visualizer.state.setup import Kind, Setting, own_in_words, written_mask
 from visualizer.ui.icons import icon
 from visualizer.ui.manners import teach
 
@@ -230,7 +230,7 @@ class Matrix(Control):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.box = QPlainTextEdit()
-        self.box.setPlaceholderText("1 may read, 0 may not:\n1 0 0\n1 1 0\n1 1 1")
+        self.box.setPlaceholderText(written_mask(None)[1])
         self.box.setTabChangesFocus(True)
         self.box.setFixedHeight(self.box.fontMetrics().lineSpacing() * 6 + 12)
         self.box.textChanged.connect(self._type)
@@ -243,8 +243,8 @@ class Matrix(Control):
         if value == self._shown:
             return
         self._shown = value
-        rows = value.array().astype(int) if value else []
-        text = "\n".join(" ".join(map(str, row)) for row in rows)
+        text, hint = written_mask(value)
+        self.box.setPlaceholderText(hint)
         if _bare(text) != _bare(self.box.toPlainText()):  # as typed it may have other spaces
             with QSignalBlocker(self.box):
                 self.box.setPlainText(text)

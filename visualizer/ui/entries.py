@@ -59,6 +59,8 @@ ENTRIES: tuple[Entry, ...] = (
           "chooser.turn", ("Ctrl+Shift+T",)),
     Entry("&Edit", "Let go of the chosen &tokens", "chooser.let_go", ("Ctrl+Shift+D",)),
     Entry("&Module", "Causal &mask", "toggle_mask", ("Ctrl+M",), ticks=True),
+    Entry("&Module", "&Paint the mask", "painter.toggle", ("Ctrl+Shift+K",), ticks=True),
+    Entry("&Module", "Allow or forbid the pinned &cell", "painter.paint_pinned", ("X",), near=True),
     Entry("&Module", "Dropout as in &training", "toggle_mode", ("Ctrl+T",), ticks=True),
     Entry("&Module", "&Resample dropout", "workspace.resample", ("Ctrl+R",), ("dropout_seed",),
           icon="resample"),
@@ -185,6 +187,7 @@ def shortcuts() -> list[tuple[str, str]]:
         ("Pin a cell, walk from cell to cell, head to head, stage to stage", "arrow keys"),
         ("While playing, with no cell pinned: step, or go to another stage", "arrow keys"),
         ("Let go of the pinned cell", "Esc in the heatmaps"),
+        ("Painting the mask: spread what the pinned cell is", "Shift+arrow keys"),
         ("Leave presenter mode, with no cell pinned", "Esc"),
         ("See a head alone, sort by a column, copy all", "Enter, Space, Ctrl+C in the Heads pane"),
     ]

@@ -72,20 +72,7 @@ def _paint_cells(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Them
 def _paint_marks(painter: QPainter, slot: Slot, theme: Theme) -> None:
     heatmap = slot.heatmap
     if heatmap.forbidden is not None:
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrushOrigin(slot.cells.topLeft())  # the same wherever the panel stands
-        painter.setBrush(QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern))
-        painter.drawRects(
-            [
-                QRectF(
-                    slot.cells.left() + start * slot.cell_width,
-                    slot.cells.top() + row * slot.cell_height,
-                    (end - start) * slot.cell_width,
-                    slot.cell_height,
-                )
-                for row, start, end in _runs(heatmap.forbidden)
-            ]
-        )
+        paint_hatch(painter, slot, heatmap.forbidden, theme)
     if heatmap.uneven is not None:
         _paint_uneven(painter, slot, heatmap.uneven, theme)
     if heatmap.dropped is not None and slot.cell_width >= 6:
@@ -100,6 +87,27 @@ def _paint_marks(painter: QPainter, slot: Slot, theme: Theme) -> None:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         painter.drawLines(lines)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+
+
+def paint_hatch(painter: QPainter, slot: Slot, cells: np.ndarray, theme: Theme) -> None:
+    """Hatch cells of a panel."""
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrushOrigin(slot.cells.topLeft())  # the same wherever the panel stands
+    painter.setBrush(QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern))
+    painter.drawRects(areas(slot, cells))
+
+
+def areas(slot: Slot, cells: np.ndarray) -> list[QRectF]:
+    """Give the places of cells of a panel, those side by side as one."""
+    return [
+        QRectF(
+            slot.cells.left() + start * slot.cell_width,
+            slot.cells.top() + row * slot.cell_height,
+            (end - start) * slot.cell_width,
+            slot.cell_height,
+        )
+        for row, start, end in _runs(cells)
+    ]
 
 
 def _paint_uneven(painter: QPainter, slot: Slot, uneven: np.ndarray, theme: Theme) -> None:

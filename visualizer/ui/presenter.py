@@ -146,8 +146,10 @@ class Presenter(QObject):
         self._window.set_scheme(self._window.scheme)
 
     def _go_back(self) -> None:
-        """Let go of the pinned cell; where none is, leave."""
-        if self._window.workspace.screen.cursor.pinned:
+        """Paint no more; else let go of the pinned cell; where none is, leave."""
+        if self._window.workspace.screen.painting:
+            self._window.painter.stop()
+        elif self._window.workspace.screen.cursor.pinned:
             self._window.pointer.let_go()
         else:
             self.leave()

@@ -23,6 +23,7 @@ from visualizer.state.screen import described
 from visualizer.ui import accessible, messages, motion, settings
 from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
+from visualizer.ui.brush import HandBrush
 from visualizer.ui.chooser import Chooser
 from visualizer.ui.compare_bar import CompareBar
 from visualizer.ui.comparer import Comparer
@@ -32,6 +33,8 @@ from visualizer.ui.gaze import Gaze
 from visualizer.ui.icons import icon
 from visualizer.ui.liner import Liner
 from visualizer.ui.motion import Motion
+from visualizer.ui.paintbar import PaintBar
+from visualizer.ui.painter import MaskPainter
 from visualizer.ui.panes import LEFT, PANES, Docks, add_bar
 from visualizer.ui.player import Player
 from visualizer.ui.pointer import Pointer
@@ -69,6 +72,7 @@ class Window(QMainWindow):
         self.setWindowTitle("Attention Visualizer")
         self.setWindowIcon(icon("app", "#000000"))
         self.rail, self.board, self.progress = Rail(), BoardView(), Progress()
+        self.brush, self.paintbar = HandBrush(self.board), PaintBar()
         self.panes: dict[str, Any] = {pane.name: pane.make() for pane in PANES}
         self.editor: Editor = self.panes["Setup"]
         self.inspector: Inspector = self.panes["Cell"]
@@ -101,6 +105,7 @@ class Window(QMainWindow):
         self.player, self.pointer = Player(self.workspace, self), Pointer(self.workspace, self)
         self.typist, self.chooser = Typist(self.workspace, self), Chooser(self.workspace, self)
         self.liner = Liner(self.workspace, self)
+        self.painter = MaskPainter(self.workspace, self.pointer, self)
         self.comparer = Comparer(self.workspace, self.pointer, self)
         self.gaze, self.presenter = Gaze(self.workspace, self), Presenter(self)
         self.exporter = Exporter(self)
@@ -120,7 +125,8 @@ class Window(QMainWindow):
         self.notice.setProperty("role", "notice")
         self.notice.setWordWrap(True)
         self.notice.setTextFormat(Qt.TextFormat.PlainText)
-        above = (self.rail, self.viewbar, self.progress, self.notice, self.compare_bar)
+        bars = (self.rail, self.viewbar, self.paintbar, self.progress, self.notice)
+        above = (*bars, self.compare_bar)
         for widget in (*above, self.board, self.presenter.sentence):
             column.addWidget(widget)
         return centre
@@ -150,6 +156,8 @@ class Window(QMainWindow):
             return  # its panels asked for another room, and what is newer has been shown
         self.rail.show_items(screen.rail, self.theme)
         self.viewbar.show_screen(screen, self.theme)
+        self.brush.show_painting(screen.painting)
+        self.paintbar.show_painting(screen.painting)
         self.compare_bar.show_comparison(screen.comparison)
         self.transport.show_transport(screen.stand.transport, self.theme)
         self._open_lesson(screen.lesson is not None)

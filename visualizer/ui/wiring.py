@@ -20,6 +20,7 @@ def connect(window: Window) -> None:
     _connect_panes(window)
     _connect_numbers(window)
     _connect_lines(window)
+    _connect_painting(window)
     QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
 
 
@@ -119,3 +120,17 @@ def _connect_lines(window: Window) -> None:
     lines.view.tokenHovered.connect(liner.point)
     lines.view.tokenClicked.connect(liner.hold)
     lines.view.walked.connect(window.walk)
+
+
+def _connect_painting(window: Window) -> None:
+    brush, bar, painter = window.brush, window.paintbar, window.painter
+    brush.begun.connect(painter.begin)
+    brush.swept.connect(painter.sweep)
+    brush.ended.connect(painter.end)
+    brush.extended.connect(painter.extend)
+    brush.left.connect(painter.stop)
+    bar.brushChosen.connect(painter.start_from)
+    bar.numberChosen.connect(painter.set_number)
+    bar.settled.connect(painter.end)
+    bar.left.connect(painter.stop)
+    bar.left.connect(window.board.setFocus)

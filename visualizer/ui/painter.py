@@ -1,0 +1,137 @@
+"""Painting the mask: what a hand can want while it is painted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QObject
+
+from visualizer.state.brushes import Brush, between, is_open, started, stroked
+from visualizer.state.cursor import panel_of, walked
+from visualizer.state.painting import longest, mask_of, target_of
+
+if TYPE_CHECKING:
+    from visualizer.attention.choices import BooleanMatrix
+    from visualizer.state.brushes import PaintLook, Place
+    from visualizer.state.view import Cell
+    from visualizer.ui.pointer import Pointer
+    from visualizer.ui.workspace import Workspace
+
+
+class MaskPainter(QObject):
+    """Paints the mask of a workspace; each stroke is one change to undo."""
+
+    def __init__(
+        self, workspace: Workspace, pointer: Pointer, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._workspace, self._pointer = workspace, pointer
+        self._stroke: tuple[Cell, bool] | None = None
+        """Where the stroke is, and whether it allows."""
+
+    @property
+    def _look(self) -> PaintLook:
+        return self._workspace.wanted.painting
+
+    def toggle(self) -> None:
+        """Begin to paint, or end it."""
+        self._change(is_on=not self._look.is_on)
+
+    def stop(self) -> None:
+        """Paint no more."""
+        self._change(is_on=False)
+
+    # ------------------------------------------------------------------ a stroke
+
+    def begin(self, cell: Cell, spreads: bool) -> None:
+        """Make a forbidden cell allowed and an allowed one forbidden; or spread what it is."""
+        mask = self._mask(cell)
+        if mask:
+            self.end()
+            allow = is_open(mask, _place(cell), self._blocks(cell)) == spreads
+            self._stroke = cell, allow
+            self._paint([_place(cell)])
+
+    def sweep(self, cell: Cell) -> None:
+        """Paint on to a cell, over all that lie between."""
+        if self._stroke:
+            before, allow = self._stroke
+            self._stroke = cell, allow
+            self._paint(between(_place(before), _place(cell), self._blocks(cell)))
+
+    def end(self) -> None:
+        """End a stroke: the next one is undone by itself."""
+        self._stroke = None
+        self._workspace.seal()
+
+    def paint_pinned(self) -> None:
+        """Make the pinned cell allowed, or forbidden."""
+        pinned = self._workspace.screen.cursor.pinned
+        if pinned:
+            self.begin(pinned, False)
+            self.end()
+
+    def extend(self, down: int, right: int) -> None:
+        """Spread what the pinned cell is to the next one, and go there."""
+        screen = self._workspace.screen
+        pinned = screen.cursor.pinned
+        following = walked(screen.board, pinned, down, right)
+        if pinned is None or following is None or _panel(following) != _panel(pinned):
+            return
+        mask = self._mask(pinned)
+        if mask:
+            self._stroke = following, is_open(mask, _place(pinned), self._blocks(pinned))
+            self._pointer.walk(down, right)
+            self._paint([_place(following)])
+
+    def _mask(self, cell: Cell) -> BooleanMatrix | None:
+        """Give the mask, where a cell is one that it allows or forbids."""
+        painting = self._workspace.screen.painting
+        if painting is None or target_of(cell) not in painting.targets:
+            return None
+        return mask_of(self._workspace.document, painting.tokens)
+
+    def _blocks(self, cell: Cell) -> tuple[int, int]:
+        panel = panel_of(self._workspace.screen.board, cell)
+        return (panel.rows.block, panel.columns.block) if panel else (1, 1)
+
+    def _paint(self, places: list[Place]) -> None:
+        if self._stroke is None:
+            return
+        cell, allow = self._stroke
+        mask = self._mask(cell)
+        painted = mask and stroked(mask, places, allow, self._blocks(cell))
+        if painted != mask:
+            self._workspace.set("painted", painted, going_on=True)
+
+    # ------------------------------------------------------------------ brushes
+
+    def start_from(self, name: str) -> None:
+        """Replace the mask by that of a brush."""
+        self.end()
+        brush, document = Brush(name), self._workspace.document
+        if tokens := longest(document):
+            mask = started(brush, tokens, self._look.number(brush))
+            if mask != mask_of(document, tokens):
+                self._workspace.set("painted", mask)
+
+    def set_number(self, name: str, number: int) -> None:
+        """Change the number of a brush; and the mask, where it is that brush's."""
+        brush, document = Brush(name), self._workspace.document
+        tokens = longest(document)
+        is_its = started(brush, tokens, self._look.number(brush)) == mask_of(document, tokens)
+        self._change(**{brush.value: number})
+        if tokens and is_its:
+            self._workspace.set("painted", started(brush, tokens, number), going_on=True)
+
+    def _change(self, **changes: Any) -> None:
+        self._workspace.look(painting=replace(self._look, **changes))
+
+
+def _place(cell: Cell) -> Place:
+    return cell.place[-2], cell.place[-1]
+
+
+def _panel(cell: Cell) -> tuple[object, ...]:
+    return cell.stage, cell.head, cell.fold, cell.part
