@@ -105,7 +105,8 @@ def shown_heads(run: Run, view: View) -> tuple[int, ...]:
         return tuple(heads)
     pinned = existing(run, view.pinned)
     chosen = view.heads | ({pinned.head} if pinned else frozenset())
-    return tuple(head for head in heads if head in chosen) or (() if shown_folds(run, view) else tuple(heads))
+    shown = tuple(head for head in heads if head in chosen)
+    return shown or (() if shown_folds(run, view) else tuple(heads))
 
 
 def shown_folds(run: Run, view: View) -> tuple[Fold, ...]:
