@@ -54,7 +54,8 @@ def _of_texts(run: Run, view: View, stage: Stage) -> Iterator[Panel]:
     pinned, head = existing(run, view.pinned), None
     if "head" in stage.dims:
         head = pinned.head if pinned else None
-        head = shown_heads(run, replace(view, pinned=None))[0] if head is None else head
+        shown = shown_heads(run, replace(view, pinned=None))
+        head = next(iter(shown), 0) if head is None else head
     for text in range(len(run.texts)):
         yield TextPanel(run, replace(view, text=text), stage, head, None)
 
@@ -62,13 +63,18 @@ def _of_texts(run: Run, view: View, stage: Stage) -> Iterator[Panel]:
 def overview_of(run: Run, view: View, known: dict[Hashable, Heatmap]) -> Heatmap:
     """Show all of a panel of queries and keys: of the pinned cell's, or else of the first head."""
     pinned = existing(run, view.pinned)
-    stages = (run.trace.stage(name) for name in shown_stages(run, view))
-    square = sorted(stage.name for stage in stages if stage.dims[-1] == "key")
-    weights = "weights" if "weights" in square or not square else square[0]
-    name = pinned.stage if pinned and pinned.stage in square else weights
     head = (pinned and pinned.head) or next(iter(shown_heads(run, view)), 0)
     whole = replace(view, zoom=None, room=OVERVIEW)
+    square = _square(run, view)
+    usual = "weights" if "weights" in square else square[0]
+    name = pinned.stage if pinned and pinned.stage in square else usual
     return Panel(run, whole, run.trace.stage(name), head, None).heatmap(known)
+
+
+def _square(run: Run, view: View) -> list[str]:
+    """Name the stages that are shown with a panel of queries and keys, or else the weights."""
+    stages = (run.trace.stage(name) for name in shown_stages(run, view))
+    return sorted(stage.name for stage in stages if stage.dims[-1] == "key") or ["weights"]
 
 
 def shown_stages(run: Run, view: View) -> frozenset[str]:
@@ -120,12 +126,16 @@ def needs(run: Run, view: View) -> Hashable:
     stages = shown_stages(run, view)
     looks = frozenset(look_of(run.trace, run.trace.stage(name), view).blocks for name in stages)
     limits = view.colouring.limits in {Limits.AUTO, Limits.ROW, Limits.PANEL}
-    return stages, looks, view.lens, shown_folds(run, view), limits
+    is_mapped = fitted(view.zoom, run.trace.tokens) is not None
+    return stages, looks, view.lens, shown_folds(run, view), limits, is_mapped
 
 
 def warm(run: Run, view: View) -> None:
-    """Read what the panels of a view need."""
-    present_board(run, view, Board())
+    """Read what the panels of a view need, and the map of whichever will have the pinned cell."""
+    board = present_board(run, view, Board())
+    whole = replace(view, zoom=None, room=OVERVIEW)
+    for name in _square(run, view) if board.zoom else ():
+        Panel(run, whole, run.trace.stage(name), 0, None).heatmap({})
 
 
 def rows_of(run: Run, view: View, stage: Stage) -> Iterator[tuple[int | None, Fold | None]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, Qt, QTimer, Signal
@@ -35,6 +36,8 @@ BY_KEYS = {
 NOTCH = 120
 CLOSER = 1.25
 """How much closer one notch of the wheel goes."""
+LEAST = 0.1
+"""By how much fingers that meet look from further away, at once."""
 
 
 class BoardView(Canvas):
@@ -57,6 +60,7 @@ class BoardView(Canvas):
         self._pointed: Cell | None = None
         self._grip: tuple[Slot, QPointF, QPointF] | None = None
         self._is_dragging = False
+        self._turned = 0.0
         self._later = QTimer(self, singleShot=True, interval=0)
         self._later.timeout.connect(self._point_again)
         self.arranged.connect(self._later.start)  # another cell may be under the pointer
@@ -120,15 +124,18 @@ class BoardView(Canvas):
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
-            self._zoom(event.position(), CLOSER ** (event.angleDelta().y() / NOTCH))
+            self._zoom(event.position(), event.angleDelta().y())
         else:
             super().wheelEvent(event)
 
-    def _zoom(self, point: QPointF, factor: float) -> None:
-        slot = self.slot_at(point)
-        if slot:
+    def _zoom(self, point: QPointF, turned: float) -> None:
+        """Look closer by whole notches; a trackpad sends small parts, which add up to them."""
+        slot, turned = self.slot_at(point), self._turned + turned
+        notches = int(turned / NOTCH)
+        self._turned = turned - notches * NOTCH
+        if slot and notches:
             within = point + self._offset()
-            self.zoomed.emit(factor, slot.heatmap.stage, *slot.between(within))
+            self.zoomed.emit(CLOSER**notches, slot.heatmap.stage, *slot.between(within))
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Leave:
@@ -136,7 +143,7 @@ class BoardView(Canvas):
             self.cellHovered.emit(None)
         pinched = Qt.NativeGestureType.ZoomNativeGesture
         if isinstance(event, QNativeGestureEvent) and event.gestureType() is pinched:
-            self._zoom(event.position(), 1 + event.value())
+            self._zoom(event.position(), NOTCH * math.log(max(1 + event.value(), LEAST), CLOSER))
             return True
         return super().viewportEvent(event)
 

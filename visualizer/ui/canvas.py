@@ -72,6 +72,7 @@ class Canvas(QAbstractScrollArea):
             is_new_theme = theme is not self._theme
             self._board, self._theme, self._message = board, theme, message
             self._arrange(is_new_theme)
+        self.minimap.show_board(board, lights, theme)
         if cursor != before or lights is not lit_before:
             self.viewport().update()
         if is_pinned_anew:
@@ -121,7 +122,6 @@ class Canvas(QAbstractScrollArea):
         }
         self._pictures = {key: kept for key, kept in self._pictures.items() if key in unmoved}
         self._set_ranges()
-        self.minimap.show_board(self._board, self._theme)
         self._place_minimap()
         self.viewport().update()
         self.arranged.emit()
