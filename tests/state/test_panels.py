@@ -17,7 +17,7 @@ from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import Mask, Normalisation, Route
 from visualizer.attention.stages import is_hatched
-from visualizer.state.colouring import Colouring, Limits
+from visualizer.state.colouring import Colouring, Curve, Limits
 from visualizer.state.cursor import cell_of, drawn, panel_of, walked
 from visualizer.state.heatmaps import present_board
 from visualizer.state.looks import present_looks
@@ -241,6 +241,14 @@ def test_row_sums_are_those_of_the_whole_row(given_: Looked) -> None:
     else:
         assert heatmap.sums is not None
         np.testing.assert_allclose(heatmap.sums, sums, rtol=1e-5, atol=1e-6)
+
+
+def test_of_a_part_only_what_is_seen_is_ranked_and_it_is_said() -> None:
+    ranked, said = Colouring(Curve.RANK), "ranked among those seen"
+    assert panel(RUNS[0], "scores", colouring=ranked).notes == ()
+    part = Zoom(range(3, 9), range(4, 8))
+    assert panel(RUNS[0], "scores", colouring=ranked, zoom=part).notes == (said,)
+    assert panel(RUNS[0], "scores", zoom=part).notes == ()
 
 
 # ---------------------------------------------------------------------------------- the lenses

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication
 from tests.ui.hand import CONTROL, LEFT
 
 if TYPE_CHECKING:
-    from PySide6.QtWidgets import QWidget
+    from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
     from tests.ui.hand import Hand
     from visualizer.state.view import Cell
@@ -23,19 +23,30 @@ NOTCH = 120
 
 def turn(hand: Hand, at: QPoint, notches: float, modifiers: Qt.KeyboardModifier = CONTROL) -> None:
     """Turn the wheel over the heatmaps."""
-    viewport = hand.board.viewport()
+    roll(hand.board, QPoint(0, round(notches * NOTCH)), at, modifiers)
+    hand.settle()
+
+
+def roll(
+    area: QAbstractScrollArea,
+    turned: QPoint,
+    at: QPoint | None = None,
+    modifiers: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier,
+) -> None:
+    """Turn the wheel over a widget, sideways or down."""
+    viewport = area.viewport()
+    point = at or viewport.rect().center()
     event = QWheelEvent(
-        QPointF(at),
-        QPointF(viewport.mapToGlobal(at)),
+        QPointF(point),
+        QPointF(viewport.mapToGlobal(point)),
         QPoint(),
-        QPoint(0, round(notches * NOTCH)),
+        turned,
         Qt.MouseButton.NoButton,
         modifiers,
         Qt.ScrollPhase.NoScrollPhase,
         False,
     )
     QApplication.sendEvent(viewport, event)
-    hand.settle()
 
 
 def pinch(hand: Hand, at: QPoint, wider: float) -> None:

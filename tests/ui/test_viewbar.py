@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox
 
-from tests.ui.gazing import press, seen, turn
+from tests.ui.gazing import press, roll, seen, turn
 from tests.ui.hand import CONTROL, LEFT, SHIFT
 from visualizer.attention.derived import Fold
 from visualizer.state.view import Cell
@@ -347,6 +347,10 @@ def test_in_a_narrow_window_the_bar_is_scrolled(hand: Hand) -> None:
     across = bar(hand).horizontalScrollBar()
     assert across.maximum() > 0
     assert bar(hand).height() >= across.height() + 20
+    for right, down in ((-120, 0), (0, -120)):  # over it, either way of the wheel goes along it
+        across.setValue(0)
+        roll(bar(hand), QPoint(right, down))
+        assert across.value() == min(120, across.maximum())
     last = bar(hand).buttons["gaze.closer"]
     bar(hand).ensureWidgetVisible(last)
     assert not last.visibleRegion().isEmpty()

@@ -11,7 +11,7 @@ from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import all_visible
-from visualizer.state.colouring import Limits, beyond, colour_of
+from visualizer.state.colouring import Curve, Limits, beyond, colour_of
 from visualizer.state.extent import look_of
 from visualizer.state.panels import Axis, Heatmap
 from visualizer.state.view import Part
@@ -157,6 +157,8 @@ class Panel:
             which = "farthest from 0" if self.held.limits()[0] < 0 else "largest"
             blocks = " × ".join(map(str, self.look.blocks))
             notes.append(f"each cell: {which} of {blocks}")
+        if colour.curve is Curve.RANK and self.look.rows is not None:
+            notes.append("ranked among those seen")
         found = beyond(values, marks, colour)
         if found:
             below, above = (int(cells.sum()) for cells in found)
