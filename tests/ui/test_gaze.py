@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication
 
-from tests.ui.gazing import pinch, press, pull, seen, turn, under
+from tests.ui.gazing import NOTCH, pinch, press, pull, roll, seen, turn, under
 from tests.ui.hand import CONTROL, SHIFT
 from visualizer.attention.derived import Fold
 from visualizer.state.view import Cell, View
@@ -75,6 +75,28 @@ def test_the_wheel_looks_closer_at_what_is_under_the_pointer(
     for _ in range(8):
         turn(hand, at, -1)
     assert seen(hand) is None
+
+
+def test_turns_that_come_faster_than_they_can_be_read_lead_to_the_same_place(hand: Hand) -> None:
+    write(hand, THOUSAND)
+    at = hand.point(Cell("weights", (0, 750, 330)))
+    before, block = under(hand, at), hand.panel("weights").rows.block
+    for _ in range(12):
+        spin(hand, at, 1)
+    hand.settle()
+    zoom = seen(hand)
+    assert zoom
+    assert len(zoom.queries) < 100
+    assert off(before, under(hand, at)) <= 2 * block
+    for _ in range(12):
+        spin(hand, at, -1)
+    hand.settle()
+    assert seen(hand) is None
+
+
+def spin(hand: Hand, at: QPoint, notches: int) -> None:
+    """Turn the wheel, and do not wait."""
+    roll(hand.board, QPoint(0, notches * NOTCH), at, CONTROL)
 
 
 def test_the_wheel_alone_scrolls(hand: Hand) -> None:
