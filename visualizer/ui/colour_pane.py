@@ -160,13 +160,17 @@ class ColourPane(QScrollArea):
     def _type(self) -> None:
         stage, _, side = self.sender().objectName().rpartition(" ")
         ends = next(ends for ends in self._looks.ends if ends.stage == stage)
-        texts = {each: self.boxes[stage, each].text() for each in ("low", "high")}
-        low, high = (_number(texts[each]) for each in ("low", "high"))
+        boxes = {each: self.boxes[stage, each] for each in ("low", "high")}
+        # What was not typed may be written with fewer digits than it has.
+        low, high = (
+            _number(box.text()) if box.isModified() else getattr(ends, each)
+            for each, box in boxes.items()
+        )
         if high is not None and ends.is_signed:
             low = -high
-        self._say(_wrong(texts[side], low, high))
-        is_right = low is not None and high is not None and low < high
-        if is_right and (low, high) != (ends.low, ends.high):
+        wrong = _wrong(boxes[side].text(), low, high, ends.is_signed)
+        self._say(wrong)
+        if not wrong and (low, high) != (ends.low, ends.high):
             self.endsTyped.emit(stage, low, high)
 
     def _say(self, sentence: str) -> None:
@@ -182,9 +186,11 @@ def _number(text: str) -> float | None:
     return number if isfinite(number) else None
 
 
-def _wrong(text: str, low: float | None, high: float | None) -> str:
+def _wrong(text: str, low: float | None, high: float | None, is_signed: bool) -> str:
     if low is None or high is None:
         return f"“{text}” is no number. Use one such as 0.5."
+    if low < 0 and not is_signed:
+        return f"No number here is below 0, so {low:g} cannot be an end. Use 0 or more."
     if low >= high:
         return f"The low end, {low:g}, must be below the high end, {high:g}."
     return ""

@@ -114,7 +114,7 @@ def _ranks(heatmap: Heatmap) -> np.ndarray:
     """Say which share of the numbers of the panel, or of the row, is smaller; of equals, half."""
     sizes = np.abs(heatmap.values) if heatmap.colour.is_signed else heatmap.values
     counts = np.isfinite(sizes)
-    for mark in (heatmap.forbidden, heatmap.dropped):
+    for mark in (heatmap.forbidden, heatmap.dropped, heatmap.hidden):
         if mark is not None:
             counts &= ~mark
     if heatmap.row_ends is None:
