@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from visualizer.attention.derived import Fold
-from visualizer.state.colouring import Limits
+from visualizer.state.colouring import Curve
 from visualizer.state.extent import look_of
 from visualizer.state.panel import Panel, TextPanel
 from visualizer.state.panels import Board, Heatmap
@@ -27,10 +27,7 @@ OVERVIEW = 96
 
 def present_board(run: Run, view: View, previous: Board) -> Board:
     """Show the stages that are looked at; panels that did not change are the very same objects."""
-    known = {heatmap.key: heatmap for heatmap in previous.heatmaps}
-    if previous.overview:
-        known[previous.overview.key] = previous.overview
-    columns = []
+    known, columns = previous.known, []
     for stage in run.trace.stages:
         if stage.name in shown_stages(run, view):
             panels = (
@@ -41,7 +38,7 @@ def present_board(run: Run, view: View, previous: Board) -> Board:
             columns.append(tuple(panel.heatmap(known) for panel in panels))
     zoom = fitted(view.zoom, run.trace.tokens)
     text = run.nearest(view.text) if is_spread(run, view) else None
-    return Board(tuple(columns), overview_of(run, view, known) if zoom else None, zoom, text)
+    return Board(tuple(columns), overview_of(run, view, known), zoom, text)
 
 
 def is_spread(run: Run, view: View) -> bool:
@@ -54,21 +51,34 @@ def _of_texts(run: Run, view: View, stage: Stage) -> Iterator[Panel]:
     pinned, head = existing(run, view.pinned), None
     if "head" in stage.dims:
         head = pinned.head if pinned else None
-        head = shown_heads(run, replace(view, pinned=None))[0] if head is None else head
+        head = drawn_heads(run, replace(view, pinned=None))[0] if head is None else head
     for text in range(len(run.texts)):
         yield TextPanel(run, replace(view, text=text), stage, head, None)
 
 
-def overview_of(run: Run, view: View, known: dict[Hashable, Heatmap]) -> Heatmap:
-    """Show all of a panel of queries and keys: of the pinned cell's, or else of the first head."""
+def overview_of(run: Run, view: View, known: dict[Hashable, Heatmap]) -> Heatmap | None:
+    """Show all of a panel of queries and keys, where only a part is seen of the others.
+
+    It is of the pinned cell's head, or else of the first.
+    """
+    name = _overview_stage(run, view)
+    if name is None:
+        return None
+    pinned = existing(run, view.pinned)
+    head = (pinned and pinned.head) or next(iter(shown_heads(run, view)), 0)
+    whole = replace(view, zoom=None, room=OVERVIEW)
+    return Panel(run, whole, run.trace.stage(name), head, None).heatmap(known)
+
+
+def _overview_stage(run: Run, view: View) -> str | None:
+    """Name the stage of the overview; none while it would show what is still to come."""
+    if fitted(view.zoom, run.trace.tokens) is None or focus(run, view):
+        return None
     pinned = existing(run, view.pinned)
     stages = (run.trace.stage(name) for name in shown_stages(run, view))
     square = sorted(stage.name for stage in stages if stage.dims[-1] == "key")
     weights = "weights" if "weights" in square or not square else square[0]
-    name = pinned.stage if pinned and pinned.stage in square else weights
-    head = (pinned and pinned.head) or next(iter(shown_heads(run, view)), 0)
-    whole = replace(view, zoom=None, room=OVERVIEW)
-    return Panel(run, whole, run.trace.stage(name), head, None).heatmap(known)
+    return pinned.stage if pinned and pinned.stage in square else weights
 
 
 def shown_stages(run: Run, view: View) -> frozenset[str]:
@@ -109,6 +119,11 @@ def shown_heads(run: Run, view: View) -> tuple[int, ...]:
     return shown or (() if shown_folds(run, view) else tuple(heads))
 
 
+def drawn_heads(run: Run, view: View) -> tuple[int, ...]:
+    """Give the heads with a row, for what knows no folds: all, where only folds have one."""
+    return shown_heads(run, view) or tuple(range(run.trace.spec.heads))
+
+
 def shown_folds(run: Run, view: View) -> tuple[Fold, ...]:
     """Give the ways of folding the heads into one that have a row; of one head there is none."""
     is_foldable = run.trace.spec.heads > 1 and focus(run, view) is None
@@ -119,13 +134,18 @@ def needs(run: Run, view: View) -> Hashable:
     """Name what has to be read for the panels of a view."""
     stages = shown_stages(run, view)
     looks = frozenset(look_of(run.trace, run.trace.stage(name), view).blocks for name in stages)
-    limits = view.colouring.limits in {Limits.AUTO, Limits.ROW, Limits.PANEL}
-    return stages, looks, view.lens, shown_folds(run, view), limits
+    colours = view.colouring.limits, view.colouring.curve is Curve.LINEAR
+    pinned = existing(run, view.pinned)
+    rows = is_spread(run, view), shown_folds(run, view), pinned and pinned.fold
+    return stages, looks, _overview_stage(run, view), view.lens, rows, colours
 
 
 def warm(run: Run, view: View) -> None:
-    """Read what the panels of a view need."""
+    """Read what the panels of a view need, and a pinned cell of folded heads, shown or not."""
     present_board(run, view, Board())
+    pinned = existing(run, view.pinned)
+    if pinned and pinned.fold:
+        run.trace.seen(pinned.stage, view.lens, pinned.fold)
 
 
 def rows_of(run: Run, view: View, stage: Stage) -> Iterator[tuple[int | None, Fold | None]]:

@@ -264,7 +264,7 @@ def _same(board: Board, previous: Screen | None) -> Board:
 
 
 def _parts(board: Board) -> tuple[object, ...]:
-    return board.columns, board.zoom, board.text
+    return board.columns, board.overview, board.zoom, board.text
 
 
 def _rail(run: Run, view: View) -> tuple[RailItem, ...]:

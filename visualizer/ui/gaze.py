@@ -33,6 +33,12 @@ class Gaze(QObject):
     def _wanted(self) -> View:
         return self._workspace.wanted
 
+    @property
+    def _seen(self) -> Zoom | None:
+        """The part that is seen, as far as the text has it."""
+        run = self._workspace.run
+        return fitted(self._wanted.zoom, run.trace.tokens) if run else None
+
     # ------------------------------------------------------------------ closer and further
 
     def zoom(self, factor: float, at: tuple[float, float] | None = None) -> None:
@@ -40,8 +46,8 @@ class Gaze(QObject):
         run = self._workspace.run
         if run:
             tokens = run.trace.tokens
-            seen = fitted(self._wanted.zoom, tokens)
-            self._workspace.look(zoom=zoomed(seen, tokens, factor, at or self._middle(tokens)))
+            place = at or self._middle(tokens)
+            self._workspace.look(zoom=zoomed(self._seen, tokens, factor, place))
 
     def zoom_at(self, factor: float, stage: str, row: float, column: float) -> None:
         """Look closer at a row and column of a stage; what is under the pointer stays there."""
@@ -80,28 +86,27 @@ class Gaze(QObject):
 
     def pan(self, down: int, right: int) -> None:
         """Look at what is a part further down and right."""
-        zoom = self._wanted.zoom
+        zoom = self._seen
         if zoom:
             steps = (max(1, len(span) // PAN) for span in (zoom.queries, zoom.keys))
             self.pan_by(down * next(steps), right * next(steps))
 
     def pan_by(self, queries: int, keys: int) -> None:
         """Look so many tokens further down and right."""
-        run = self._workspace.run
-        zoom = fitted(self._wanted.zoom, run.trace.tokens) if run else None
+        run, zoom = self._workspace.run, self._seen
         if run and zoom:
             self._workspace.look(zoom=zoom.panned(run.trace.tokens, queries, keys))
 
     def centre(self, query: int, key: int) -> None:
         """Look at what is around a query and a key, as close as now."""
-        zoom = self._wanted.zoom
+        zoom = self._seen
         if zoom:
             now = (span.start + len(span) // 2 for span in (zoom.queries, zoom.keys))
             self.pan_by(query - next(now), key - next(now))
 
     def _middle(self, tokens: int) -> tuple[float, float]:
         cursor = self._workspace.screen.cursor
-        seen = self._wanted.zoom or Zoom(range(tokens), range(tokens))
+        seen = self._seen or Zoom(range(tokens), range(tokens))
         query, key = (span.start + len(span) / 2 for span in (seen.queries, seen.keys))
         at_query = query if cursor.query is None else cursor.query + 0.5
         return at_query, key if cursor.key is None else cursor.key + 0.5
@@ -175,7 +180,9 @@ class Gaze(QObject):
 
     def toggle_fold(self, by: str) -> None:
         """Show or hide the mean or the largest of all heads, as one more head."""
-        self._workspace.look(folds=self._wanted.folds ^ {Fold(by)})
+        folds, pinned = self._wanted.folds ^ {Fold(by)}, self._wanted.pinned
+        is_gone = pinned is not None and pinned.fold is not None and pinned.fold not in folds
+        self._workspace.look(folds=folds, pinned=None if is_gone else pinned)
 
     def toggle_spread(self) -> None:
         """Show the texts of a batch side by side, in one head; or one text in all heads."""
