@@ -17,6 +17,7 @@ from visualizer.state.chosen import TokenLook
 from visualizer.state.colouring import Colouring, Limits
 from visualizer.state.compare.comparison import Against, Comparison
 from visualizer.state.document import Document
+from visualizer.state.heatmaps import shown_stages
 from visualizer.state.lines.look import LineLook
 from visualizer.state.needed import needs, warm
 from visualizer.state.playback.timeline import Place, Playhead
@@ -81,6 +82,7 @@ def test_a_view_that_needs_no_more_than_was_read_is_shown_without_reading(
 ) -> None:
     read, wanted = (replace(View(), **more) for more in (fields, {**fields, **dict([change])}))
     assume(needs(RUN, read) == needs(RUN, wanted))
+    assume(wanted.hovered is None or wanted.hovered.stage in shown_stages(RUN, wanted))
     for name in RUN.trace.names:
         RUN.trace.holding(name)._kept.clear()
     for comparison in COMPARISONS:
