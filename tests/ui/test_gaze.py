@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 
 from visualizer.attention.derived import Fold
 from visualizer.state.colouring import Colour, Limits
@@ -97,8 +98,8 @@ def put(hand: Hand, pane: ColourPane, stage: str, side: str, text: str) -> None:
     box = pane.boxes[stage, side]
     box.setFocus()
     box.selectAll()
-    hand.qtbot.keyClicks(box, text)
-    hand.qtbot.keyClick(box, Qt.Key.Key_Return)
+    QTest.keyClicks(box, text)
+    QTest.keyClick(box, Qt.Key.Key_Return)
     hand.settle()
 
 
@@ -126,6 +127,6 @@ def test_an_end_that_was_only_visited_stays_as_exact_as_it_was(
     box = pane.boxes["scores", "high"]
     assert float(box.text()) != high  # it is written with fewer digits
     box.setFocus()
-    hand.qtbot.keyClick(box, Qt.Key.Key_Return)
+    QTest.keyClick(box, Qt.Key.Key_Return)
     hand.settle()
     assert colour(hand, "scores").high == high
