@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from tests.attention.strategies import Case, cases
 from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.run import run
-from visualizer.attention.spec import AttentionSpec, Device, Mask
+from visualizer.attention.spec import AttentionSpec, Device, Mask, NumberMatrix
 
 TEXT = ("Your", "journey", "starts", "with", "one", "step")
 SPEC = AttentionSpec(device=Device.CPU, d_out=4)
@@ -90,3 +92,20 @@ def test_the_ends_of_rows_are_the_sizes_of_their_largest_numbers(case: Case, num
     numbers = np.abs(trace.read(stage))
     expected = np.where(np.isfinite(numbers), numbers, 0).max(axis=-1)
     np.testing.assert_array_equal(trace.holding(stage).row_ends(), expected)
+
+
+def test_weights_keep_nothing_of_values_that_are_gone() -> None:
+    spec = AttentionSpec(device=Device.CPU)
+    last = run((TEXT,), spec)
+    weights = last.trace.holding("weights")
+    gone = []
+    for seed in range(4):
+        gone.append(ref(last.trace.seen("weights", Lens.TIMES_VALUE)))
+        own = NumberMatrix.of(np.random.default_rng(seed).standard_normal((spec.d_in, spec.width)))
+        last = run((TEXT,), replace(spec, own_weights=(("W_value", own),)), last)
+    assert last.trace.holding("weights") is weights
+    gc.collect()
+    assert [made() for made in gone] == [None] * 4
+    assert last.trace.seen("weights", Lens.TIMES_VALUE) is last.trace.seen(
+        "weights", Lens.TIMES_VALUE
+    )

@@ -163,3 +163,15 @@ def test_a_wrong_shape_is_a_bug() -> None:
     said = r"scores has shape \(2, 6, 5\) and not \(2, 6, 6\)"
     with pytest.raises(AssertionError, match=said):
         broken.check()
+
+
+def test_of_largest_numbers_few_counts_are_found_and_kept() -> None:
+    rng = np.random.default_rng(5)
+    numbers = rng.standard_normal((2, 7, 40))
+    held = Held(torch.from_numpy(numbers))
+    order = np.argsort(-np.abs(numbers), axis=-1, kind="stable")
+    for count in range(1, 41):
+        found, columns = held.read_largest(count, (1,))
+        np.testing.assert_array_equal(columns, order[1, :, :count])
+        np.testing.assert_array_equal(found, np.take_along_axis(numbers, order, -1)[1, :, :count])
+    assert len(held.kept) == 7  # 1, 2, 4, 8, 16, 32 and all

@@ -81,3 +81,16 @@ def test_a_weight_without_the_first_token() -> None:
     assert lens_line(RUN, view, Cell("weights", (0, 4, 0))) == ("hidden: the first token",)
     assert lens_line(RUN, view, Cell("scores", (0, 4, 0))) == ()
     assert lens_line(RUN, View(), Cell("weights", (0, 4, 0))) == ()
+
+
+def test_without_the_first_token_shares_are_of_the_rest() -> None:
+    view, place = View(lens=Lens.WITHOUT_FIRST), (3, 1)
+    readout = folded_readout(RUN, view, Cell("weights", place, Fold.MEAN), is_pinned=False)
+    rest = float64("weights")[..., 1:]
+    mean = (rest / np.maximum(rest.sum(axis=-1, keepdims=True), 1e-30))[:, 3, 0].mean()
+    assert readout is not None
+    assert readout.value == number(float(mean))
+    assert readout.plain.endswith(", the first token left out.")
+    first = folded_readout(RUN, view, Cell("weights", (3, 0), Fold.MEAN), is_pinned=False)
+    assert first is not None
+    assert first.plain == "one is the first token, which is left out."

@@ -145,6 +145,27 @@ def test_lines_are_seen_through_the_lens_of_the_heatmaps() -> None:
     assert len(panel.lines) == 2 * 6 * 5
 
 
+def test_where_only_folds_have_a_row_the_lines_are_of_all_heads() -> None:
+    computed = a_run()
+    panel = show(computed, a_view(heads=frozenset(), folds=frozenset({Fold.MEAN})))
+    assert placed(panel.lines) == pytest.approx(expected(computed))
+
+
+@pytest.mark.parametrize(
+    ("lens", "said"),
+    [
+        (Lens.PLAIN, ("weights ≥ 0.01",)),
+        (
+            Lens.WITHOUT_FIRST,
+            ("weights without the first token", "weights without the first token ≥ 0.01"),
+        ),
+        (Lens.TIMES_VALUE, ("weights × ‖value‖", "weights × ‖value‖ ≥ 0.01")),
+    ],
+)
+def test_it_is_said_what_the_lines_are_through_a_lens(lens: Lens, said: tuple[str, ...]) -> None:
+    assert show(a_run(), a_view(LineLook(threshold=0.01), lens=lens)).notes == said
+
+
 def test_heads_folded_into_one_light_no_line_of_their_own() -> None:
     view = a_view(folds=frozenset({Fold.MEAN}), hovered=Cell("weights", (3, 1), Fold.MEAN))
     panel = show(a_run(), view)
@@ -156,7 +177,8 @@ def test_heads_folded_into_one_light_no_line_of_their_own() -> None:
 def test_what_dropout_leaves_is_drawn_where_its_panel_is_shown() -> None:
     computed = a_run(**HALF)
     panel = show(computed, a_view())
-    assert (panel.stage, panel.title) == ("dropped", computed.trace.stage("dropped").title)
+    assert panel.stage == "dropped"
+    assert panel.notes[0] == "weights, after dropout"
     assert placed(panel.lines) == pytest.approx(expected(computed, "dropped"))
     panel = show(computed, a_view(stages=frozenset({"weights"})))
     assert panel.stage == "weights"

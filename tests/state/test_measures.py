@@ -173,6 +173,17 @@ def test_weights_that_are_to_be_predicted_are_not_measured() -> None:
     assert screen(run, replace(OPEN, guess=Guess("weights", is_revealed=True))).heads is not None
 
 
+def test_the_lead_follows_dropout_though_the_weights_stay_the_same() -> None:
+    first = a_run(heads=2)
+    before = table(first)
+    after = a_run(heads=2, dropout=0.5, previous=first)
+    then = present_heads(after, OPEN, before)
+    assert then
+    assert then.measures is before.measures
+    assert "of the weights before dropout" in then.lead
+    assert present_heads(after, OPEN, then) is then
+
+
 def test_a_table_is_copied_with_all_its_digits() -> None:
     made = table(with_weights(a_run(heads=3, d_out=6), three_heads()))
     lines = [line.split("\t") for line in as_tsv(made, made.rows).splitlines()]

@@ -335,3 +335,11 @@ def test_own_matrices_that_no_longer_count_stay_out_of_the_way() -> None:
         "W_key",
         "W_output",
     ]
+
+
+def test_a_pinned_cell_that_a_run_does_not_have_is_not_marked() -> None:
+    short = a_run("one two three", heads=2)
+    pinned = Cell("weights", (1, 5, 5))
+    assert table(a_run(heads=2), "weights", pinned=pinned).current == (5, 5)
+    shown = table(short, "weights", pinned=pinned)
+    assert (shown.current, shown.head) == (None, 0)

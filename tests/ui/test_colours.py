@@ -170,6 +170,14 @@ def test_marks_go_before_numbers_and_forbidden_before_dropped() -> None:
     assert entries(both).tolist() == [[FORBIDDEN, 126, FORBIDDEN]]
 
 
+def test_what_is_hidden_does_not_count_in_the_order_of_the_others() -> None:
+    rank = Colour("viridis", Curve.RANK, Limits.SHARED, 0.0, 1.0)
+    hidden = np.array([[True, True, False, False]])
+    chosen = entries(a_heatmap([[0, 0, 0.5, 1]], colour=rank, hidden=hidden))
+    alone = entries(a_heatmap([[0.5, 1]], colour=rank))
+    assert chosen.tolist() == [[DROPPED, DROPPED, *alone[0].tolist()]]
+
+
 def test_masked_rows_take_their_scale_from_what_is_allowed() -> None:
     signed = Colour("CET-CBD1", Curve.LINEAR, Limits.ROW, -2.0, 2.0)
     forbidden = np.array([[False, True]])

@@ -117,6 +117,7 @@ def test_colours_words_and_speed_chosen_in_a_lesson_stay(hand: Hand) -> None:
     hand.press(Qt.Key.Key_5)  # the lecture's words
     hand.press(Qt.Key.Key_8)  # each row to its largest
     hand.press(Qt.Key.Key_Period)  # faster
+    hand.settle()
     chosen = hand.window.workspace.view
     press_button(hand, hand.window.lesson.close_button)
     view = hand.window.workspace.view

@@ -374,6 +374,20 @@ def test_in_a_pooled_panel_a_cell_paints_its_block(painter: Painter) -> None:
     assert box.placeholderText().startswith("300 × 300: too long to be written here.")
 
 
+def test_in_a_pooled_panel_the_pinned_cell_paints_the_block_it_is_in(painter: Painter) -> None:
+    painter.hand.paste_sentence(" ".join(f"w{number}" for number in range(300)))
+    painter.settle()
+    block = painter.hand.panel("weights").rows.block
+    assert block > 1
+    painter.board.setFocus()
+    painter.window.pointer.follow(weights(2 * block + 1, 10 * block + 1))
+    painter.settle()
+    painter.key(Qt.Key.Key_X)
+    mask = np.tri(300, dtype=int)
+    mask[2 * block : 3 * block, 10 * block : 11 * block] = 1
+    assert np.array_equal(np.array(_own(painter)), mask)
+
+
 # ------------------------------------------------------------------------------ live
 
 

@@ -64,8 +64,11 @@ class Held:
 
         What is no number comes before all.
         """
-        numbers, columns = self.keep(("largest", count), lambda whole: _first(whole, count))
-        return readable(numbers[index]), readable(columns[index])
+        # In powers of two: of those few there are, each is found once and kept.
+        several = min(1 << max(count - 1, 0).bit_length(), self.tensor.shape[-1])
+        numbers, columns = self.keep(("largest", several), lambda whole: _first(whole, several))
+        first = (*index, ..., slice(count))
+        return readable(numbers[first]), readable(columns[first])
 
     def limits(self) -> tuple[float, float]:
         """Give the smallest and largest finite number; zeros, where none is finite."""

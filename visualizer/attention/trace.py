@@ -6,6 +6,7 @@ Reading gives numpy, so nothing above needs torch; nor does this module, which o
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from visualizer.attention.derived import Fold, Lens, fold, times_value, without_first
 from visualizer.attention.held import Held, Index, readable
@@ -114,13 +115,16 @@ class Trace:
         return folded
 
     def _through(self, held: Held, lens: Lens) -> Held:
-        values = self._held["values"]
         made: Held
-        if lens is Lens.TIMES_VALUE:
-            made = held.keep((lens, values), lambda own: Held(times_value(own, values.tensor)))
-        else:
+        if lens is Lens.WITHOUT_FIRST:
             made = held.keep(lens, lambda own: Held(without_first(own)))
-        return made
+            return made
+        values = self._held["values"]
+        # Weights may outlive many values: what was made of those goes with them.
+        by_values: WeakKeyDictionary[Held, Held] = held.keep(lens, lambda _: WeakKeyDictionary())
+        if values not in by_values:
+            by_values[values] = Held(times_value(held.tensor.detach(), values.tensor.detach()))
+        return by_values[values]
 
     def read(self, name: str, index: Index = ()) -> np.ndarray:
         """Read numbers of a stage or of a parameter.

@@ -121,7 +121,7 @@ def colour_of(
     is_signed = low < 0 or not stage.is_weights
     limits = _limits(trace, stage, chosen, is_signed)
     farthest = max(abs(low), abs(high))
-    typed = chosen.ends(stage.name) if limits is Limits.TYPED else None
+    typed = _typed(chosen, stage, is_signed) if limits is Limits.TYPED else None
     if limits is Limits.TYPED and typed is None:
         limits = Limits.SHARED
     if limits is Limits.PANEL and largest is not None:
@@ -137,6 +137,15 @@ def colour_of(
         kept = trace.limits("weights")[1] / (1 - trace.spec.dropout) if "dropped" in trace else 0
         farthest = max(1.0, farthest, kept)
     return Colour(map_, chosen.curve, limits, 0.0, farthest or 1.0)
+
+
+def _typed(chosen: Colouring, stage: Stage, is_signed: bool) -> tuple[float, float] | None:
+    """Give the ends that were typed; where 0 is not in the middle, none of them is below it."""
+    ends = chosen.ends(stage.name)
+    if ends is None or is_signed:
+        return ends
+    low, high = max(ends[0], 0.0), ends[1]
+    return (low, high) if low < high else None
 
 
 def _ends_of(shown: tuple[Held, ...]) -> tuple[float, float]:

@@ -64,6 +64,10 @@ def _sentence(run: Run, view: View, cell: Cell, value: float, chosen: int) -> st
         return f"{which}, column {cell.place[1] + 1} of {row} is {number(value)}{most}."
     key = f"<b>{escape(shortened(visible(words[cell.place[1]])))}</b>"
     pair = f"{row} (query {cell.place[0] + 1})", f"{key} (key {cell.place[1] + 1})"
+    if stage.is_weights and view.lens is Lens.WITHOUT_FIRST:
+        if cell.place[1] == 0:
+            return f"{key} is the first token, which is left out."
+        most += ", the first token left out"
     if stage.is_weights and view.lens is not Lens.TIMES_VALUE and 0 <= value <= 1:
         return f"{which}, {pair[0]} reads {share(value)} from {pair[1]}{most}."
     return f"{which}, the number of {pair[0]} and {pair[1]} is {number(value)}{most}."

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from visualizer.attention.derived import Fold
-from visualizer.state.colouring import Limits
+from visualizer.state.colouring import Curve
 from visualizer.state.extent import look_of
 from visualizer.state.panel import Panel, TextPanel
 from visualizer.state.panels import Board, Heatmap
@@ -27,10 +27,7 @@ OVERVIEW = 96
 
 def present_board(run: Run, view: View, previous: Board) -> Board:
     """Show the stages that are looked at; panels that did not change are the very same objects."""
-    known = {heatmap.key: heatmap for heatmap in previous.heatmaps}
-    if previous.overview:
-        known[previous.overview.key] = previous.overview
-    columns = []
+    known, columns = previous.known, []
     for stage in run.trace.stages:
         if stage.name in shown_stages(run, view):
             panels = (
@@ -54,8 +51,7 @@ def _of_texts(run: Run, view: View, stage: Stage) -> Iterator[Panel]:
     pinned, head = existing(run, view.pinned), None
     if "head" in stage.dims:
         head = pinned.head if pinned else None
-        shown = shown_heads(run, replace(view, pinned=None))
-        head = next(iter(shown), 0) if head is None else head
+        head = drawn_heads(run, replace(view, pinned=None))[0] if head is None else head
     for text in range(len(run.texts)):
         yield TextPanel(run, replace(view, text=text), stage, head, None)
 
@@ -115,6 +111,11 @@ def shown_heads(run: Run, view: View) -> tuple[int, ...]:
     return shown or (() if shown_folds(run, view) else tuple(heads))
 
 
+def drawn_heads(run: Run, view: View) -> tuple[int, ...]:
+    """Give the heads with a row, for what knows no folds: all, where only folds have one."""
+    return shown_heads(run, view) or tuple(range(run.trace.spec.heads))
+
+
 def shown_folds(run: Run, view: View) -> tuple[Fold, ...]:
     """Give the ways of folding the heads into one that have a row; of one head there is none."""
     is_foldable = run.trace.spec.heads > 1 and focus(run, view) is None
@@ -125,17 +126,22 @@ def needs(run: Run, view: View) -> Hashable:
     """Name what has to be read for the panels of a view."""
     stages = shown_stages(run, view)
     looks = frozenset(look_of(run.trace, run.trace.stage(name), view).blocks for name in stages)
-    limits = view.colouring.limits in {Limits.AUTO, Limits.ROW, Limits.PANEL}
+    colours = view.colouring.limits, view.colouring.curve is Curve.LINEAR
+    pinned = existing(run, view.pinned)
+    folds = frozenset({*shown_folds(run, view), pinned.fold if pinned else None, None})
     is_mapped = fitted(view.zoom, run.trace.tokens) is not None
-    return stages, looks, view.lens, shown_folds(run, view), limits, is_mapped
+    return stages, looks, is_mapped, view.lens, is_spread(run, view), folds, colours
 
 
 def warm(run: Run, view: View) -> None:
-    """Read what the panels of a view need, and the map of whichever will have the pinned cell."""
+    """Read what the panels of a view need, and a pinned cell of folded heads, shown or not."""
     board = present_board(run, view, Board())
     whole = replace(view, zoom=None, room=OVERVIEW)
-    for name in _square(run, view) if board.zoom else ():
+    for name in _square(run, view) if board.zoom else ():  # of whichever will have the pinned cell
         Panel(run, whole, run.trace.stage(name), 0, None).heatmap({})
+    pinned = existing(run, view.pinned)
+    if pinned and pinned.fold:
+        run.trace.seen(pinned.stage, view.lens, pinned.fold)
 
 
 def rows_of(run: Run, view: View, stage: Stage) -> Iterator[tuple[int | None, Fold | None]]:

@@ -151,14 +151,15 @@ def present_heads(run: Run, view: View, previous: HeadTable | None) -> HeadTable
     if not needs(view) or "weights" not in run.trace:
         return None
     measures, text = run.trace.measured("weights"), run.index(view.text)
-    if previous and previous.measures is measures and previous.text == text:
+    lead = _lead(run, measures.queries[text], run.nearest(view.text))
+    made_of = (lead, text)
+    if previous and previous.measures is measures and (previous.lead, previous.text) == made_of:
         return previous
     columns = {column: column.values(measures, text) for column in COLUMNS}
     heads = list(zip(*columns.values(), strict=True))
     rows = [_row(head, values) for head, values in enumerate(heads)]
     if len(rows) > 1:
         rows.append(_row(None, tuple(_mean(values) for values in columns.values())))
-    lead = _lead(run, measures.queries[text], run.nearest(view.text))
     said = _sentences(columns) if len(heads) > 1 else ()
     return HeadTable(lead, said, COLUMNS, tuple(rows), measures, text)
 

@@ -114,11 +114,11 @@ class Panel:
         return np.asarray(whole[self.look.cells])
 
     def _hidden(self) -> np.ndarray | None:
-        if self.lens is not Lens.WITHOUT_FIRST or self.look.blocks != (1, 1):
-            return None
+        if self.lens is not Lens.WITHOUT_FIRST or self.look.blocks[1] > 1:
+            return None  # in a block, others stand beside the first token
         keys = range(self.trace.tokens)[self.look.cells[1]]
-        shape = (len(range(self.trace.tokens)[self.look.cells[0]]), len(keys))
-        return np.broadcast_to(np.array(keys) == 0, shape)
+        rows = range(0, self.trace.tokens, self.look.blocks[0])[self.look.cells[0]]
+        return np.broadcast_to(np.array(keys) == 0, (len(rows), len(keys)))
 
     def _dropped(self, forbidden: np.ndarray | None) -> np.ndarray | None:
         if self.by or self.lens is not Lens.PLAIN:

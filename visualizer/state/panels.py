@@ -165,6 +165,12 @@ class Board:
         return self.text in {None, heatmap.text}
 
     @property
+    def known(self) -> dict[Hashable, Heatmap]:
+        """Every panel, that of the overview too, by what it was made of."""
+        overview = (self.overview,) if self.overview else ()
+        return {heatmap.key: heatmap for heatmap in (*self.heatmaps, *overview)}
+
+    @property
     def heatmaps(self) -> tuple[Heatmap, ...]:
         """Every panel, column after column."""
         return tuple(heatmap for column in self.columns for heatmap in column)

@@ -15,6 +15,7 @@ from visualizer.state.blocks import written
 from visualizer.state.edits import BIAS, own_of, why_not
 from visualizer.state.panel import counted_from_one
 from visualizer.state.panels import Axis
+from visualizer.state.view import existing
 from visualizer.state.weights import weights_of
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def present_table(
     name = look.name if look.name in dict(choices) else run.trace.stages[0].name
     text, is_covered = run.nearest(view.text), name in covered
     heads = run.trace.spec.heads if _has_heads(run, name) else 0
-    cell = view.pinned  # one of heads folded into one is of no head's table
+    cell = existing(run, view.pinned)  # one of heads folded into one is of no head's table
     pinned = cell.place if cell and cell.stage == name and cell.fold is None else ()
     head = (pinned[0] if len(pinned) == 3 else look.head) if heads else 0
     rows, columns = _axes(run, name, text)

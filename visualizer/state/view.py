@@ -173,7 +173,8 @@ def existing(run: Run, cell: Cell | None) -> Cell | None:
         return None
     sizes = tuple(run.trace.tensor(cell.stage).shape[len(run.trace.batch) :])
     if cell.fold:
-        sizes = sizes[1:] if "head" in run.trace.stage(cell.stage).dims else ()
+        is_foldable = "head" in run.trace.stage(cell.stage).dims and run.trace.spec.heads > 1
+        sizes = sizes[1:] if is_foldable else ()
     fits = len(sizes) == len(cell.place)
     inside = fits and all(at < size for at, size in zip(cell.place, sizes, strict=True))
     return cell if inside else None

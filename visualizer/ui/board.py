@@ -5,33 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QPointF, Qt, QTimer, Signal
-from PySide6.QtGui import QCursor, QNativeGestureEvent
+from PySide6.QtCore import QEvent, QPointF, Qt, Signal
+from PySide6.QtGui import QNativeGestureEvent
 from PySide6.QtWidgets import QApplication, QWidget
 
 from visualizer.state.cursor import cell_of
 from visualizer.ui.canvas import Canvas
-from visualizer.ui.manners import is_command
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QWheelEvent
+    from PySide6.QtGui import QMouseEvent, QWheelEvent
 
     from visualizer.state.view import Cell
     from visualizer.ui.slots import Slot
-
-STEPS = {
-    Qt.Key.Key_Up: (-1, 0),
-    Qt.Key.Key_Down: (1, 0),
-    Qt.Key.Key_Left: (0, -1),
-    Qt.Key.Key_Right: (0, 1),
-}
-
-# Who comes by keys must see where they are; who clicks, knows.
-BY_KEYS = {
-    Qt.FocusReason.TabFocusReason,
-    Qt.FocusReason.BacktabFocusReason,
-    Qt.FocusReason.ShortcutFocusReason,
-}
 
 NOTCH = 120
 CLOSER = 1.25
@@ -43,9 +28,6 @@ LEAST = 0.1
 class BoardView(Canvas):
     """The canvas with a hand on it."""
 
-    cellHovered = Signal(object)
-    cellClicked = Signal(object)
-    walked = Signal(int, int)
     textPointed = Signal(int)
     """The text of a panel that the pointer came to, where there are panels of several."""
     zoomed = Signal(float, str, float, float)
@@ -55,14 +37,9 @@ class BoardView(Canvas):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.viewport().setMouseTracking(True)
-        self._pointed: Cell | None = None
         self._grip: tuple[Slot, QPointF, QPointF] | None = None
         self._is_dragging = False
         self._turned = 0.0
-        self._later = QTimer(self, singleShot=True, interval=0)
-        self._later.timeout.connect(self._point_again)
         self.arranged.connect(self._later.start)  # another cell may be under the pointer
 
     # ------------------------------------------------------------------ the mouse
@@ -71,7 +48,7 @@ class BoardView(Canvas):
         if self._grip and event.buttons():
             self._drag(event.position())
         else:
-            self._point(event.position())
+            super().mouseMoveEvent(event)
 
     def _point(self, point: QPointF) -> None:
         cell = self._cell_at(point)
@@ -138,45 +115,11 @@ class BoardView(Canvas):
             self.zoomed.emit(CLOSER**notches, slot.heatmap.stage, *slot.between(within))
 
     def viewportEvent(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.Leave:
-            self._pointed = None
-            self.cellHovered.emit(None)
         pinched = Qt.NativeGestureType.ZoomNativeGesture
         if isinstance(event, QNativeGestureEvent) and event.gestureType() is pinched:
             self._zoom(event.position(), NOTCH * math.log(max(1 + event.value(), LEAST), CLOSER))
             return True
         return super().viewportEvent(event)
-
-    # ------------------------------------------------------------------ the keys
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        step = STEPS.get(Qt.Key(event.key()))
-        if step and not is_command(event):
-            self.walked.emit(*step)
-        elif event.key() == Qt.Key.Key_Escape:
-            self.cellClicked.emit(None)
-        else:
-            super().keyPressEvent(event)
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self._mark(event.reason() in BY_KEYS)
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self._mark(False)
-
-    def _mark(self, is_marked: bool) -> None:
-        self._is_marked = is_marked
-        self.viewport().update()
-
-    def scrollContentsBy(self, across: int, down: int) -> None:
-        self.viewport().update()
-        self._point_again()
-
-    def _point_again(self) -> None:
-        if self.viewport().underMouse():
-            self._point(QPointF(self.viewport().mapFromGlobal(QCursor.pos())))
 
     def slot_at(self, point: QPointF) -> Slot | None:
         """Give the panel whose cells are under a point of the viewport."""

@@ -8,8 +8,8 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 
 from visualizer.state.painting import target_of
-from visualizer.ui.board import STEPS
 from visualizer.ui.manners import is_command
+from visualizer.ui.pointed import STEPS
 
 if TYPE_CHECKING:
     from visualizer.state.painting import Painting

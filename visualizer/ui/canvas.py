@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QColor, QPainter, QPen, QPixmap
-from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QWidget
+from PySide6.QtGui import QColor, QPainter, QPixmap
 
 from visualizer.state.cursor import Cursor, is_own
 from visualizer.state.painting import target_of
@@ -21,40 +20,36 @@ from visualizer.ui.freshly import paint_fresh
 from visualizer.ui.layout import lay_out, room
 from visualizer.ui.light import is_seen, paint_cursor
 from visualizer.ui.minimap import Minimap
+from visualizer.ui.pointed import PointedArea
 from visualizer.ui.slots import Layout, Slot
-from visualizer.ui.theme import LIGHT, Theme, font
+from visualizer.ui.theme import font
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from PySide6.QtGui import QPaintEvent, QResizeEvent
+    from PySide6.QtWidgets import QWidget
 
     from visualizer.state.painting import Drawn, Fresh
     from visualizer.state.view import Cell
+    from visualizer.ui.theme import Theme
 
 
-class Canvas(QAbstractScrollArea):
-    """All panels of a board, in a place that scrolls."""
+class Canvas(PointedArea):
+    """All panels of a board."""
 
     roomChanged = Signal(int)
     arranged = Signal()
-    painted = Signal()
-    """After each new frame."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setAccessibleName("Heatmaps")
         self.setAccessibleDescription("Arrow keys walk from cell to cell; Escape lets go.")
-        self.viewport().setMouseTracking(True)
         self._board = Board()
         self._cursor = Cursor()
         self._lights = Lights()
         self._fresh: Mapping[Drawn, Fresh] = {}
-        self._theme = LIGHT
         self._message = ""
-        self._is_marked = False
         self._layout = Layout((), 0, 0, 0)
         self.minimap = Minimap(self.viewport())
         self._pictures: dict[int, tuple[Heatmap, QPixmap]] = {}
@@ -184,11 +179,7 @@ class Canvas(QAbstractScrollArea):
                     paint_cursor(painter, slot, self._cursor, self._theme)
         painter.translate(0, offset.y())
         self._paint_titles(painter)
-        if self._is_marked:
-            painter.resetTransform()
-            painter.setPen(QPen(QColor(self._theme.accent), 2))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRect(self.viewport().rect().adjusted(1, 1, -1, -1))
+        self._paint_mark(painter)
         painter.end()
         self.painted.emit()
 

@@ -36,6 +36,12 @@ class Gaze(QObject):
     def _wanted(self) -> View:
         return self._workspace.wanted
 
+    @property
+    def _seen(self) -> Zoom | None:
+        """The part that is seen, as far as the text has it."""
+        run = self._workspace.run
+        return fitted(self._wanted.zoom, run.trace.tokens) if run else None
+
     # ------------------------------------------------------------------ closer and further
 
     def zoom(self, factor: float, at: tuple[float, float] | None = None) -> None:
@@ -87,21 +93,20 @@ class Gaze(QObject):
 
     def pan(self, down: int, right: int) -> None:
         """Look at what is a part further down and right."""
-        zoom = self._wanted.zoom
+        zoom = self._seen
         if zoom:
             steps = (max(1, len(span) // PAN) for span in (zoom.queries, zoom.keys))
             self.pan_by(down * next(steps), right * next(steps))
 
     def pan_by(self, queries: int, keys: int) -> None:
         """Look so many tokens further down and right."""
-        run = self._workspace.run
-        zoom = fitted(self._wanted.zoom, run.trace.tokens) if run else None
+        run, zoom = self._workspace.run, self._seen
         if run and zoom:
             self._workspace.look(zoom=zoom.panned(run.trace.tokens, queries, keys))
 
     def centre(self, query: int, key: int) -> None:
         """Look at what is around a query and a key, as close as now."""
-        zoom = self._wanted.zoom
+        zoom = self._seen
         if zoom:
             now = (span.start + len(span) // 2 for span in (zoom.queries, zoom.keys))
             self.pan_by(query - next(now), key - next(now))

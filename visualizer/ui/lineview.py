@@ -5,61 +5,45 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QCursor, QPainter, QPen
-from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QWidget
+from PySide6.QtCore import QPointF, Qt, QTimer, Signal
+from PySide6.QtGui import QColor, QPainter
 
 from visualizer.state.lines.look import Side, Token
 from visualizer.state.lines.panel import LinePanel
 from visualizer.state.view import Cell
-from visualizer.ui.board import BY_KEYS, STEPS
 from visualizer.ui.linepaint import paint_cell, paint_head, paint_labels, paint_lines
 from visualizer.ui.linepicture import Frame, Picture
 from visualizer.ui.linerows import HEAD, Rows, lay_out
-from visualizer.ui.manners import is_command
-from visualizer.ui.theme import LIGHT, Theme, font, text_scale
+from visualizer.ui.pointed import PointedArea
+from visualizer.ui.theme import font, text_scale
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent
+    from PySide6.QtGui import QMouseEvent, QPaintEvent, QResizeEvent
+    from PySide6.QtWidgets import QWidget
 
     from visualizer.state.lines.choosing import Lines
+    from visualizer.ui.theme import Theme
 
 NEAR = 5
 NEAR_QUERY = 0.3
 DIMMED = 0.16
 
 
-class LineView(QAbstractScrollArea):
-    """All lines of a panel, in a place that scrolls.
+class LineView(PointedArea):
+    """All lines of a panel; `tokenHovered` and `tokenClicked` carry a `Token`."""
 
-    `cellHovered` and `cellClicked` carry a `Cell` or None, `tokenHovered` and `tokenClicked` a
-    `Token`.
-    """
-
-    cellHovered = Signal(object)
-    cellClicked = Signal(object)
     tokenHovered = Signal(object)
     tokenClicked = Signal(object)
-    walked = Signal(int, int)
-    painted = Signal()
-    """After each new frame."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Lines from queries to keys")
-        self.viewport().setMouseTracking(True)
-        self._panel, self._theme = LinePanel(), LIGHT
+        self._panel = LinePanel()
         self._rows = Rows(0, 0, 1, 1, 0)
         self._picture: Picture | None = None
-        self._pointed: Cell | Token | None = None
-        self._is_marked = False
         self._more = QTimer(self, singleShot=True, interval=0)
         self._more.timeout.connect(self._go_on)
-        self._later = QTimer(self, singleShot=True, interval=0)
-        self._later.timeout.connect(self._point_again)
 
     # ------------------------------------------------------------------ what is shown
 
@@ -133,11 +117,7 @@ class LineView(QAbstractScrollArea):
             paint_labels(painter, panel, self._rows, seen, theme)
             painter.translate(0, offset)
             paint_head(painter, self._rows, theme)
-        if self._is_marked:
-            painter.resetTransform()
-            painter.setPen(QPen(QColor(theme.accent), 2))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRect(self.viewport().rect().adjusted(1, 1, -1, -1))
+        self._paint_mark(painter)
         painter.end()
         self.painted.emit()
 
@@ -168,9 +148,6 @@ class LineView(QAbstractScrollArea):
             self.viewport().update()
 
     # ------------------------------------------------------------------ the hand
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._point(event.position())
 
     def _point(self, point: QPointF) -> None:
         found = self._at(point)
@@ -219,40 +196,5 @@ class LineView(QAbstractScrollArea):
         place = (int(lines.heads[at]), int(lines.queries[at]), int(lines.keys[at]))
         return Cell(self._panel.stage, place)
 
-    def viewportEvent(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.Leave:
-            self._pointed = None
-            self.cellHovered.emit(None)
-        return super().viewportEvent(event)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        step = STEPS.get(Qt.Key(event.key()))
-        if step and not is_command(event):
-            self.walked.emit(*step)
-        elif event.key() == Qt.Key.Key_Escape:
-            self.cellClicked.emit(None)
-        else:
-            super().keyPressEvent(event)
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self._mark(event.reason() in BY_KEYS)
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self._mark(False)
-
-    def _mark(self, is_marked: bool) -> None:
-        self._is_marked = is_marked
-        self.viewport().update()
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         self._arrange()
-
-    def scrollContentsBy(self, across: int, down: int) -> None:
-        self.viewport().update()
-        self._point_again()
-
-    def _point_again(self) -> None:
-        if self.viewport().underMouse():
-            self._point(QPointF(self.viewport().mapFromGlobal(QCursor.pos())))

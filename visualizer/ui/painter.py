@@ -49,16 +49,18 @@ class MaskPainter(QObject):
         mask = self._mask(cell)
         if mask:
             self.end()
-            allow = is_open(mask, _place(cell), self._blocks(cell)) == spreads
+            place = self._place(cell)
+            allow = is_open(mask, place, self._blocks(cell)) == spreads
             self._stroke = cell, allow
-            self._paint([_place(cell)])
+            self._paint([place])
 
     def sweep(self, cell: Cell) -> None:
         """Paint on to a cell, over all that lie between."""
         if self._stroke:
             before, allow = self._stroke
             self._stroke = cell, allow
-            self._paint(between(_place(before), _place(cell), self._blocks(cell)))
+            places = self._place(before), self._place(cell)
+            self._paint(between(*places, self._blocks(cell)))
 
     def end(self) -> None:
         """End a stroke: the next one is undone by itself."""
@@ -81,9 +83,9 @@ class MaskPainter(QObject):
             return
         mask = self._mask(pinned)
         if mask:
-            self._stroke = following, is_open(mask, _place(pinned), self._blocks(pinned))
+            self._stroke = following, is_open(mask, self._place(pinned), self._blocks(pinned))
             self._pointer.walk(down, right)
-            self._paint([_place(following)])
+            self._paint([self._place(following)])
 
     def _mask(self, cell: Cell) -> BooleanMatrix | None:
         """Give the mask, where a cell is one that it allows or forbids."""
@@ -95,6 +97,11 @@ class MaskPainter(QObject):
     def _blocks(self, cell: Cell) -> tuple[int, int]:
         panel = panel_of(self._workspace.screen.board, cell)
         return (panel.rows.block, panel.columns.block) if panel else (1, 1)
+
+    def _place(self, cell: Cell) -> Place:
+        """Give where the block of a cell begins; in it, the pinned cell can be anywhere."""
+        rows, columns = self._blocks(cell)
+        return cell.place[-2] // rows * rows, cell.place[-1] // columns * columns
 
     def _paint(self, places: list[Place]) -> None:
         if self._stroke is None:
@@ -127,10 +134,6 @@ class MaskPainter(QObject):
 
     def _change(self, **changes: Any) -> None:
         self._workspace.look(painting=replace(self._look, **changes))
-
-
-def _place(cell: Cell) -> Place:
-    return cell.place[-2], cell.place[-1]
 
 
 def _panel(cell: Cell) -> tuple[object, ...]:

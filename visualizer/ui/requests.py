@@ -62,8 +62,8 @@ def is_read_with(run: Run | None, view: View, other: View) -> bool:
 
 # What decides which panels there are, and what goes with it.
 READ = (
-    *("stages", "room", "folds", "lens", "zoom", "colouring", "panes"),
-    *("playhead", "guess", "pinned", "past", "future", "tokens", "lines", "comparison"),
+    *("stages", "text", "spread", "room", "heads", "folds", "lens", "zoom", "colouring"),
+    *("panes", "playhead", "guess", "pinned", "past", "future", "tokens", "lines", "comparison"),
 )
 
 

@@ -16,14 +16,14 @@ from visualizer.state.compare.panels import (
     SidePanel,
 )
 from visualizer.state.heatmaps import (
+    drawn_heads,
     overview_of,
     present_board,
     rows_of,
-    shown_heads,
     shown_stages,
 )
 from visualizer.state.panels import Board
-from visualizer.state.view import Part
+from visualizer.state.view import Part, existing
 from visualizer.state.words import counted
 from visualizer.state.zoom import fitted
 
@@ -44,7 +44,7 @@ def present_compared(run: Run, view: View, previous: Board) -> Board:
     comparison = compared(run, view)
     if comparison is None:
         return present_board(run, view, previous)
-    known = {heatmap.key: heatmap for heatmap in previous.heatmaps}
+    known = previous.known
     columns = _COLUMNS[comparison.against](run, view, comparison)
     made = tuple(tuple(panel.heatmap(known) for panel in column) for column in columns)
     zoom = fitted(view.zoom, run.trace.tokens)
@@ -52,9 +52,13 @@ def present_compared(run: Run, view: View, previous: Board) -> Board:
 
 
 def needs(run: Run, view: View) -> Hashable:
-    """Name what is compared: another comparison has other panels."""
+    """Name what is compared, and of what its largest differences are looked for."""
     comparison = compared(run, view)
-    return comparison and id(comparison)
+    if comparison is None:
+        return None
+    pinned = existing(run, view.pinned)
+    stage = pinned.stage if pinned else None
+    return id(comparison), run.nearest(view.text), drawn_heads(run, view), stage
 
 
 def warm(run: Run, view: View) -> None:
@@ -99,7 +103,7 @@ def _heads(run: Run, view: View, comparison: Comparison) -> Iterator[Sequence[Pa
 def _samples(run: Run, view: View, comparison: Comparison) -> Iterator[Sequence[Panel]]:
     view = replace(view, lens=Lens.PLAIN)
     weights, dropped = (run.trace.stage(name) for name in ("weights", "dropped"))
-    heads = shown_heads(run, view) or tuple(range(run.trace.spec.heads))
+    heads = drawn_heads(run, view)
     mean, change = f"Mean of {counted(comparison.count, 'sample')}", "Mean − weights"
     yield [SamplePanel(run, view, weights, head, comparison, "Weights") for head in heads]
     yield [SamplePanel(run, view, dropped, head, comparison, "One sample") for head in heads]

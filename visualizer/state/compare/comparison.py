@@ -111,14 +111,15 @@ def change_of(run: Run, view: View, stage: str, fold: Fold | None) -> tuple[Held
     """Give a difference, and where in it the text that is looked at begins."""
     comparison, index = view.comparison, run.index(view.text)
     assert comparison
-    live = run.trace.seen(stage, view.lens, fold)
+    lens = _lens(view)
+    live = run.trace.seen(stage, lens, fold)
     if comparison.against is Against.HEAD:
         return comparison.of(live, lambda: live.between_heads(*comparison.heads)), index
     if comparison.against is Against.SAMPLES:
         weights, mean = run.trace.holding("weights"), mean_held(run, comparison)
         return comparison.of(mean, lambda: mean.minus(weights)), index
     assert comparison.kept
-    kept = comparison.kept.trace.seen(stage, view.lens, fold)
+    kept = comparison.kept.trace.seen(stage, lens, fold)
     return comparison.of(live, lambda: live.minus(kept)), index
 
 
@@ -126,7 +127,7 @@ def size_of(run: Run, view: View, stage: str, fold: Fold | None) -> float:
     """Give the largest of the numbers of either side: what its rounding loses is no change."""
     kept = view.comparison.kept if view.comparison else None
     runs = (kept, run) if kept else (run,)
-    sides = [one.trace.seen(stage, view.lens, fold).limits() for one in runs]
+    sides = [one.trace.seen(stage, _lens(view), fold).limits() for one in runs]
     return max(abs(end) for side in sides for end in side)
 
 
@@ -149,5 +150,11 @@ def held_of(run: Run, view: View, cell: Cell) -> tuple[Held, tuple[int, ...]]:
     if comparison and cell.part is Part.CHANGE:
         held, start = change_of(run, view, cell.stage, cell.fold)
         return held, start if against is Against.HEAD else whole
-    lens = Lens.PLAIN if against is Against.SAMPLES else view.lens
+    lens = _lens(view) if comparison else view.lens
     return run.trace.seen(cell.stage, lens, cell.fold), whole
+
+
+def _lens(view: View) -> Lens:
+    """Give what weights are compared as: samples of dropout are of the weights as they are."""
+    is_sampled = view.comparison is not None and view.comparison.against is Against.SAMPLES
+    return Lens.PLAIN if is_sampled else view.lens

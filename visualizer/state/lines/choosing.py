@@ -13,7 +13,7 @@ import numpy as np
 
 from visualizer.attention.masks import Masking, allowed_by
 from visualizer.state.colouring import SHORT, Limits
-from visualizer.state.heatmaps import shown_heads, shown_stages
+from visualizer.state.heatmaps import drawn_heads, shown_stages
 from visualizer.state.lines.look import FOLLOWS, PANE
 from visualizer.state.view import existing
 
@@ -99,7 +99,7 @@ def reading_of(run: Run, view: View) -> Reading:
     trace, look, colouring = run.trace, view.lines, view.colouring
     stage = "dropped" if "dropped" in shown_stages(run, view) else "weights"
     solo = _solo(run, view)
-    heads = shown_heads(run, view) if solo is None else (solo,)
+    heads = drawn_heads(run, view) if solo is None else (solo,)
     top = look.top if look.top < trace.tokens else 0
     room = max(1, MOST_LINES // (len(heads) * trace.tokens))
     is_long = colouring.limits is Limits.AUTO and trace.tokens > SHORT

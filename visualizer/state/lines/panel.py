@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from visualizer.attention.derived import Lens
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.cursor import present_cursor
 from visualizer.state.lines.choosing import (
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
 COVERED = "The lines are covered until the prediction is revealed."
 LATER = "The lines are drawn as soon as playback has come to the weights."
 NOTHING = "No weight has a line. Lower the threshold to see more."
+_NUMBERS = {
+    Lens.PLAIN: "weights",
+    Lens.WITHOUT_FIRST: "weights without the first token",
+    Lens.TIMES_VALUE: "weights × ‖value‖",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +78,6 @@ class LinePanel:
 
     made_of: Hashable = None
     stage: str = "weights"
-    title: str = ""
     heads: int = 0
     solo: int | None = None
     labels: tuple[str, ...] = ()
@@ -149,7 +154,6 @@ def _picture(source: _Source, made_of: Hashable) -> LinePanel:
     panel = LinePanel(
         made_of=made_of,
         stage=reading.stage,
-        title=trace.stage(reading.stage).title,
         heads=trace.spec.heads,
         solo=reading.heads[0] if view.lines.solo is not None else None,
         labels=all_visible(run.texts[reading.text]),
@@ -167,7 +171,10 @@ def _picture(source: _Source, made_of: Hashable) -> LinePanel:
 
 
 def _notes(run: Run, reading: Reading, lines: Lines) -> tuple[str, ...]:
-    notes, of_each = [], "of each query and head" if len(reading.heads) > 1 else "of each query"
+    notes, of_each = (
+        _whose(reading),
+        "of each query and head" if len(reading.heads) > 1 else "of each query",
+    )
     if lines.is_thinned:
         heads = heads_with_room(run, reading)
         strongest = f", of each query’s {heads} strongest heads" if heads else f" {of_each}"
@@ -176,10 +183,18 @@ def _notes(run: Run, reading: Reading, lines: Lines) -> tuple[str, ...]:
     elif reading.top:
         notes.append(f"{_largest(reading.top)} {of_each}")
     if reading.threshold:
-        notes.append(f"weights ≥ {reading.threshold:g}")
+        notes.append(f"{_NUMBERS[reading.lens]} ≥ {reading.threshold:g}")
     if reading.by_query:
         notes.append("strength: in relation to each query’s largest")
     return tuple(notes)
+
+
+def _whose(reading: Reading) -> list[str]:
+    """Say whose numbers the lines are, where they are not just the weights."""
+    is_dropped = reading.stage == "dropped"
+    if reading.lens is Lens.PLAIN and not is_dropped:
+        return []
+    return [_NUMBERS[reading.lens] + ", after dropout" * is_dropped]
 
 
 def _largest(count: int) -> str:

@@ -1,0 +1,136 @@
+"""Ways of looking at once: chosen heads, folds, texts, a part that is zoomed in on, predictions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tests.state.making import a_run, board, panel
+from visualizer.attention.derived import Fold, Lens
+from visualizer.attention.spec import Mask
+from visualizer.state.colouring import Colouring, Limits
+from visualizer.state.compare.board import present_compared
+from visualizer.state.compare.comparison import Against, Comparison
+from visualizer.state.document import Document
+from visualizer.state.heatmaps import warm
+from visualizer.state.needed import needs
+from visualizer.state.panels import Board
+from visualizer.state.playback.timeline import Place, Playhead
+from visualizer.state.screen import Screen, present
+from visualizer.state.view import Cell, Guess, View
+from visualizer.state.zoom import Zoom
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+
+LONG = " ".join(f"w{at}" for at in range(40))
+RUN = a_run(LONG, heads=3, d_in=6, d_out=6)
+CLOSE = View(zoom=Zoom(range(8), range(8)))
+MEAN_ALONE: dict[str, Any] = {"heads": frozenset(), "folds": frozenset({Fold.MEAN})}
+
+
+def screen(run: Run, view: View, previous: Screen | None = None) -> Screen:
+    return present(Document(), view, run, None, False, previous)
+
+
+# ------------------------------------------------------------------------------ heads and texts
+
+
+def test_where_only_folds_have_a_row_texts_side_by_side_are_of_the_first_head() -> None:
+    computed = a_run("one two three", "four five", heads=2)
+    shown = board(computed, spread=True, stages=frozenset({"weights"}), **MEAN_ALONE)
+    assert [(one.text, one.head) for one in shown.heatmaps] == [(0, 0), (1, 0)]
+
+
+# ------------------------------------------------------------------------------ the overview
+
+
+def test_the_overview_is_of_the_pinned_cell() -> None:
+    first = screen(RUN, CLOSE)
+    assert first.board.overview
+    assert (first.board.overview.stage, first.board.overview.head) == ("weights", 0)
+    for stage, head in (("weights", 2), ("scores", 1)):
+        then = screen(RUN, replace(CLOSE, pinned=Cell(stage, (head, 5, 3))), first)
+        assert then.board.overview
+        assert (then.board.overview.stage, then.board.overview.head) == (stage, head)
+
+
+@pytest.mark.parametrize("comparison", [None, Comparison(Against.KEPT, kept=RUN)])
+def test_an_overview_that_did_not_change_is_the_very_same(comparison: Comparison | None) -> None:
+    view = replace(CLOSE, comparison=comparison)
+    first = screen(RUN, view)
+    then = screen(RUN, replace(view, hovered=Cell("weights", (0, 5, 3))), first)
+    assert first.board.overview is then.board.overview
+    assert then.board is first.board
+
+
+def test_no_overview_shows_what_is_to_be_predicted_or_computed_later() -> None:
+    assert screen(RUN, replace(CLOSE, guess=Guess("weights"))).board.overview is None
+    playing = Playhead(Place("scores", 2, 1))
+    assert screen(RUN, replace(CLOSE, playhead=playing)).board.overview is None
+
+
+@pytest.mark.parametrize(
+    ("view", "then"),
+    [
+        (View(), View(zoom=Zoom(range(900), range(900)))),
+        (
+            View(zoom=Zoom(range(900), range(900))),
+            View(zoom=Zoom(range(900), range(900)), pinned=Cell("scores", (0, 1, 1))),
+        ),
+    ],
+    ids=["its part", "its stage"],
+)
+def test_what_an_overview_reads_is_read_beforehand(view: View, then: View) -> None:
+    computed = a_run(" ".join(f"w{at}" for at in range(1000)), heads=1, d_in=2, d_out=2)
+    warm(computed, view)
+    before = [computed.trace.holding(name).kept for name in ("scores", "weights")]
+    warm(computed, then)
+    after = [computed.trace.holding(name).kept for name in ("scores", "weights")]
+    assert before != after
+    assert needs(computed, view) != needs(computed, then)
+
+
+# ------------------------------------------------------------------------------ comparing
+
+
+def test_the_largest_differences_of_another_text_are_looked_for_beforehand() -> None:
+    texts = ("one two three", "four five six")
+    kept, live = a_run(*texts, mask=Mask.CAUSAL), a_run(*texts, mask=Mask.NONE)
+    view = View(comparison=Comparison(Against.KEPT, kept=kept))
+    assert needs(live, view) != needs(live, replace(view, text=1))
+    present_compared(live, view, Board())
+
+
+# ------------------------------------------------------------------------------ lens and colours
+
+
+def test_the_first_token_is_hidden_in_blocks_of_rows_too() -> None:
+    zoom = Zoom(range(32), range(8))
+    shown = panel(RUN, "weights", zoom=zoom, room=16, lens=Lens.WITHOUT_FIRST)
+    assert shown.values.shape == (16, 8)
+    assert (shown.rows.block, shown.columns.block) == (2, 1)
+    assert shown.hidden is not None
+    np.testing.assert_array_equal(shown.hidden, np.broadcast_to(np.arange(8) == 0, (16, 8)))
+    wide = panel(RUN, "weights", zoom=Zoom(range(8), range(32)), room=16, lens=Lens.WITHOUT_FIRST)
+    assert wide.columns.block == 2
+    assert wide.hidden is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [((-0.5, 0.25), (0.0, 0.25)), ((-2.0, -1.0), None), ((0.1, 0.2), (0.1, 0.2))],
+)
+def test_the_colours_of_weights_do_not_begin_below_0(
+    typed: tuple[float, float], found: tuple[float, float] | None
+) -> None:
+    chosen = Colouring(limits=Limits.TYPED, typed=(("weights", *typed),))
+    colour = panel(RUN, "weights", colouring=chosen).colour
+    assert not colour.is_signed
+    if found:
+        assert (colour.low, colour.high, colour.limits) == (*found, Limits.TYPED)
+    else:
+        assert colour.limits is Limits.SHARED
