@@ -165,7 +165,10 @@ def _farthest_at(tensor: Tensor) -> tuple[int, ...]:
 
 
 def _row_ends(tensor: Tensor) -> Tensor:
-    ends = tensor.new_empty(tensor.shape[:-1])
+    high, low = tensor.amax(-1).abs(), tensor.amin(-1).abs()
+    ends = high.maximum(low)
+    if ends.isfinite().all():  # else what is not finite is to be left out, which makes copies
+        return ends
     for place, matrix in _matrices(tensor):
         ends[place] = matrix.where(matrix.isfinite(), 0).abs().amax(-1)
     return ends
