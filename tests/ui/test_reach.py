@@ -79,6 +79,35 @@ def test_whatever_is_reached_shows_that_it_has_the_focus(hand: Hand, scheme: str
     assert dim == []
 
 
+def test_the_tab_key_goes_along_the_bar_and_the_typed_ends(hand: Hand) -> None:
+    hand.key(Qt.Key.Key_F11)
+    hand.press(Qt.Key.Key_8, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
+    hand.settle()
+    names = [named(widget) for widget in reachable(hand)]
+    bar = names.index("How the panels are arranged")
+    assert names[bar + 1 : bar + 4] == ["Head 1", "Head 2", "Mean of heads"]
+    ends = names.index("The ends of the colours are")
+    assert names[ends + 1 : ends + 4] == [
+        "Scores: the high end", "Weights: the low end", "Weights: the high end",
+    ]  # fmt: skip
+    assert names.index("Colours of weights") > names.index("Context: the high end")
+
+
+def test_one_key_goes_from_part_to_part(hand: Hand) -> None:
+    hand.key(Qt.Key.Key_F8)
+    hand.board.setFocus()
+    hand.settle()
+    found = []
+    for _ in range(7):
+        hand.key(Qt.Key.Key_F12)
+        found.append(named(QApplication.focusWidget() or hand.window))
+    assert found == [
+        "Step", "Sentence", "Cell", "Heads", "Input", "How the panels are arranged", "Heatmaps",
+    ]  # fmt: skip
+    hand.press(Qt.Key.Key_F12, Qt.KeyboardModifier.ShiftModifier)
+    assert named(QApplication.focusWidget() or hand.window) == "How the panels are arranged"
+
+
 def _picture(widget: QWidget) -> QImage:
     window = widget.window()
     area = QRect(widget.mapTo(window, QPoint()), widget.size()).adjusted(-3, -3, 3, 3)

@@ -89,6 +89,7 @@ class ColourPane(QScrollArea):
         for value, name in choices.items():
             box.addItem(name, value)
         box.setAccessibleName(words)
+        label.setBuddy(box)
         box.activated.connect(self._choose)
         self._column.addWidget(label)
         self._column.addWidget(box)
@@ -140,8 +141,9 @@ class ColourPane(QScrollArea):
                 box.setObjectName(f"{ends.stage} {side}")
                 box.setAccessibleName(f"{ends.title}: the {side} end")
                 box.editingFinished.connect(self._type)
-                self.boxes[ends.stage, side] = box
                 self.grid.addWidget(box, row, column)
+                self.setTabOrder([self.limits, *self.boxes.values()][-1], box)
+                self.boxes[ends.stage, side] = box
 
     # ------------------------------------------------------------------ the hand
 

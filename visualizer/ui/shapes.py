@@ -30,6 +30,7 @@ class ShapesPane(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.setAccessibleName("Shapes")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self._ledger: Ledger | None = None
         self._theme = LIGHT
