@@ -165,6 +165,16 @@ def test_cells_that_are_walked_to_are_announced(hand: Hand, announced: list[str]
     assert len(announced) == 2
 
 
+def test_who_walks_along_the_lines_hears_the_cells(hand: Hand, announced: list[str]) -> None:
+    hand.settle()
+    hand.key(Qt.Key.Key_F9)
+    hand.until(lambda: hand.window.lines.view.isVisible())
+    hand.window.lines.view.setFocus()
+    hand.key(Qt.Key.Key_Down)
+    hand.settle()
+    assert announced[-1].startswith("Scores, head 1, query 1, key 1")
+
+
 def test_steps_that_are_stepped_to_are_announced(viewer: Viewer, announced: list[str]) -> None:
     viewer.key(Qt.Key.Key_Home)
     viewer.key(Qt.Key.Key_PageDown)

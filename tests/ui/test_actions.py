@@ -96,6 +96,7 @@ def test_the_list_of_keys_is_whole(hand: Hand) -> None:
     assert len(shortcuts()) == sum(bool(entry.keys) for entry in ENTRIES) + len(PANES) + len(WITHIN)
     assert {"F2", "F3", "arrow keys", "Esc in the heatmaps"} <= {keys for _, keys in shortcuts()}
     assert all(keys in said and words in said for words, keys in shortcuts())
+    assert {"Move what is seen: Up", "Weights as: They are"} <= {words for words, _ in shortcuts()}
     box.close()
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QPushButton, QWidget
 from shiboken6 import Shiboken
 
@@ -91,6 +92,34 @@ def test_the_tab_key_goes_along_the_bar_and_the_typed_ends(hand: Hand) -> None:
         "Scores: the high end", "Weights: the low end", "Weights: the high end",
     ]  # fmt: skip
     assert names.index("Colours of weights") > names.index("Context: the high end")
+
+
+def test_the_tab_key_goes_from_shape_to_shape(hand: Hand) -> None:
+    hand.press(Qt.Key.Key_F4, Qt.KeyboardModifier.ShiftModifier)
+    hand.settle()
+    names = [named(widget) for widget in reachable(hand)]
+    first = names.index("Split / join") + 1
+    assert [name.partition(":")[0] for name in names[first : first + 3]] == [
+        "Input", "Queries", "Keys",
+    ]  # fmt: skip
+
+
+def test_a_wrong_end_is_said_in_sight_of_its_box(hand: Hand) -> None:
+    hand.window.resize(1280, 640)
+    hand.key(Qt.Key.Key_F11)
+    hand.press(Qt.Key.Key_8, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
+    hand.settle()
+    pane = hand.window.panes["Colours"]
+    box = pane.boxes["scores", "high"]
+    hand.until(lambda: box.isVisible())
+    box.setFocus(Qt.FocusReason.TabFocusReason)
+    hand.until(box.hasFocus)
+    box.selectAll()
+    QTest.keyClicks(box, "abc")
+    hand.key(Qt.Key.Key_Return)
+    assert pane.problem.text() == "“abc” is no number. Use one such as 0.5."
+    both = (pane.problem, box)
+    hand.until(lambda: not any(widget.visibleRegion().isEmpty() for widget in both))
 
 
 def test_one_key_goes_from_part_to_part(hand: Hand) -> None:

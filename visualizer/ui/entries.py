@@ -43,6 +43,12 @@ class Entry:
         """The action's own name: its method and arguments."""
         return " ".join((self.name, *map(str, self.arguments)))
 
+    @property
+    def said(self) -> str:
+        """What it does, in words that are enough where its menu is not seen."""
+        within = self.menu.partition(">")[2]
+        return (f"{within}: {self.words}" if within else self.words).replace("&", "")
+
 
 # fmt: off
 ENTRIES: tuple[Entry, ...] = (
@@ -199,6 +205,6 @@ WITHIN = (
 
 def shortcuts() -> list[tuple[str, str]]:
     """List what can be done with which keys."""
-    own = [(entry.words.replace("&", ""), ", ".join(entry.keys)) for entry in ENTRIES if entry.keys]
+    own = [(entry.said, ", ".join(entry.keys)) for entry in ENTRIES if entry.keys]
     panes = [(f"Open or close the {pane.name} pane", pane.keys) for pane in PANES]
     return [*own, *panes, *WITHIN]
