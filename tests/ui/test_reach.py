@@ -130,6 +130,7 @@ def test_one_key_goes_from_part_to_part(hand: Hand) -> None:
     for _ in range(7):
         hand.key(Qt.Key.Key_F12)
         found.append(named(QApplication.focusWidget() or hand.window))
+        assert hand.window.rect().contains(hand.window.focus_ring.geometry())
     assert found == [
         "Step", "Sentence", "Cell", "Heads", "Input", "How the panels are arranged", "Heatmaps",
     ]  # fmt: skip
@@ -210,6 +211,7 @@ def test_the_ring_outlives_what_it_was_around(application: QApplication, qtbot: 
     around, inner, other = QWidget(window), QPushButton("Inner"), QPushButton("Other", window)
     inner.setParent(around)
     ring = FocusRing(window)
+    window.resize(200, 100)
     window.show()
     window.activateWindow()
     qtbot.waitUntil(window.isActiveWindow)
