@@ -12,6 +12,7 @@ from visualizer.state.document import Document
 from visualizer.state.panels import Board
 from visualizer.state.screen import present
 from visualizer.state.view import Cell, View
+from visualizer.state.zoom import Zoom
 
 SEVEN = a_run("a b c d e f g", d_in=3, d_out=4)
 THREE = board(a_run("a b c"), stages=frozenset({"input", "scores", "weights"}))
@@ -100,3 +101,15 @@ def test_one_walks_from_drawn_cell_to_drawn_cell() -> None:
 def test_from_what_is_not_shown_one_starts_at_the_first_cell(cell: Cell | None) -> None:
     assert walked(THREE, cell, 0, 1) == Cell("input", (0, 0))
     assert walked(Board(), cell, 0, 1) is None
+
+
+def test_one_starts_where_something_is_asked() -> None:
+    asked = frozenset({"scores"})
+    assert walked(THREE, None, 0, 1, asked) == Cell("scores", (0, 0, 0))
+    assert walked(THREE, Cell("input", (1, 1)), 0, 1, asked) == Cell("input", (1, 2))
+
+
+def test_one_starts_at_the_first_cell_that_is_seen() -> None:
+    zoom = Zoom(range(2, 5), range(1, 4))
+    near = board(SEVEN, stages=frozenset({"weights"}), zoom=zoom)
+    assert walked(near, None, 0, 1) == Cell("weights", (0, 2, 1))

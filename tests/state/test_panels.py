@@ -259,7 +259,7 @@ def test_where_the_first_token_is_hidden_it_is_said(given_: Looked) -> None:
     heatmap = given_.panel
     is_weights = given_.run.trace.stage(given_.stage).is_weights
     assert ("first token hidden, ÷ the rest" in heatmap.notes) == is_weights
-    if not is_weights or heatmap.is_pooled:
+    if not is_weights or heatmap.columns.block > 1:
         assert heatmap.hidden is None
         return
     assert heatmap.hidden is not None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, Qt
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QComboBox, QLabel, QWidget
 
 from tests.ui.hand import CONTROL, Hand
 from tests.ui.heard import heard
@@ -65,6 +65,10 @@ def test_every_widget_that_draws_itself_has_a_role_and_a_name(hand: Hand) -> Non
         (window.inspector, ROLE.Grouping, "Cell"),
         (window.panes["Heads"], ROLE.Grouping, "Heads"),
         (window.twin, ROLE.Grouping, "Code"),
+        (window.lines, ROLE.Grouping, "Lines"),
+        (window.lines.view, ROLE.Chart, "Lines from queries to keys"),
+        (window.panes["Numbers"], ROLE.Grouping, "Numbers"),
+        (window.shapes, ROLE.Grouping, "Shapes"),
         (window.lesson, ROLE.Grouping, "Lesson"),
         (window.editor.sentence, ROLE.EditableText, "Sentence"),
         (window.twin.code, ROLE.EditableText, "Code"),
@@ -74,6 +78,17 @@ def test_every_widget_that_draws_itself_has_a_role_and_a_name(hand: Hand) -> Non
     tokens = heard(window.editor.tokens)
     assert tokens.role is ROLE.List
     assert tokens.name == "Tokens: 6 tokens, Your journey starts with one step"
+
+
+def test_a_list_without_words_beside_it_says_what_it_is_for(hand: Hand) -> None:
+    """To readers of the screen the name of a list is what is chosen in it, on Linux."""
+    for pane in hand.window.docks.by_name.values():
+        pane.show()
+    hand.settle()
+    boxes = [box for box in hand.window.findChildren(QComboBox) if box.isVisible()]
+    labelled = {label.buddy() for label in hand.window.findChildren(QLabel)}
+    for box in boxes:
+        assert box in labelled or heard(box).description, box.currentText()
 
 
 def test_our_roles_are_of_widgets_that_there_are(hand: Hand) -> None:
@@ -148,6 +163,16 @@ def test_cells_that_are_walked_to_are_announced(hand: Hand, announced: list[str]
     assert announced[-1] == heard(hand.board).value
     hand.key(Qt.Key.Key_Escape)
     assert len(announced) == 2
+
+
+def test_who_walks_along_the_lines_hears_the_cells(hand: Hand, announced: list[str]) -> None:
+    hand.settle()
+    hand.key(Qt.Key.Key_F9)
+    hand.until(lambda: hand.window.lines.view.isVisible())
+    hand.window.lines.view.setFocus()
+    hand.key(Qt.Key.Key_Down)
+    hand.settle()
+    assert announced[-1].startswith("Scores, head 1, query 1, key 1")
 
 
 def test_steps_that_are_stepped_to_are_announced(viewer: Viewer, announced: list[str]) -> None:

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDockWidget, QFileDialog, QPlainTextEdit, QSpinBox
 
 import visualizer
 from tests.ui.hand import CONTROL, SHIFT
 from visualizer.state.colouring import AUTOMATIC, Curve, Limits
 from visualizer.state.view import Cell
-from visualizer.ui.entries import ENTRIES, shortcuts
+from visualizer.ui.entries import ENTRIES, WITHIN, shortcuts
 from visualizer.ui.icons import icon
+from visualizer.ui.messages import KeyList
 from visualizer.ui.panes import PANES
 from visualizer.ui.theme import DARK, LIGHT
 
@@ -43,7 +45,7 @@ def test_every_action_can_be_used(hand: Hand, key: str) -> None:
     hand.settle()
     action.setEnabled(True)
     action.trigger()
-    for box in hand.boxes():
+    for box in (*hand.boxes(), *hand.window.findChildren(KeyList)):
         box.close()
     assert hand.boxes() == []
     if key != "close":
@@ -87,13 +89,31 @@ def test_every_action_is_in_a_menu_and_says_its_keys(window: Window) -> None:
 
 def test_the_list_of_keys_is_whole(hand: Hand) -> None:
     hand.press(Qt.Key.Key_F1, Qt.KeyboardModifier.NoModifier)
-    (box,) = hand.boxes()
+    (box,) = hand.window.findChildren(KeyList)
+    said = box.list.toPlainText()
     for entry in ENTRIES:
-        assert all(keys in box.text() for keys in entry.keys)
-    assert len(shortcuts()) == sum(bool(entry.keys) for entry in ENTRIES) + len(PANES) + 6
+        assert all(keys in said for keys in entry.keys)
+    assert len(shortcuts()) == sum(bool(entry.keys) for entry in ENTRIES) + len(PANES) + len(WITHIN)
     assert {"F2", "F3", "arrow keys", "Esc in the heatmaps"} <= {keys for _, keys in shortcuts()}
-    assert all(keys in box.text() for _, keys in shortcuts())
+    assert all(keys in said and words in said for words, keys in shortcuts())
+    assert {"Move what is seen: Up", "Weights as: They are"} <= {words for words, _ in shortcuts()}
     box.close()
+
+
+def test_the_list_of_keys_fits_the_window_and_is_scrolled_by_keys(hand: Hand) -> None:
+    hand.window.resize(900, 600)
+    hand.press(Qt.Key.Key_F1, Qt.KeyboardModifier.NoModifier)
+    (box,) = hand.window.findChildren(KeyList)
+    hand.until(box.isActiveWindow)
+    assert box.height() <= hand.window.height()
+    assert box.list.hasFocus()
+    assert box.list.horizontalScrollBar().maximum() == 0
+    bar = box.list.verticalScrollBar()
+    assert bar.maximum() > 0
+    QTest.keyClick(box.list, Qt.Key.Key_PageDown)
+    assert bar.value() > 0
+    QTest.keyClick(box, Qt.Key.Key_Escape)
+    assert not box.isVisible()
 
 
 def test_icons_are_there(window: Window) -> None:
@@ -159,7 +179,10 @@ def test_every_setting_by_keys(hand: Hand) -> None:
     hand.press(Qt.Key.Key_Comma)
     assert hand.window.editor.more.isVisible()
     assert hand.find(QPlainTextEdit, "own_mask QPlainTextEdit").isVisible()
-    assert hand.find(QSpinBox, "seed QSpinBox").hasFocus()  # the first of them that counts
+    seed = hand.window.findChild(QSpinBox, "seed QSpinBox")
+    assert seed
+    assert seed.hasFocus()  # the first of them that counts
+    hand.until(lambda: not seed.visibleRegion().isEmpty())
 
 
 def test_colour_maps_by_keys(hand: Hand) -> None:

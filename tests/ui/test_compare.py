@@ -290,3 +290,13 @@ def test_the_window_works_nothing_out(hand: Hand, monkeypatch: pytest.MonkeyPatc
     hand.settle()
     assert len(threads) > 5
     assert threading.main_thread().ident not in threads
+
+
+def test_the_window_does_not_grow_for_the_bar(hand: Hand) -> None:
+    for key in (Qt.Key.Key_F9, Qt.Key.Key_F8):
+        hand.key(key)
+    hand.window.resize(1280, 800)
+    hand.settle()
+    press(hand, Qt.Key.Key_H)
+    hand.until(lambda: bar(hand).isVisible())
+    assert hand.window.width() == 1280

@@ -205,6 +205,18 @@ def test_the_cell_and_the_pin_are_one(clerk: Clerk) -> None:
     assert clerk.grid.currentIndex().row() == 5
 
 
+def test_who_passes_by_pins_nothing(clerk: Clerk) -> None:
+    clerk.hand.click_cell(Cell("weights", (0, 1, 0)))
+    clerk.choose("Input")
+    clerk.hand.settle()
+    clerk.grid.setFocus(Qt.FocusReason.TabFocusReason)
+    clerk.hand.settle()
+    assert clerk.hand.window.workspace.view.pinned == Cell("weights", (0, 1, 0))
+    clerk.hand.key(Qt.Key.Key_Down)
+    clerk.hand.settle()
+    assert clerk.hand.window.workspace.view.pinned == Cell("input", (1, 0))
+
+
 def test_what_is_predicted_cannot_be_read_off(clerk: Clerk) -> None:
     clerk.choose("Weights")
     clerk.hand.window.workspace.look(guess=Guess("scores"))

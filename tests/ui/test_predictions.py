@@ -31,6 +31,16 @@ def test_predict_mark_and_reveal(viewer: Viewer) -> None:
     assert viewer.hand.stages == ["scores", "weights", "context"]
 
 
+def test_the_keys_begin_at_what_is_asked_about(viewer: Viewer) -> None:
+    viewer.click("player.predict")
+    viewer.hand.board.setFocus()
+    viewer.hand.key(Qt.Key.Key_Down)
+    viewer.hand.key(Qt.Key.Key_Return)
+    viewer.hand.settle()
+    assert viewer.hand.window.workspace.view.pinned == Cell("weights", (0, 0, 0))
+    assert "press Enter. 1 mark so far." in viewer.said
+
+
 def test_the_question_can_be_which_are_zero(viewer: Viewer) -> None:
     viewer.click("player.predict")
     viewer.choose("What to predict", "Which are zero?")
@@ -71,7 +81,7 @@ def reveal(viewer: Viewer) -> None:
 
 def test_without_a_mouse(viewer: Viewer) -> None:
     viewer.key(Qt.Key.Key_P, CONTROL)
-    for key in (*[Qt.Key.Key_Right] * 7, Qt.Key.Key_Down):
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Down):
         viewer.key(key)
     pinned = viewer.window.workspace.screen.cursor.pinned
     assert pinned == Cell("weights", (0, 1, 0))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QPushButton, QWidget
 from shiboken6 import Shiboken
 
@@ -77,6 +78,64 @@ def test_whatever_is_reached_shows_that_it_has_the_focus(hand: Hand, scheme: str
         if not _stands_out(there, _picture(widget)):
             dim.append(named(widget) or repr(widget))
     assert dim == []
+
+
+def test_the_tab_key_goes_along_the_bar_and_the_typed_ends(hand: Hand) -> None:
+    hand.key(Qt.Key.Key_F11)
+    hand.press(Qt.Key.Key_8, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
+    hand.settle()
+    names = [named(widget) for widget in reachable(hand)]
+    bar = names.index("How the panels are arranged")
+    assert names[bar + 1 : bar + 4] == ["Head 1", "Head 2", "Mean of heads"]
+    ends = names.index("The ends of the colours are")
+    assert names[ends + 1 : ends + 4] == [
+        "Scores: the high end", "Weights: the low end", "Weights: the high end",
+    ]  # fmt: skip
+    assert names.index("Colours of weights") > names.index("Context: the high end")
+
+
+def test_the_tab_key_goes_from_shape_to_shape(hand: Hand) -> None:
+    hand.press(Qt.Key.Key_F4, Qt.KeyboardModifier.ShiftModifier)
+    hand.settle()
+    names = [named(widget) for widget in reachable(hand)]
+    first = names.index("Split / join") + 1
+    assert [name.partition(":")[0] for name in names[first : first + 3]] == [
+        "Input", "Queries", "Keys",
+    ]  # fmt: skip
+
+
+def test_a_wrong_end_is_said_in_sight_of_its_box(hand: Hand) -> None:
+    hand.window.resize(1280, 640)
+    hand.key(Qt.Key.Key_F11)
+    hand.press(Qt.Key.Key_8, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
+    hand.settle()
+    pane = hand.window.panes["Colours"]
+    box = pane.boxes["scores", "high"]
+    hand.until(lambda: box.isVisible())
+    box.setFocus(Qt.FocusReason.TabFocusReason)
+    hand.until(box.hasFocus)
+    box.selectAll()
+    QTest.keyClicks(box, "abc")
+    hand.key(Qt.Key.Key_Return)
+    assert pane.problem.text() == "“abc” is no number. Use one such as 0.5."
+    both = (pane.problem, box)
+    hand.until(lambda: not any(widget.visibleRegion().isEmpty() for widget in both))
+
+
+def test_one_key_goes_from_part_to_part(hand: Hand) -> None:
+    hand.key(Qt.Key.Key_F8)
+    hand.board.setFocus()
+    hand.settle()
+    found = []
+    for _ in range(7):
+        hand.key(Qt.Key.Key_F12)
+        found.append(named(QApplication.focusWidget() or hand.window))
+        assert hand.window.rect().contains(hand.window.focus_ring.geometry())
+    assert found == [
+        "Step", "Sentence", "Cell", "Heads", "Input", "How the panels are arranged", "Heatmaps",
+    ]  # fmt: skip
+    hand.press(Qt.Key.Key_F12, Qt.KeyboardModifier.ShiftModifier)
+    assert named(QApplication.focusWidget() or hand.window) == "How the panels are arranged"
 
 
 def _picture(widget: QWidget) -> QImage:
@@ -152,6 +211,7 @@ def test_the_ring_outlives_what_it_was_around(application: QApplication, qtbot: 
     around, inner, other = QWidget(window), QPushButton("Inner"), QPushButton("Other", window)
     inner.setParent(around)
     ring = FocusRing(window)
+    window.resize(200, 100)
     window.show()
     window.activateWindow()
     qtbot.waitUntil(window.isActiveWindow)

@@ -120,17 +120,24 @@ def farthest(numbers: np.ndarray) -> int:
     return int(positive[0] if len(positive) else at_end[0])
 
 
-def walked(board: Board, cell: Cell | None, down: int, right: int) -> Cell | None:
+def walked(
+    board: Board,
+    cell: Cell | None,
+    down: int,
+    right: int,
+    asked: frozenset[str] = frozenset(),
+) -> Cell | None:
     """Go one drawn cell down or right; over an edge into the next head or stage.
 
-    From nowhere, or from a panel that is not shown, to the first cell that is seen of the first.
+    From nowhere, or from a panel that is not shown, to the first cell that is seen: of the stages
+    that are asked about, else of the first panel.
     """
     together = (column for column in board.columns if not column[0].is_alone)
     board = Board(tuple(tuple(filter(board.is_current, column)) for column in together))
     heatmap = panel_of(board, cell) if cell else None
     if cell is None or heatmap is None:
-        firsts = (_at(one, one.rows.seen.start, one.columns.seen.start) for one in board.heatmaps)
-        return next(firsts, None)
+        of_asked = [panel for panel in board.heatmaps if panel.stage in asked]
+        return next(map(_first, (*of_asked, *board.heatmaps)), None)
     row = cell.place[-2] + down * heatmap.rows.block
     column = cell.place[-1] + right * heatmap.columns.block
     across = next(at for at, panels in enumerate(board.columns) if heatmap in panels)
@@ -145,6 +152,11 @@ def walked(board: Board, cell: Cell | None, down: int, right: int) -> Cell | Non
     if not (0 <= across < len(board.columns) and 0 <= along < len(board.columns[across])):
         return cell
     return _at(board.columns[across][along], row, column)
+
+
+def _first(heatmap: Heatmap) -> Cell:
+    """Name the first cell of a panel that is seen."""
+    return _at(heatmap, heatmap.rows.seen[0], heatmap.columns.seen[0])
 
 
 def _at(heatmap: Heatmap, row: int, column: int) -> Cell:

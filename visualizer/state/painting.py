@@ -30,7 +30,7 @@ Target = tuple[str, Part]
 """A stage, and which of a comparison's panels of it."""
 Drawn = tuple[str, Part, int]
 """A target, of one text."""
-HINT = "Painting the mask: click or drag; Esc ends"
+HINT = "Painting the mask: click or drag, or press X; Esc ends"
 NO_FIT = "start from a brush: the matrix does not fit the text"
 NO_PANEL = "Show the scores or the weights to paint in them"
 

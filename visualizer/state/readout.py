@@ -106,7 +106,7 @@ def present_readout(run: Run, cell: Cell, text: int, is_pinned: bool) -> Readout
 
 def covered(run: Run, cell: Cell) -> Readout:
     """Say of a cell that it is to be predicted, and nothing else."""
-    sentence = "Covered: click to mark it; reveal to see it."
+    sentence = "Covered: click or press Enter to mark it; reveal to see it."
     return Readout(run.trace.stage(cell.stage).title, sentence, "", "", (), "", "", is_pinned=False)
 
 

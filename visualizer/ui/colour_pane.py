@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QGridLayout,
@@ -70,13 +70,13 @@ class ColourPane(QScrollArea):
         self.lens = self._choice("Weights are shown", LENSES)
         self.curve = self._choice("Numbers become colours", CURVES)
         self.limits = self._choice("The ends of the colours are", LIMITS)
-        self.grid = QGridLayout()
-        self._column.addLayout(self.grid)
         self.problem = QLabel()
         self.problem.setProperty("role", "warning")
         self.problem.setWordWrap(True)
         self.problem.hide()
         self._column.addWidget(self.problem)
+        self.grid = QGridLayout()
+        self._column.addLayout(self.grid)
         self.map = self._choice("Colours of weights", SEQUENTIAL)
         self._column.addStretch(1)
         self.setWidget(inner)
@@ -89,6 +89,7 @@ class ColourPane(QScrollArea):
         for value, name in choices.items():
             box.addItem(name, value)
         box.setAccessibleName(words)
+        label.setBuddy(box)
         box.activated.connect(self._choose)
         self._column.addWidget(label)
         self._column.addWidget(box)
@@ -141,8 +142,9 @@ class ColourPane(QScrollArea):
                 box.setObjectName(f"{ends.stage} {side}")
                 box.setAccessibleName(f"{ends.title}: the {side} end")
                 box.editingFinished.connect(self._type)
-                self.boxes[ends.stage, side] = box
                 self.grid.addWidget(box, row, column)
+                self.setTabOrder([self.limits, *self.boxes.values()][-1], box)
+                self.boxes[ends.stage, side] = box
 
     # ------------------------------------------------------------------ the hand
 
@@ -172,6 +174,14 @@ class ColourPane(QScrollArea):
     def _say(self, sentence: str) -> None:
         self.problem.setText(sentence)
         self.problem.setVisible(bool(sentence))
+        QTimer.singleShot(0, self.problem, self._see_problem)  # once it has a place
+
+    def _see_problem(self) -> None:
+        """Have what is wrong in sight, and before it the box where it is."""
+        typed_in = next((box for box in self.boxes.values() if box.hasFocus()), None)
+        for widget in (self.problem, typed_in):
+            if widget and widget.isVisible():
+                self.ensureWidgetVisible(widget)
 
 
 def _number(text: str) -> float | None:

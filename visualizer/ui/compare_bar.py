@@ -74,6 +74,8 @@ class CompareBar(QWidget):
         for widget in (self.one, self.other, self.count):
             self._row.addWidget(widget)
         self._add_buttons(actions)
+        # Where there is little room it is cut, rather than that the window grows past the screen.
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.hide()
 
     def _add_buttons(self, actions: Mapping[str, QAction]) -> None:

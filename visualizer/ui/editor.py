@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
@@ -242,8 +242,8 @@ class Editor(QScrollArea):
         self.more_button.setChecked(True)
         rows = [row for row in self.rows.values() if not row.setting.common]
         first = next(row for row in rows if row.control.isEnabled())
-        first.control.setFocus()
-        self.ensureWidgetVisible(first)
+        first.control.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        QTimer.singleShot(0, first, lambda: self.ensureWidgetVisible(first))  # once it has a place
 
     def _show_more(self, is_open: bool) -> None:
         self.more.setVisible(is_open)

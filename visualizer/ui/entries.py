@@ -43,6 +43,12 @@ class Entry:
         """The action's own name: its method and arguments."""
         return " ".join((self.name, *map(str, self.arguments)))
 
+    @property
+    def said(self) -> str:
+        """What it does, in words that are enough where its menu is not seen."""
+        within = self.menu.partition(">")[2]
+        return (f"{within}: {self.words}" if within else self.words).replace("&", "")
+
 
 # fmt: off
 ENTRIES: tuple[Entry, ...] = (
@@ -163,6 +169,8 @@ ENTRIES: tuple[Entry, ...] = (
           "theme", divides=True),
     Entry("&View", "Theme: lig&ht", "set_scheme", ("Ctrl+Alt+L",), ("light",), "scheme"),
     Entry("&View", "Theme: &dark", "set_scheme", ("Ctrl+Alt+D",), ("dark",), "scheme"),
+    Entry("&View", "To the next part of the window", "parts.go", ("F12",), (1,), divides=True),
+    Entry("&View", "To the part before", "parts.go", ("Shift+F12",), (-1,)),
     Entry("&View", "Presenter mode (&video projector)", "presenter.toggle", ("F5",), divides=True,
           ticks=True),
     Entry("&View", "Blan&k the projector", "presenter.hide_all", ("B", ".")),
@@ -179,16 +187,24 @@ ENTRIES: tuple[Entry, ...] = (
 # fmt: on
 
 
+WITHIN = (
+    ("Pin a cell, walk from cell to cell, head to head, stage to stage", "arrow keys"),
+    ("While playing, with no cell pinned: step, or go to another stage", "arrow keys"),
+    ("Let go of the pinned cell", "Esc in the heatmaps"),
+    ("Painting the mask: spread what the pinned cell is", "Shift+arrow keys"),
+    ("Leave presenter mode, with no cell pinned", "Esc"),
+    ("Open one of the first lessons", "Alt+Shift+1 to Alt+Shift+9"),
+    ("Go from token to token, choose several", "arrow keys, Shift+arrow keys in the tokens"),
+    ("Choose a token or not, let go of all", "Space, Esc in the tokens"),
+    ("Go to the next token that is found, find no more", "Enter, Esc in the search"),
+    ("See a head alone, sort by a column, copy all", "Enter, Space, Ctrl+C in the Heads pane"),
+    ("Type a number, copy, paste", "Enter, Ctrl+C, Ctrl+V in the Numbers pane"),
+)
+"""What keys do where they are pressed, with no action for it."""
+
+
 def shortcuts() -> list[tuple[str, str]]:
     """List what can be done with which keys."""
-    own = [(entry.words.replace("&", ""), ", ".join(entry.keys)) for entry in ENTRIES if entry.keys]
-    panes = [(f"The {pane.name} pane", pane.keys) for pane in PANES]
-    walking = [
-        ("Pin a cell, walk from cell to cell, head to head, stage to stage", "arrow keys"),
-        ("While playing, with no cell pinned: step, or go to another stage", "arrow keys"),
-        ("Let go of the pinned cell", "Esc in the heatmaps"),
-        ("Painting the mask: spread what the pinned cell is", "Shift+arrow keys"),
-        ("Leave presenter mode, with no cell pinned", "Esc"),
-        ("See a head alone, sort by a column, copy all", "Enter, Space, Ctrl+C in the Heads pane"),
-    ]
-    return [*own, *panes, *walking]
+    own = [(entry.said, ", ".join(entry.keys)) for entry in ENTRIES if entry.keys]
+    panes = [(f"Open or close the {pane.name} pane", pane.keys) for pane in PANES]
+    return [*own, *panes, *WITHIN]

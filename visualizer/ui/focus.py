@@ -77,7 +77,8 @@ class FocusRing(QWidget):
             if isinstance(widget.parentWidget(), QAbstractScrollArea):
                 seen = seen.intersected(self._area(widget))
         self.setVisible(not seen.isEmpty())
-        self.setGeometry(seen.adjusted(-AROUND, -AROUND, AROUND, AROUND))
+        ring = seen.adjusted(-AROUND, -AROUND, AROUND, AROUND)
+        self.setGeometry(ring.intersected(self._window.rect()))
         self.raise_()
 
     def _area(self, widget: QWidget) -> QRect:

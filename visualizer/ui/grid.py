@@ -14,7 +14,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QGuiApplication, QKeyEvent, QKeySequence
+from PySide6.QtGui import QColor, QFocusEvent, QGuiApplication, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from visualizer.state.words import number
@@ -173,6 +173,7 @@ class NumberGrid(QTableView):
         super().__init__()
         self._model = NumberModel(self)
         self._model.typed.connect(self.typed)
+        self._is_come_to = False
         self.setModel(self._model)
         self.setFont(font(12))
         self.setSelectionMode(QAbstractItemView.SelectionMode.ContiguousSelection)
@@ -192,13 +193,20 @@ class NumberGrid(QTableView):
         if table and not (before and _is_alike(table, before)):
             self.horizontalHeader().setDefaultSectionSize(_column_width(table))
             self.verticalHeader().setFixedWidth(_names_width(table.rows))
+            self.scrollToTop()
         moved = before is None or not table or table.current != before.current
         if table and table.current and (moved or not self.currentIndex().isValid()):
             self._stand(*table.current)
 
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Be come to; who only passes by goes to no cell."""
+        self._is_come_to = True
+        super().focusInEvent(event)
+        self._is_come_to = False
+
     def currentChanged(self, current: Index, previous: Index) -> None:
         super().currentChanged(current, previous)
-        if current.isValid():
+        if current.isValid() and not self._is_come_to:
             self.stood.emit(current.row(), current.column())
 
     def dataChanged(self, first: Index, last: Index, roles: Sequence[int] = ()) -> None:

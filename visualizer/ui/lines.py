@@ -29,6 +29,7 @@ class LinePane(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.setAccessibleName("Lines")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self.view, self.notes = LineView(), QLabel()
         self.heads, self.threshold, self.top = QComboBox(), Decimal(), QSpinBox()

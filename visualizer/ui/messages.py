@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QMessageBox
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QDialogButtonBox,
+    QMessageBox,
+    QTextBrowser,
+    QVBoxLayout,
+)
 
 import visualizer
 from visualizer.ui.entries import shortcuts
+from visualizer.ui.theme import text_scale
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
+
+LIST_SIZE = QSize(720, 640)
 
 
 def show_bug(window: QWidget, details: str) -> None:
@@ -32,10 +43,30 @@ def show_bug(window: QWidget, details: str) -> None:
 
 def show_shortcuts(window: QWidget) -> None:
     """List what can be done with which keys."""
-    rows = "".join(
-        f"<tr><td>{words}</td><td><b>{keys}</b></td></tr>" for words, keys in shortcuts()
-    )
-    tell(window, "Keyboard shortcuts", f"<table cellpadding=4>{rows}</table>")
+    KeyList(window).open()
+
+
+class KeyList(QDialog):
+    """All keys, in a list that is scrolled, as it is longer than a screen is high."""
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self.setWindowTitle("Keyboard shortcuts")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        rows = (
+            f"<tr><td>{escape(words)}</td><td><b>{escape(keys)}</b></td></tr>"
+            for words, keys in shortcuts()
+        )
+        self.list = QTextBrowser()
+        self.list.setAccessibleName("Keyboard shortcuts")
+        self.list.setHtml(f"<table cellpadding=4>{''.join(rows)}</table>")
+        close = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        close.rejected.connect(self.reject)
+        column = QVBoxLayout(self)
+        column.addWidget(self.list)
+        column.addWidget(close)
+        self.resize((LIST_SIZE * text_scale()).boundedTo(window.size() * 0.9))
+        self.list.setFocus()
 
 
 def show_about(window: QWidget) -> None:

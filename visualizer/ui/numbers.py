@@ -37,6 +37,7 @@ class NumbersPane(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.setAccessibleName("Numbers")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self.tensor, self.head, self.grid = QComboBox(), QComboBox(), NumberGrid()
         self.facts, self.note, self.problem = QLabel(), QLabel(), QLabel()
@@ -74,6 +75,7 @@ class NumbersPane(QWidget):
             row.setSpacing(8)
         for box, name in ((self.tensor, "Numbers of"), (self.head, "Head")):
             box.setAccessibleName(name)
+            box.setAccessibleDescription(name)  # to readers of the screen, its name is its text
             box.setMinimumContentsLength(5)
             box.setSizeAdjustPolicy(
                 QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon

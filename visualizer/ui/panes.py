@@ -129,6 +129,11 @@ class Docks(QObject):
         """What opens and closes each pane."""
         return {name: dock.toggleViewAction() for name, dock in self.by_name.items()}
 
+    @property
+    def seen(self) -> frozenset[str]:
+        """The panes that can be seen; of tabs, the one in front."""
+        return self._seen
+
     def _see(self, is_seen: bool) -> None:
         name = frozenset({self.sender().objectName()})
         self._seen = self._seen | name if is_seen else self._seen - name

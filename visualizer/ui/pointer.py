@@ -64,7 +64,8 @@ class Pointer(QObject):
     def walk(self, down: int, right: int) -> None:
         """Move the pinned cell by a drawn cell, or pin the first one."""
         screen, wanted = self._workspace.screen, self._workspace.wanted
-        cell = walked(screen.board, screen.cursor.pinned, down, right)
+        asked = screen.stand.lights.covered
+        cell = walked(screen.board, screen.cursor.pinned, down, right, asked)
         cell = self._drawn(cell)
         self._workspace.want(self._seeing(replace(wanted, hovered=None, pinned=cell)))
 

@@ -30,6 +30,7 @@ class ShapesPane(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.setAccessibleName("Shapes")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self._ledger: Ledger | None = None
         self._theme = LIGHT
@@ -110,6 +111,7 @@ class ShapesPane(QWidget):
             made.clicked.connect(self._choose)
             made.dimPointed.connect(self._light)
             self._column.insertWidget(FIRST + len(self.rows), made)
+            self.setTabOrder([self.turn, *self.rows][-1], made)
             self.rows.append(made)
         for number, button in enumerate(self.rows):
             button.setVisible(number < len(ledger.rows))

@@ -203,6 +203,7 @@ class TwinPane(QWidget):
 
     def _build_box(self) -> None:
         self.box.setAccessibleName("Dialect of the code")
+        self.box.setAccessibleDescription(self.box.accessibleName())  # its name is its text
         for title in TITLES.values():
             self.box.addItem(title)
         self.box.setMinimumContentsLength(8)

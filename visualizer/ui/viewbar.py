@@ -62,6 +62,7 @@ class ViewBar(Strip):
         self.row.setSpacing(4)
         self.box = QComboBox()
         self.box.setAccessibleName("How the panels are arranged")
+        self.box.setAccessibleDescription(self.box.accessibleName())  # its name is its text
         for layout, words in LAYOUTS.items():
             self.box.addItem(words, layout)
         self.box.activated.connect(self._choose)
@@ -133,8 +134,11 @@ class ViewBar(Strip):
         count = len(self._looks.heads)
         are_many = count > MOST_CHIPS
         self.heads = [] if are_many or count < 2 else [self._chip(head) for head in range(count)]
+        before: QWidget = self.box
         for chip in self.heads:
             self._chips.addWidget(chip)
+            self.setTabOrder(before, chip)  # else the last made is the last that is come to
+            before = chip
         for head in range(count if are_many else 0):
             action = self.menu.addAction(self._dot(head), f"Head {head + 1}")
             action.setCheckable(True)

@@ -36,6 +36,7 @@ from visualizer.ui.motion import Motion
 from visualizer.ui.paintbar import PaintBar
 from visualizer.ui.painter import MaskPainter
 from visualizer.ui.panes import LEFT, PANES, Docks, add_bar
+from visualizer.ui.parts import Parts
 from visualizer.ui.player import Player
 from visualizer.ui.pointer import Pointer
 from visualizer.ui.presenter import Presenter
@@ -112,10 +113,10 @@ class Window(QMainWindow):
 
     def _serve_keys(self) -> None:
         """Have those who use no mouse, or see no screen, know where they are."""
-        readers = (self.board, *self.transport.readers)
+        readers = (self.board, self.lines.view, *self.transport.readers)
         self.actions_.give_keys(*readers)
         self.voice = accessible.Voice(self.board, readers)
-        self.focus_ring = FocusRing(self)
+        self.focus_ring, self.parts = FocusRing(self), Parts(self)
 
     def _centre(self) -> QWidget:
         centre = QWidget()

@@ -73,8 +73,10 @@ def instruction(run: Run, guess: Guess) -> str:
     title = PLURALS.get(guess.stage, run.trace.stage(guess.stage).title.lower())
     marks = f" {counted(len(guess.marks), 'mark')} so far." if guess.marks else ""
     if guess.question is Question.ZERO:
-        return f"Which {title} will be {_nothing(guess)}? Click them, then reveal.{marks}"
-    return f"In a row of your choice, which of the {title} will be largest? Click it.{marks}"
+        asked = f"Which {title} will be {_nothing(guess)}?"
+        return f"{asked} Click them, or walk there and press Enter; then reveal.{marks}"
+    asked = f"In a row of your choice, which of the {title} will be largest?"
+    return f"{asked} Click it, or walk there and press Enter.{marks}"
 
 
 def _nothing(guess: Guess) -> str:
