@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from visualizer.ui.window import Window
 
+SENTENCE = "The cat sat on the mat because it was tired"
+
 
 def main(folder: Path) -> None:
     """Draw the window: as it opens, at a step of playback, on a page of a lesson."""
@@ -34,6 +36,8 @@ def main(folder: Path) -> None:
     _take(window, "dark", folder / "lesson.png", _read)
     _take(window, "light", folder / "playing.png", _play)
     _take(window, "light", folder / "light.png", _pin)
+    _take(window, "light", folder / "compare.png", _compare)
+    _take(window, "dark", folder / "lines.png", _lines)
     window.close()
 
 
@@ -54,6 +58,24 @@ def _pin(window: Window) -> None:
     window.player.to_end()
     window.workspace.undo()
     window.pointer.pin(Cell("weights", (0, 3, 1)))
+
+
+def _compare(window: Window) -> None:
+    window.comparer.keep_as_a()
+    window.workspace.set("causal", value=False)
+
+
+def _lines(window: Window) -> None:
+    window.comparer.stop()
+    window.pointer.let_go()
+    for name, value in (("causal", True), ("d_in", 16), ("d_out", 16), ("heads", 4)):
+        window.workspace.set(name, value)
+    window.workspace.set_text(SENTENCE)
+    _settle(window)
+    for pane in ("Code", "Lines"):
+        window.docks.by_name[pane].toggleViewAction().trigger()
+    window.gaze.one_stage()
+    window.pointer.pin(Cell("weights", (1, 8, 6)))
 
 
 def _take(window: Window, scheme: str, path: Path, prepare: Callable[[Window], None]) -> None:

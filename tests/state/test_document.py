@@ -100,3 +100,11 @@ def test_characters_of_lines_apart_hold_no_line_ends() -> None:
     document = Document("ab\ncd", Tokenizer.CHARACTERS, Lines.APART)
     assert document.tokens() == (("a", "b"), ("c", "d"))
     assert document.set("lines", Lines.TOGETHER).tokens() == (("a", "b", "\n", "c", "d"),)
+
+
+def test_what_it_holds_are_its_own_matrices() -> None:
+    numbers, cells = NumberMatrix.of(np.eye(3)), BooleanMatrix.of(np.eye(2, dtype=bool))
+    weights = (("W_query", numbers), ("W_key", numbers))
+    spec = AttentionSpec(own_mask=cells, own_input=numbers, own_weights=weights)
+    assert Document(spec=spec).held() == (cells.bits, *3 * [numbers.numbers])
+    assert Document().held() == ()

@@ -77,3 +77,18 @@ def test_the_oldest_is_forgotten_at_last() -> None:
     _, history = change([(value, "") for value in range(1, LONGEST + 3)])
     assert len(history.past) == LONGEST
     assert history.past[0] == 2
+
+
+def test_the_oldest_are_forgotten_where_all_hold_too_much() -> None:
+    large, other = bytes(60), bytes(range(60))
+    values = (large, large, other, other)  # two, as what is shared counts once
+    history = History(past=values)
+    assert history.within(120, lambda value: (value,)) == history
+    assert history.within(100, lambda value: (value,)).past == (other, other)
+    assert history.within(10, lambda value: (value,)).past == (other,)
+
+
+def test_the_newest_is_kept_however_large_it_is() -> None:
+    history = History(past=(bytes(5), bytes(50)), key="text")
+    left = history.within(10, lambda value: (value,))
+    assert (left.past, left.key) == ((bytes(50),), "text")

@@ -20,9 +20,8 @@ from visualizer.state.document import Document
 from visualizer.state.heatmaps import warm
 from visualizer.state.needed import needs
 from visualizer.state.panels import Board
-from visualizer.state.playback.timeline import Place, Playhead
 from visualizer.state.screen import Screen, present
-from visualizer.state.view import Cell, Guess, View
+from visualizer.state.view import Cell, View
 from visualizer.state.zoom import Zoom
 
 if TYPE_CHECKING:
@@ -69,25 +68,9 @@ def test_an_overview_that_did_not_change_is_the_very_same(comparison: Comparison
     assert then.board is first.board
 
 
-def test_no_overview_shows_what_is_to_be_predicted_or_computed_later() -> None:
-    assert screen(RUN, replace(CLOSE, guess=Guess("weights"))).board.overview is None
-    playing = Playhead(Place("scores", 2, 1))
-    assert screen(RUN, replace(CLOSE, playhead=playing)).board.overview is None
-
-
-@pytest.mark.parametrize(
-    ("view", "then"),
-    [
-        (View(), View(zoom=Zoom(range(900), range(900)))),
-        (
-            View(zoom=Zoom(range(900), range(900))),
-            View(zoom=Zoom(range(900), range(900)), pinned=Cell("scores", (0, 1, 1))),
-        ),
-    ],
-    ids=["its part", "its stage"],
-)
-def test_what_an_overview_reads_is_read_beforehand(view: View, then: View) -> None:
+def test_what_an_overview_reads_is_read_beforehand() -> None:
     computed = a_run(" ".join(f"w{at}" for at in range(1000)), heads=1, d_in=2, d_out=2)
+    view, then = View(), View(zoom=Zoom(range(900), range(900)))
     warm(computed, view)
     before = [computed.trace.holding(name).kept for name in ("scores", "weights")]
     warm(computed, then)

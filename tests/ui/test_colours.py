@@ -192,3 +192,107 @@ def test_a_picture_has_a_pixel_a_cell() -> None:
     assert (made.width(), made.height()) == (3, 2)
     seen = [[made.pixel(x, y) for x in range(3)] for y in range(2)]
     assert seen == words[indices].tolist()
+
+
+# ------------------------------------------------------------------------------------- by power
+
+SIGNED_LOG = Colour("CET-CBD1", Curve.LOG, Limits.SHARED, -2.0, 2.0)
+NUMBERS = st.floats(-2, 2, width=32)
+
+
+def test_log_of_signed_numbers_gives_each_power_the_same_room_on_both_sides() -> None:
+    sizes = [2.0, 0.2, 0.02, 0.002, 2 * LOG_SPAN, 1e-9, 0.0]
+    heatmap = a_heatmap([sizes, [-size for size in sizes]], colour=SIGNED_LOG)
+    above, below = entries(heatmap).astype(int)
+    assert above.tolist() == [252, 221, 189, 158, 126, 126, 126]
+    assert np.abs(above + below - LARGEST).max() <= 1  # halves are rounded up
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=12))
+def test_log_of_signed_numbers_is_the_same_on_both_sides(row: list[float]) -> None:
+    heatmap = a_heatmap([sorted(row), sorted(-number for number in row)], colour=SIGNED_LOG)
+    one, other = entries(heatmap).astype(int)
+    assert (np.diff(one) >= 0).all()
+    assert (np.abs(one + other[::-1] - LARGEST) <= 1).all()
+    for number, entry in zip(sorted(row), one, strict=True):
+        if abs(number) > 2 * LOG_SPAN:
+            power = np.sign(number) * (1 + np.log10(abs(number) / 2) / 4)
+            assert entry == pytest.approx((1 + power) / 2 * LARGEST, abs=0.51)
+        else:
+            assert entry == LARGEST // 2
+
+
+def test_log_from_a_typed_low_end_begins_there() -> None:
+    colour = Colour("viridis", Curve.LOG, Limits.TYPED, 0.01, 1.0)
+    heatmap = a_heatmap([[0.0, 0.001, 0.01, 0.1, 1.0, 5.0]], colour=colour)
+    assert entries(heatmap).tolist() == [[0, 0, 0, 126, 252, 252]]
+
+
+@pytest.mark.parametrize("limits", [Limits.SHARED, Limits.ROW])
+def test_log_of_nothing_but_zeros_is_the_lowest(limits: Limits) -> None:
+    heatmap = a_heatmap([[0.0, 0.0]], colour=Colour("viridis", Curve.LOG, limits, 0.0, 1.0))
+    assert entries(heatmap).tolist() == [[0, 0]]
+
+
+# -------------------------------------------------------------------------------------- by rank
+
+RANK = Colour("viridis", Curve.RANK, Limits.SHARED, 0.0, 1.0)
+ROW_RANK = Colour("viridis", Curve.RANK, Limits.ROW, 0.0, 1.0)
+SIGNED_RANK = Colour("CET-CBD1", Curve.RANK, Limits.SHARED, -1.0, 1.0)
+
+
+def share(number: float, among: np.ndarray) -> float:
+    """Which share of the numbers is smaller; of equals, half."""
+    return float(((among < number).sum() + (among == number).sum() / 2) / among.size)
+
+
+@given(st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7]) | st.floats(0, 1, width=32), min_size=1,
+                max_size=40))  # fmt: skip
+def test_by_rank_a_place_is_the_share_that_is_smaller(row: list[float]) -> None:
+    numbers = np.array(row, dtype=np.float32)
+    expected = [share(number, numbers) * LARGEST for number in numbers]
+    found = entries(a_heatmap([row], colour=RANK))[0]
+    np.testing.assert_allclose(found, expected, atol=0.51)
+    for number in set(row):  # what is alike looks alike
+        assert len(set(found[numbers == np.float32(number)])) <= 1
+
+
+def test_by_rank_many_numbers_are_as_many_as_there_are_colours() -> None:
+    numbers = np.random.default_rng(3).random((70, 70)).astype(np.float32) ** 8
+    found = entries(a_heatmap(numbers, colour=RANK)).astype(int)
+    ranks = numbers.ravel().argsort().argsort().reshape(70, 70) / numbers.size
+    assert np.abs(found - ranks * LARGEST).max() < 2
+
+
+@pytest.mark.parametrize("mark", ["forbidden", "dropped", "hidden"])
+def test_by_rank_what_is_no_number_of_the_scale_does_not_count(mark: str) -> None:
+    row = [0.0, 0.0, 0.0, 0.2, 0.4, 0.6, 0.8]
+    marks = np.array([[True, True, True, False, False, False, False]])
+    found = entries(a_heatmap([row], colour=RANK, **{mark: marks}))[0]
+    expected = [(2 * place + 1) / 8 * LARGEST for place in range(4)]
+    np.testing.assert_allclose(found[3:], expected, atol=0.51)
+    assert set(found[:3]) == {FORBIDDEN if mark == "forbidden" else DROPPED}
+
+
+def test_by_rank_within_each_row() -> None:
+    values = [[0.1, 0.2, 0.3, 0.4], [10, 40, 20, 30], [5, 5, 5, 5]]
+    found = entries(a_heatmap(values, colour=ROW_RANK))
+    assert found[0].tolist() == sorted(found[0])
+    assert found[1].tolist() == [found[0][0], found[0][3], found[0][1], found[0][2]]
+    assert set(found[2]) == {126}
+
+
+def test_by_rank_signed_numbers_are_ranked_by_size_on_their_side() -> None:
+    found = entries(a_heatmap([[-8, -0.5, 0, 0.001, 4]], colour=SIGNED_RANK))[0].astype(int)
+    sizes = [share(size, np.array([8, 0.5, 0, 0.001, 4])) for size in (8, 0.5, 0.001, 4)]
+    expected = [1 - sizes[0], 1 - sizes[1], 1, 1 + sizes[2], 1 + sizes[3]]
+    np.testing.assert_allclose(found, np.array(expected) / 2 * LARGEST, atol=0.51)
+
+
+@pytest.mark.parametrize("colour", [RANK, ROW_RANK, SIGNED_RANK], ids=str)
+def test_by_rank_too_what_is_no_number_has_its_own_entry(colour: Colour) -> None:
+    found = entries(a_heatmap([[np.nan, np.inf, 1, 0.5]], colour=colour))[0]
+    assert found[0] == NOT_A_NUMBER
+    assert (found[1:] <= LARGEST).all()
+    alone = entries(a_heatmap([[np.nan, np.nan]], colour=colour))
+    assert (alone == NOT_A_NUMBER).all()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.ui.making import LOG, ROW_SCALE, a_board, a_heatmap
 from visualizer.state.colouring import Colour, Curve, Limits
-from visualizer.state.panels import Board, Heatmap
+from visualizer.state.panels import Axis, Board, Heatmap
 from visualizer.ui.layout import LARGEST_CELL, SMALLEST_SIDE, lay_out, room
 from visualizer.ui.measures import ends
 from visualizer.ui.theme import metrics
@@ -219,3 +219,45 @@ def test_the_numbers_under_a_bar_do_not_touch(colour: Colour) -> None:
     low, middle, high = (metrics(12).horizontalAdvance(end) for end in ends(slot.heatmap))
     room = slot.whole.right() - slot.cells.left()
     assert low + middle + high + 16 <= room
+
+
+# ------------------------------------------------------------------------------------ of a part
+
+
+def part_of(heatmap: Heatmap, first: float, share: float) -> Heatmap:
+    """Look at some tokens of a panel, from one on."""
+
+    def seen(axis: Axis) -> Axis:
+        if not axis.is_token:
+            return axis
+        count = len(axis.labels)
+        size = max(1, round(count * share))
+        start = round((count - size) * first)
+        return replace(axis, part=range(start, start + size))
+
+    rows, columns = seen(heatmap.rows), seen(heatmap.columns)
+    values = np.full((len(rows.seen), len(columns.seen)), 0.5, dtype=np.float32)
+    return replace(heatmap, rows=rows, columns=columns, values=values)
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS, st.floats(0, 1), st.floats(0.01, 1))
+def test_a_part_takes_no_more_room_than_the_whole(
+    board: Board, width: float, height: float, ratio: float, first: float, share: float
+) -> None:
+    columns = (tuple(part_of(one, first, share) for one in column) for column in board.columns)
+    whole = lay_out(board, width, height, ratio)
+    part = lay_out(Board(tuple(columns)), width, height, ratio)
+    assert part.width <= whole.width + 0.01
+    for one, other in zip(part.slots, whole.slots, strict=True):
+        assert one.cells.topLeft() == other.cells.topLeft()
+        assert one.cells.height() == pytest.approx(other.cells.height())
+        assert one.whole.width() <= other.whole.width() + 0.01
+        rows, across = one.heatmap.values.shape
+        assert one.cell_width * across == pytest.approx(one.cells.width())
+        assert one.cell_height * rows == pytest.approx(one.cells.height())
+        if one.heatmap.columns.is_token:
+            assert one.cells == other.cells
+        else:
+            assert one.cells.width() >= other.cells.width() - 0.01 or (
+                one.cell_width == pytest.approx(one.cell_height)
+            )

@@ -11,6 +11,8 @@ import numpy as np
 from visualizer.attention.derived import Lens
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from visualizer.attention.held import Held
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
@@ -138,7 +140,10 @@ def colour_of(
 
 
 def _typed(chosen: Colouring, stage: Stage, is_signed: bool) -> tuple[float, float] | None:
-    """Give the ends that were typed; where 0 is not in the middle, none of them is below it."""
+    """Give the ends that were typed; where 0 is not in the middle, none of them is below it.
+
+    They may have been typed while there were numbers below 0.
+    """
     ends = chosen.ends(stage.name)
     if ends is None or is_signed:
         return ends
@@ -175,12 +180,27 @@ def _limits(trace: Trace, stage: Stage, chosen: Colouring, is_signed: bool) -> L
 
 
 def beyond(
-    values: np.ndarray, forbidden: np.ndarray | None, colour: Colour
+    values: np.ndarray, marks: Iterable[np.ndarray | None], colour: Colour
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Say which numbers are below and above typed ends; None where there are no such ends."""
+    """Say which numbers are below and above typed ends; None where there are no such ends.
+
+    Parameters
+    ----------
+    marks : iterable of numpy.ndarray or None
+        Boolean: cells that are no number of the scale.
+    """
     if colour.limits is not Limits.TYPED or colour.curve is Curve.RANK:
         return None
-    counts = np.isfinite(values)
-    if forbidden is not None:
-        counts &= ~forbidden
-    return counts & (values < colour.low), counts & (values > colour.high)
+    counts = counted(values, marks)
+    holds = np.finfo(values.dtype)  # 0.6 as it is held is not above 0.6
+    low, high = np.clip((colour.low, colour.high), holds.min, holds.max).astype(values.dtype)
+    return counts & (values < low), counts & (values > high)
+
+
+def counted(values: np.ndarray, marks: Iterable[np.ndarray | None]) -> np.ndarray:
+    """Say which cells are numbers of the scale: the finite ones without a mark."""
+    counts: np.ndarray = np.isfinite(values)
+    for mark in marks:
+        if mark is not None:
+            counts &= ~mark
+    return counts

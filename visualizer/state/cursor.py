@@ -123,13 +123,14 @@ def farthest(numbers: np.ndarray) -> int:
 def walked(board: Board, cell: Cell | None, down: int, right: int) -> Cell | None:
     """Go one drawn cell down or right; over an edge into the next head or stage.
 
-    From nowhere, or from a panel that is not shown, to the first cell of the first panel.
+    From nowhere, or from a panel that is not shown, to the first cell that is seen of the first.
     """
     together = (column for column in board.columns if not column[0].is_alone)
     board = Board(tuple(tuple(filter(board.is_current, column)) for column in together))
     heatmap = panel_of(board, cell) if cell else None
     if cell is None or heatmap is None:
-        return _at(board.heatmaps[0], 0, 0) if board.heatmaps else None
+        firsts = (_at(one, one.rows.seen.start, one.columns.seen.start) for one in board.heatmaps)
+        return next(firsts, None)
     row = cell.place[-2] + down * heatmap.rows.block
     column = cell.place[-1] + right * heatmap.columns.block
     across = next(at for at, panels in enumerate(board.columns) if heatmap in panels)

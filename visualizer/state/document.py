@@ -36,6 +36,14 @@ class Document:
         split = (tokenize(line, self.tokenizer) for line in self.text.splitlines())
         return tuple(tokens for tokens in split if tokens)
 
+    def held(self) -> tuple[bytes, ...]:
+        """Give the numbers and the cells of its own matrices: what of it can be large."""
+        spec = self.spec
+        cells = [own.bits for own in (spec.own_mask, spec.own_kept) if own]
+        given = [spec.own_input] if spec.own_input else []
+        matrices = [*given, *(matrix for _, matrix in spec.own_weights)]
+        return (*cells, *(matrix.numbers for matrix in matrices))
+
     def get(self, name: str) -> Any:
         """Read a setting by name: a field of the document or of its spec, or one derived."""
         if name == "mechanism":

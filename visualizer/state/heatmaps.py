@@ -71,14 +71,19 @@ def overview_of(run: Run, view: View, known: dict[Hashable, Heatmap]) -> Heatmap
 
 
 def _overview_stage(run: Run, view: View) -> str | None:
-    """Name the stage of the overview; none while it would show what is still to come."""
-    if fitted(view.zoom, run.trace.tokens) is None or focus(run, view):
+    """Name the stage of the overview; None where all is seen."""
+    if fitted(view.zoom, run.trace.tokens) is None:
         return None
     pinned = existing(run, view.pinned)
+    square = _square(run, view)
+    usual = "weights" if "weights" in square else square[0]
+    return pinned.stage if pinned and pinned.stage in square else usual
+
+
+def _square(run: Run, view: View) -> list[str]:
+    """Name the stages that are shown with a panel of queries and keys, or else the weights."""
     stages = (run.trace.stage(name) for name in shown_stages(run, view))
-    square = sorted(stage.name for stage in stages if stage.dims[-1] == "key")
-    weights = "weights" if "weights" in square or not square else square[0]
-    return pinned.stage if pinned and pinned.stage in square else weights
+    return sorted(stage.name for stage in stages if stage.dims[-1] == "key") or ["weights"]
 
 
 def shown_stages(run: Run, view: View) -> frozenset[str]:
@@ -135,15 +140,18 @@ def needs(run: Run, view: View) -> Hashable:
     stages = shown_stages(run, view)
     looks = frozenset(look_of(run.trace, run.trace.stage(name), view).blocks for name in stages)
     colours = view.colouring.limits, view.colouring.curve is Curve.LINEAR
-    pinned = existing(run, view.pinned)
-    rows = is_spread(run, view), shown_folds(run, view), pinned and pinned.fold
-    return stages, looks, _overview_stage(run, view), view.lens, rows, colours
+    pinned, is_mapped = existing(run, view.pinned), _overview_stage(run, view) is not None
+    are_apart = is_spread(run, view)
+    folds = {*(() if are_apart else shown_folds(run, view)), *([pinned.fold] if pinned else [])}
+    return stages, looks, view.lens, are_apart, frozenset(folds - {None}), colours, is_mapped
 
 
 def warm(run: Run, view: View) -> None:
-    """Read what the panels of a view need, and a pinned cell of folded heads, shown or not."""
-    present_board(run, view, Board())
-    pinned = existing(run, view.pinned)
+    """Read what panels need, the map of whichever will have the pinned cell, and a folded cell."""
+    board, pinned = present_board(run, view, Board()), existing(run, view.pinned)
+    whole = replace(view, zoom=None, room=OVERVIEW)
+    for name in _square(run, view) if board.overview else ():
+        Panel(run, whole, run.trace.stage(name), 0, None).heatmap({})
     if pinned and pinned.fold:
         run.trace.seen(pinned.stage, view.lens, pinned.fold)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 Value = TypeVar("Value")
 LONGEST = 1000
@@ -28,6 +31,24 @@ class History(Generic[Value]):
         if key and key == self.key:
             return History(self.past, (), key)
         return History((*self.past, old)[-LONGEST:], (), key)
+
+    def within(self, most: int, held: Callable[[Value], Iterable[bytes]]) -> History[Value]:
+        """Forget the oldest values where all of them together hold more bytes than that.
+
+        Parameters
+        ----------
+        held : callable
+            Gives what a value holds; what several share counts once.
+        """
+        known: set[int] = set()
+        total = 0
+        for place, value in enumerate(reversed(self.past)):
+            for part in held(value):
+                total += 0 if id(part) in known else len(part)
+                known.add(id(part))
+            if total > most and place:
+                return History(self.past[len(self.past) - place :], self.future, self.key)
+        return self
 
     def seal(self) -> History[Value]:
         """End a drag or a word: the next change is a new one."""

@@ -11,7 +11,7 @@ from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import all_visible
-from visualizer.state.colouring import Limits, beyond, colour_of
+from visualizer.state.colouring import Curve, Limits, beyond, colour_of
 from visualizer.state.extent import look_of
 from visualizer.state.panels import Axis, Heatmap
 from visualizer.state.view import Part
@@ -61,14 +61,16 @@ class Panel:
         if key in known:
             return known[key]
         forbidden = self._forbidden(hatch) if hatch else None
+        dropped = self._dropped(forbidden) if before else None
+        hidden = self._hidden()
         rows, columns = self._axes(all_visible(labels))
         values = self.held.read_pooled(*self.look.blocks, self.whole)
         return Heatmap(
             key, stage.name, self.title, stage.symbol, self.head, self.by, self.text,
             self._label(), values, rows, columns,
-            colour, forbidden, self._dropped(forbidden) if before else None, self._sums(),
-            self._notes(colour, values, forbidden), self._unit(), self.look.side,
-            self._row_ends() if colour.limits is Limits.ROW else None, self._hidden(),
+            colour, forbidden, dropped, self._sums(),
+            self._notes(colour, values, (forbidden, dropped, hidden)), self._unit(), self.look.side,
+            self._row_ends() if colour.limits is Limits.ROW else None, hidden,
             self._uneven(), self.part, self.kin, self.is_alone,
         )  # fmt: skip
 
@@ -144,7 +146,7 @@ class Panel:
         return None if np.allclose(sums, 1, atol=1e-4) else sums
 
     def _notes(
-        self, colour: Colour, values: np.ndarray, forbidden: np.ndarray | None
+        self, colour: Colour, values: np.ndarray, marks: tuple[np.ndarray | None, ...]
     ) -> tuple[str, ...]:
         notes = []
         if self._before():
@@ -155,7 +157,9 @@ class Panel:
             which = "farthest from 0" if self.held.limits()[0] < 0 else "largest"
             blocks = " × ".join(map(str, self.look.blocks))
             notes.append(f"each cell: {which} of {blocks}")
-        found = beyond(values, forbidden, colour)
+        if colour.curve is Curve.RANK and self.look.rows is not None:
+            notes.append("ranked among those seen")
+        found = beyond(values, marks, colour)
         if found:
             below, above = (int(cells.sum()) for cells in found)
             notes.append(f"▲ {above:,} above, ▼ {below:,} below")
@@ -173,9 +177,9 @@ class TextPanel(Panel):
         return f"Text {self.text + 1}"
 
     def _notes(
-        self, colour: Colour, values: np.ndarray, forbidden: np.ndarray | None
+        self, colour: Colour, values: np.ndarray, marks: tuple[np.ndarray | None, ...]
     ) -> tuple[str, ...]:
-        notes = super()._notes(colour, values, forbidden)
+        notes = super()._notes(colour, values, marks)
         if self.head is None or self.spec.heads == 1:
             return notes
         return (f"head {self.head + 1}", *notes)

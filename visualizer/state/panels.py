@@ -123,6 +123,11 @@ class Heatmap:
     is_alone: bool = False
 
     @property
+    def marks(self) -> tuple[np.ndarray | None, ...]:
+        """The cells that are no number of the scale, by what they are instead."""
+        return self.forbidden, self.dropped, self.hidden
+
+    @property
     def is_pooled(self) -> bool:
         """Whether a cell stands for more than one number."""
         return self.rows.block * self.columns.block > 1

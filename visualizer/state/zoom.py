@@ -67,11 +67,13 @@ def _sides(zoom: Zoom, at: tuple[float, float]) -> tuple[tuple[range, float], ..
 
 
 def _scaled(span: range, tokens: int, factor: float, centre: float) -> range:
-    wanted = len(span) / factor
-    size = math.floor(wanted) if factor > 1 else math.ceil(wanted)
-    size = min(max(size, min(SMALLEST, tokens)), tokens)
+    # In spite of the rounding, as many steps back as one went closer show all again.
+    wanted = len(span) / factor if factor >= 1 else (len(span) + 1) / factor
+    size = min(max(math.floor(wanted), min(SMALLEST, tokens)), tokens)
     share = (centre - span.start) / len(span)
-    start = min(max(round(centre - share * size), 0), tokens - size)
+    start, token = round(centre - share * size), min(math.floor(centre), span.stop - 1)
+    start = min(max(start, token + 1 - size), token)  # rounding must not lose it
+    start = min(max(start, 0), tokens - size)
     return range(start, start + size)
 
 

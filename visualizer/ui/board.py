@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 NOTCH = 120
 CLOSER = 1.25
 """How much closer one notch of the wheel goes."""
+LEAST = 0.1
+"""By how much fingers that meet look from further away, at once."""
 
 
 class BoardView(Canvas):
@@ -36,6 +39,7 @@ class BoardView(Canvas):
         super().__init__(parent)
         self._grip: tuple[Slot, QPointF, QPointF] | None = None
         self._is_dragging = False
+        self._turned = 0.0
         self.arranged.connect(self._later.start)  # another cell may be under the pointer
 
     # ------------------------------------------------------------------ the mouse
@@ -97,20 +101,23 @@ class BoardView(Canvas):
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
-            self._zoom(event.position(), CLOSER ** (event.angleDelta().y() / NOTCH))
+            self._zoom(event.position(), event.angleDelta().y())
         else:
             super().wheelEvent(event)
 
-    def _zoom(self, point: QPointF, factor: float) -> None:
-        slot = self.slot_at(point)
-        if slot:
+    def _zoom(self, point: QPointF, turned: float) -> None:
+        """Look closer by whole notches; a trackpad sends small parts, which add up to them."""
+        slot, turned = self.slot_at(point), self._turned + turned
+        notches = int(turned / NOTCH)
+        self._turned = turned - notches * NOTCH
+        if slot and notches:
             within = point + self._offset()
-            self.zoomed.emit(factor, slot.heatmap.stage, *slot.between(within))
+            self.zoomed.emit(CLOSER**notches, slot.heatmap.stage, *slot.between(within))
 
     def viewportEvent(self, event: QEvent) -> bool:
         pinched = Qt.NativeGestureType.ZoomNativeGesture
         if isinstance(event, QNativeGestureEvent) and event.gestureType() is pinched:
-            self._zoom(event.position(), 1 + event.value())
+            self._zoom(event.position(), NOTCH * math.log(max(1 + event.value(), LEAST), CLOSER))
             return True
         return super().viewportEvent(event)
 

@@ -67,6 +67,7 @@ class Canvas(PointedArea):
             is_new_theme = theme is not self._theme
             self._board, self._theme, self._message = board, theme, message
             self._arrange(is_new_theme)
+        self.minimap.show_board(board, lights, theme)
         if cursor != before or lights is not lit_before:
             self.viewport().update()
         if is_pinned_anew:
@@ -116,7 +117,6 @@ class Canvas(PointedArea):
         }
         self._pictures = {key: kept for key, kept in self._pictures.items() if key in unmoved}
         self._set_ranges()
-        self.minimap.show_board(self._board, self._theme)
         self._place_minimap()
         self.viewport().update()
         self.arranged.emit()

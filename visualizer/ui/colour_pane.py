@@ -130,6 +130,7 @@ class ColourPane(QScrollArea):
 
     def _make_boxes(self, wanted: tuple[Ends, ...]) -> None:
         for widget in (*self.titles, *self.boxes.values()):
+            widget.blockSignals(True)  # who is in one has typed nothing by its going
             widget.hide()
             widget.deleteLater()
         self.boxes, self.titles = {}, [QLabel(ends.title) for ends in wanted]
@@ -158,20 +159,19 @@ class ColourPane(QScrollArea):
                 chosen.emit(own.itemData(index))
 
     def _type(self) -> None:
-        stage, _, side = self.sender().objectName().rpartition(" ")
+        box = self.sender()
+        if not isinstance(box, QLineEdit) or not box.isModified():
+            return
+        stage = box.objectName().rpartition(" ")[0]
         ends = next(ends for ends in self._looks.ends if ends.stage == stage)
-        boxes = {each: self.boxes[stage, each] for each in ("low", "high")}
+        boxes = {side: self.boxes[stage, side] for side in ("low", "high")}
         # What was not typed may be written with fewer digits than it has.
-        low, high = (
-            _number(box.text()) if box.isModified() else getattr(ends, each)
-            for each, box in boxes.items()
-        )
-        if high is not None and ends.is_signed:
-            low = -high
-        wrong = _wrong(boxes[side].text(), low, high, ends.is_signed)
-        self._say(wrong)
-        if not wrong and (low, high) != (ends.low, ends.high):
-            self.endsTyped.emit(stage, low, high)
+        exact = (repr(getattr(ends, side)) for side in boxes)
+        pairs = zip(boxes.values(), exact, strict=True)
+        read = _read(ends, *(box.text() if box.isModified() else own for box, own in pairs))
+        self._say(read if isinstance(read, str) else "")
+        if not isinstance(read, str) and read != (ends.low, ends.high):
+            self.endsTyped.emit(stage, *read)
 
     def _say(self, sentence: str) -> None:
         self.problem.setText(sentence)
@@ -186,11 +186,17 @@ def _number(text: str) -> float | None:
     return number if isfinite(number) else None
 
 
-def _wrong(text: str, low: float | None, high: float | None, is_signed: bool) -> str:
-    if low is None or high is None:
-        return f"“{text}” is no number. Use one such as 0.5."
-    if low < 0 and not is_signed:
-        return f"No number here is below 0, so {low:g} cannot be an end. Use 0 or more."
+def _read(ends: Ends, *texts: str) -> tuple[float, float] | str:
+    """Read the low and the high end, or say what is wrong with them."""
+    for text in texts:
+        if _number(text) is None:
+            return f"“{text}” is no number. Use one such as 0.5."
+    low, high = (_number(text) or 0.0 for text in texts)
+    if ends.is_signed:
+        is_above = high > 0
+        return (-high, high) if is_above else f"The high end, {high:g}, must be above 0."
+    if low < 0:
+        return "Nothing here is below 0. Use a low end of 0 or more."
     if low >= high:
         return f"The low end, {low:g}, must be below the high end, {high:g}."
-    return ""
+    return low, high

@@ -10,7 +10,7 @@ import numpy as np
 from PySide6.QtGui import QColor, QImage
 
 from visualizer.assets import resource
-from visualizer.state.colouring import AUTOMATIC, Curve
+from visualizer.state.colouring import AUTOMATIC, Curve, Limits, counted
 
 if TYPE_CHECKING:
     from visualizer.state.panels import Heatmap
@@ -84,11 +84,11 @@ def _position(heatmap: Heatmap) -> np.ndarray:
     if colour.curve is Curve.RANK:
         return _mirrored(_ranks(heatmap), values) if colour.is_signed else _ranks(heatmap)
     low, high = _ends(heatmap)
+    if colour.limits is Limits.TYPED or colour.high - colour.low > HUGE:
+        values = values.astype(np.float64)  # the ends, or their difference, may be beyond float32
     if colour.curve is Curve.LOG:
         powers = _powers(np.abs(values) if colour.is_signed else values, low, high)
         return _mirrored(powers, values) if colour.is_signed else powers
-    if colour.high - colour.low > HUGE:  # their difference is more than float32 holds
-        values = values.astype(np.float64)
     return np.asarray((values - low) / (high - low))
 
 
@@ -113,10 +113,7 @@ def _powers(sizes: np.ndarray, low: float | np.ndarray, high: float | np.ndarray
 def _ranks(heatmap: Heatmap) -> np.ndarray:
     """Say which share of the numbers of the panel, or of the row, is smaller; of equals, half."""
     sizes = np.abs(heatmap.values) if heatmap.colour.is_signed else heatmap.values
-    counts = np.isfinite(sizes)
-    for mark in (heatmap.forbidden, heatmap.dropped, heatmap.hidden):
-        if mark is not None:
-            counts &= ~mark
+    counts = counted(sizes, heatmap.marks)
     if heatmap.row_ends is None:
         return _ranked(sizes, sizes[counts])
     rows = [_ranked(row, row[own]) for row, own in zip(sizes, counts, strict=True)]
@@ -125,11 +122,11 @@ def _ranks(heatmap: Heatmap) -> np.ndarray:
 
 def _ranked(sizes: np.ndarray, among: np.ndarray) -> np.ndarray:
     if not len(among):
-        return np.zeros_like(sizes)
-    steps = np.linspace(0, len(among) - 1, LARGEST + 1).round().astype(int)
+        return np.where(np.isnan(sizes), np.nan, 0)
+    steps = np.linspace(0, len(among) - 1, min(len(among), LARGEST + 1)).round().astype(int)
     edges = np.sort(among)[steps]  # no more than there are colours
     places = np.searchsorted(edges, sizes) + np.searchsorted(edges, sizes, side="right")
-    return np.asarray(places / (2 * len(edges)))
+    return np.where(np.isnan(sizes), np.nan, places / (2 * len(edges)))
 
 
 def image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:

@@ -9,12 +9,14 @@ from PySide6.QtCore import QObject
 
 from visualizer.attention.derived import Fold, Lens
 from visualizer.state.colouring import Curve, Limits
+from visualizer.state.extent import look_of
 from visualizer.state.heatmaps import chosen_stages, shown_heads
 from visualizer.state.looks import Layouts
 from visualizer.state.view import View
 from visualizer.state.zoom import Zoom, fitted, row_role, zoomed
 
 if TYPE_CHECKING:
+    from visualizer.attention.run import Run
     from visualizer.ui.workspace import Workspace
 
 STEP = 1.5
@@ -28,6 +30,7 @@ class Gaze(QObject):
     def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._workspace = workspace
+        self._before = self._wanted
 
     @property
     def _wanted(self) -> View:
@@ -45,16 +48,20 @@ class Gaze(QObject):
         """Look closer or from further away, around a place, or around the pinned cell."""
         run = self._workspace.run
         if run:
-            tokens = run.trace.tokens
-            place = at or self._middle(tokens)
-            self._workspace.look(zoom=zoomed(self._seen, tokens, factor, place))
+            tokens, seen = run.trace.tokens, self._drawn(run)
+            if seen and at is None:
+                cursor = self._workspace.screen.cursor
+                seen = seen.including(tokens, cursor.query, cursor.key)
+            at = at or self._middle(seen or Zoom(range(tokens), range(tokens)))
+            self._workspace.look(zoom=zoomed(seen, tokens, factor, at))
 
     def zoom_at(self, factor: float, stage: str, row: float, column: float) -> None:
         """Look closer at a row and column of a stage; what is under the pointer stays there."""
         run = self._workspace.run
         if run:
             at = self._tokens_at(stage, row, column)
-            middle = self._middle(run.trace.tokens)
+            tokens = range(run.trace.tokens)
+            middle = self._middle(self._drawn(run) or Zoom(tokens, tokens))
             query, key = (now if it is None else it for it, now in zip(at, middle, strict=True))
             self.zoom(factor, (query, key))
 
@@ -104,9 +111,13 @@ class Gaze(QObject):
             now = (span.start + len(span) // 2 for span in (zoom.queries, zoom.keys))
             self.pan_by(query - next(now), key - next(now))
 
-    def _middle(self, tokens: int) -> tuple[float, float]:
+    def _drawn(self, run: Run) -> Zoom | None:
+        """Say what is drawn: of what is seen, whole blocks."""
+        look = look_of(run.trace, run.trace.stage("weights"), self._wanted)
+        return Zoom(look.rows, look.columns) if look.rows and look.columns else None
+
+    def _middle(self, seen: Zoom) -> tuple[float, float]:
         cursor = self._workspace.screen.cursor
-        seen = self._seen or Zoom(range(tokens), range(tokens))
         query, key = (span.start + len(span) / 2 for span in (seen.queries, seen.keys))
         at_query = query if cursor.query is None else cursor.query + 0.5
         return at_query, key if cursor.key is None else cursor.key + 0.5
@@ -149,20 +160,21 @@ class Gaze(QObject):
         if run:
             first = shown_heads(run, self._wanted)[:1] or (0,)
             head = first[0] if pinned is None or pinned.head is None else pinned.head
-            self._workspace.look(heads=frozenset({head}), folds=frozenset())
+            self._workspace.look(heads=frozenset({head}))
+            self._show_folds(frozenset())
 
     def next_head(self, steps: int) -> None:
         """Show the next head alone, or the one before."""
         run = self._workspace.run
         if run:
             shown = shown_heads(run, self._wanted)[:1] or (0,)
-            is_alone = self._wanted.heads is not None and len(self._wanted.heads) == 1
-            head = (shown[0] + steps * is_alone) % run.trace.spec.heads
-            self.solo_head(head)
+            chosen = self._wanted.heads or frozenset()
+            head = min(chosen) + steps if len(chosen) == 1 else shown[0]
+            self._show_alone(head % run.trace.spec.heads)
 
     def toggle_head(self, head: int) -> None:
         """Show or hide a head; what is shown last stays."""
-        run = self._workspace.run
+        run, self._before = self._workspace.run, self._wanted
         if run:
             shown = frozenset(shown_heads(run, self._wanted)) ^ {head}
             if shown or self._wanted.folds:
@@ -172,17 +184,30 @@ class Gaze(QObject):
 
     def solo_head(self, head: int) -> None:
         """Show one head alone; a second time, all of them."""
-        is_alone = self._wanted.heads == frozenset({head})
+        if self._wanted.heads == frozenset({head}):
+            self._workspace.look(heads=None)
+        else:
+            self._show_alone(head)
+
+    def solo_clicked_head(self, head: int) -> None:
+        """Show one head alone by a double click, of which the first click is taken back."""
+        self._workspace.look(heads=self._before.heads, pinned=self._before.pinned)
+        self.solo_head(head)
+
+    def _show_alone(self, head: int) -> None:
         pinned = self._wanted.pinned
-        if pinned and pinned.head is not None and not is_alone:
+        if pinned and pinned.head is not None:
             self._let_go_of({pinned.head} - {head})
-        self._workspace.look(heads=None if is_alone else frozenset({head}))
+        self._workspace.look(heads=frozenset({head}))
 
     def toggle_fold(self, by: str) -> None:
         """Show or hide the mean or the largest of all heads, as one more head."""
-        folds, pinned = self._wanted.folds ^ {Fold(by)}, self._wanted.pinned
-        is_gone = pinned is not None and pinned.fold is not None and pinned.fold not in folds
-        self._workspace.look(folds=folds, pinned=None if is_gone else pinned)
+        self._show_folds(self._wanted.folds ^ {Fold(by)})
+
+    def _show_folds(self, folds: frozenset[Fold]) -> None:
+        pinned = self._wanted.pinned
+        is_hidden = pinned is not None and pinned.fold is not None and pinned.fold not in folds
+        self._workspace.look(folds=folds, pinned=None if is_hidden else pinned)
 
     def toggle_spread(self) -> None:
         """Show the texts of a batch side by side, in one head; or one text in all heads."""

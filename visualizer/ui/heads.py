@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from visualizer.state.screen import Screen
 
 EMPTY = "What each head looks at stands here, as soon as there are weights that are not hidden."
-WIDTH = 372
+WIDTH = 252
 
 
 class HeadsPane(QWidget):

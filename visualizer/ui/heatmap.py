@@ -127,7 +127,7 @@ def _paint_uneven(painter: QPainter, slot: Slot, uneven: np.ndarray, theme: Them
 def _paint_beyond(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Theme) -> None:
     """Mark what is out of range by a triangle in a corner, up or down."""
     heatmap = slot.heatmap
-    found = beyond(heatmap.values, heatmap.forbidden, heatmap.colour)
+    found = beyond(heatmap.values, heatmap.marks, heatmap.colour)
     size = min(slot.cell_width, slot.cell_height, 36) / 4
     if found is None or size < SMALLEST_MARK:
         return

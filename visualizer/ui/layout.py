@@ -240,6 +240,10 @@ class _Placing:
         cells = QRectF(left, upper, columns * width, rows * self.cell)
         drawn = heatmap.values.shape  # of a part, fewer and larger ones in the same place
         size = (width * (columns / drawn[1]), self.cell * (rows / drawn[0]))
+        if heatmap.is_zoomed and not heatmap.columns.is_token:  # as far as its bar goes anyway
+            width = min(size[1], max(cells.width(), NARROWEST * self.scale - 8) / columns)
+            cells.setWidth(columns * width)
+            size = (width, size[1])
         return Slot(heatmap, cells, *size, self.top, self.gutter, is_first)
 
     def _whole(self, length: float) -> float:

@@ -8,6 +8,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPen, QPixmap
 from PySide6.QtWidgets import QWidget
 
+from visualizer.state.playback.lights import Lights
 from visualizer.ui import colours
 from visualizer.ui.light import frame
 from visualizer.ui.theme import LIGHT, Theme, text_scale
@@ -29,6 +30,7 @@ class Minimap(QWidget):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self._board: Board | None = None
+        self._lights = Lights()
         self._theme = LIGHT
         self._picture: tuple[Heatmap, Theme, QPixmap] | None = None
         self.setCursor(Qt.CursorShape.SizeAllCursor)
@@ -39,9 +41,11 @@ class Minimap(QWidget):
         side = round(SIDE * text_scale()) + 2 * EDGE
         return QSize(side, side)
 
-    def show_board(self, board: Board, theme: Theme) -> None:
+    def show_board(self, board: Board, lights: Lights, theme: Theme) -> None:
         """Show the map of a board of which a part is seen; else hide."""
-        self._board, self._theme = board, theme
+        if board is self._board and lights is self._lights and theme is self._theme:
+            return
+        self._board, self._lights, self._theme = board, lights, theme
         self.setVisible(board.overview is not None)
         if board.zoom:
             queries, keys = board.zoom.queries, board.zoom.keys
@@ -58,7 +62,10 @@ class Minimap(QWidget):
         painter.setPen(QPen(QColor(theme.border), 1))
         painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
         area = self._area()
-        painter.drawPixmap(area.toRect(), self._drawn(board.overview))
+        if self._is_there(board.overview):
+            painter.drawPixmap(area.toRect(), self._drawn(board.overview))
+        else:
+            painter.fillRect(area.toRect(), QColor(theme.raised))
         tokens = len(board.overview.rows.labels)
         queries, keys = board.zoom.queries, board.zoom.keys
         across, down = area.width() / tokens, area.height() / tokens
@@ -71,6 +78,12 @@ class Minimap(QWidget):
 
     def _area(self) -> QRectF:
         return QRectF(self.rect()).adjusted(EDGE, EDGE, -EDGE, -EDGE)
+
+    def _is_there(self, heatmap: Heatmap) -> bool:
+        """Whether all of it is computed by now, and none of it is to be predicted."""
+        rows = {reach.stage: reach.rows for reach in self._lights.reaches}
+        is_whole = rows.get(heatmap.stage, len(heatmap.rows.labels)) >= len(heatmap.rows.labels)
+        return is_whole and heatmap.stage not in self._lights.covered
 
     def _drawn(self, heatmap: Heatmap) -> QPixmap:
         if self._picture is None or self._picture[:2] != (heatmap, self._theme):

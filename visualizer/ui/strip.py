@@ -40,4 +40,5 @@ class Strip(QScrollArea):
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         bar = self.horizontalScrollBar()
-        bar.setValue(bar.value() - event.angleDelta().y())
+        turned = event.angleDelta()
+        bar.setValue(bar.value() - (turned.x() or turned.y()))

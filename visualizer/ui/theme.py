@@ -183,6 +183,11 @@ def style_sheet(theme: Theme) -> str:
         QLabel[role="quiet"] {{ color: {theme.quiet}; }}
         QLabel[role="notice"] {{ color: {theme.warning}; padding: 6px 16px; }}
         QLabel[role="warning"] {{ color: {theme.warning}; }}
+        Strip QScrollBar:horizontal {{ height: 6px; border: none; background: transparent; }}
+        Strip QScrollBar::handle:horizontal {{ background: {theme.border}; border-radius: 2px; }}
+        Strip QScrollBar::add-line:horizontal, Strip QScrollBar::sub-line:horizontal,
+        Strip QScrollBar::add-page:horizontal, Strip QScrollBar::sub-page:horizontal {{
+            width: 0; background: transparent; }}
         QScrollArea, BoardView, LineView {{ border: none; }}
         QPlainTextEdit {{
             background: {theme.field}; color: {theme.ink}; border: 1px solid {theme.border};

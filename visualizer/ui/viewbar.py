@@ -107,7 +107,7 @@ class ViewBar(Strip):
             return
         is_new = len(looks.heads) != len(self._looks.heads) or theme is not self._theme
         self._looks, self._theme = looks, theme
-        self.box.setCurrentIndex(self.box.findData(looks.layout))
+        self._show_layout()
         if is_new:
             self._make_heads()
         for chip, is_shown in zip(self.heads, looks.heads, strict=False):
@@ -175,6 +175,10 @@ class ViewBar(Strip):
 
     def _choose(self, index: int) -> None:
         self.layoutChosen.emit(self.box.itemData(index))
+        self._show_layout()  # what came of it: a step that is played has its own panels
+
+    def _show_layout(self) -> None:
+        self.box.setCurrentIndex(self.box.findData(self._looks.layout))
 
     def _toggle(self) -> None:
         sender = self.sender()

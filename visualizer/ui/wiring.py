@@ -65,9 +65,9 @@ def _connect_board(window: Window) -> None:
     board.minimap.centred.connect(window.gaze.centre)
     board.roomChanged.connect(window.make_room)
     bar, gaze = window.viewbar, window.gaze
-    bar.layoutChosen.connect(window.gaze.arrange)
+    bar.layoutChosen.connect(gaze.arrange)
     bar.headToggled.connect(gaze.toggle_head)
-    bar.headAlone.connect(gaze.solo_head)
+    bar.headAlone.connect(gaze.solo_clicked_head)
     window.rail.stageToggled.connect(window.go_to_stage)
     window.compare_bar.headsChosen.connect(window.comparer.choose_heads)
     window.compare_bar.countChosen.connect(window.comparer.choose_count)

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.attention.masks import parse_mask
 from visualizer.attention.spec import InputError, Mask, problems
-from visualizer.state.document import typed
+from visualizer.state.document import Document, typed
 from visualizer.state.heatmaps import toggled
 from visualizer.state.history import History
 from visualizer.state.playback.guess import begun_anew
@@ -23,8 +23,11 @@ from visualizer.ui.worker import Worker
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.state.document import Document
     from visualizer.ui.requests import Compute
+
+
+MOST_KEPT = 2**28
+"""Bytes of own numbers that are kept to be undone."""
 
 
 class Workspace(QObject):
@@ -62,7 +65,7 @@ class Workspace(QObject):
         document = self.document.set(name, value)
         if document == self.document:
             return
-        self._history = self._history.keep(self.document, name if going_on else "")
+        self._keep(name if going_on else "")
         self._change_to(document)
 
     def set_text(self, text: str) -> None:
@@ -93,7 +96,8 @@ class Workspace(QObject):
     def show_document(self, document: Document, view: View) -> None:
         """Go to another document and look at it in another way; one change to undo."""
         if document != self.document:
-            self._history = self._history.seal().keep(self.document)
+            self.seal()
+            self._keep()
         self._wanted = view
         self.view = as_far_as_read(view, self.view)
         self._change_to(document)
@@ -111,6 +115,11 @@ class Workspace(QObject):
     def _complain(self, refused: InputError) -> None:
         self._complaints[refused.field] = refused
         self._show()
+
+    def _keep(self, key: str = "") -> None:
+        """Remember the document as it is, before it changes."""
+        kept = self._history.keep(self.document, key)
+        self._history = kept.within(MOST_KEPT, Document.held)
 
     def seal(self) -> None:
         """End a drag or a word."""

@@ -176,7 +176,7 @@ class ChangePanel(Panel):
         return uneven if uneven is not None and not self.stage.is_weights else hidden
 
     def _notes(
-        self, colour: Colour, values: np.ndarray, forbidden: np.ndarray | None
+        self, colour: Colour, values: np.ndarray, marks: tuple[np.ndarray | None, ...]
     ) -> tuple[str, ...]:
         change = largest_change(self.held, self.index, self.size)
         notes = [f"largest: {signed(change.value)}" if change else "no difference"]
@@ -185,7 +185,7 @@ class ChangePanel(Panel):
             mine, yours = masks
             notes += ["light hatch: A forbids it"] * bool((mine & ~yours).any())
             notes += ["light hatch: B forbids it"] * bool((yours & ~mine).any())
-        return (*notes, *super()._notes(colour, values, forbidden))
+        return (*notes, *super()._notes(colour, values, marks))
 
     def _unit(self) -> str:
         return "change"
