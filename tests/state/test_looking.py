@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.state.making import a_run, board, panel
 from visualizer.attention.derived import Fold, Lens
@@ -18,9 +20,8 @@ from visualizer.state.document import Document
 from visualizer.state.heatmaps import warm
 from visualizer.state.needed import needs
 from visualizer.state.panels import Board
-from visualizer.state.playback.timeline import Place, Playhead
 from visualizer.state.screen import Screen, present
-from visualizer.state.view import Cell, Guess, View
+from visualizer.state.view import Cell, View
 from visualizer.state.zoom import Zoom
 
 if TYPE_CHECKING:
@@ -67,25 +68,9 @@ def test_an_overview_that_did_not_change_is_the_very_same(comparison: Comparison
     assert then.board is first.board
 
 
-def test_no_overview_shows_what_is_to_be_predicted_or_computed_later() -> None:
-    assert screen(RUN, replace(CLOSE, guess=Guess("weights"))).board.overview is None
-    playing = Playhead(Place("scores", 2, 1))
-    assert screen(RUN, replace(CLOSE, playhead=playing)).board.overview is None
-
-
-@pytest.mark.parametrize(
-    ("view", "then"),
-    [
-        (View(), View(zoom=Zoom(range(900), range(900)))),
-        (
-            View(zoom=Zoom(range(900), range(900))),
-            View(zoom=Zoom(range(900), range(900)), pinned=Cell("scores", (0, 1, 1))),
-        ),
-    ],
-    ids=["its part", "its stage"],
-)
-def test_what_an_overview_reads_is_read_beforehand(view: View, then: View) -> None:
+def test_what_an_overview_reads_is_read_beforehand() -> None:
     computed = a_run(" ".join(f"w{at}" for at in range(1000)), heads=1, d_in=2, d_out=2)
+    view, then = View(), View(zoom=Zoom(range(900), range(900)))
     warm(computed, view)
     before = [computed.trace.holding(name).kept for name in ("scores", "weights")]
     warm(computed, then)
@@ -134,3 +119,59 @@ def test_the_colours_of_weights_do_not_begin_below_0(
         assert (colour.low, colour.high, colour.limits) == (*found, Limits.TYPED)
     else:
         assert colour.limits is Limits.SHARED
+
+
+# ------------------------------------------------------------------------------ a part, in blocks
+
+SPANS = st.tuples(st.integers(0, 38), st.integers(2, 40)).map(
+    lambda ends: range(ends[0], min(ends[0] + ends[1], 40))
+)
+
+
+def farthest(block: np.ndarray) -> float:
+    """The number of a block that is farthest from 0; −∞ only where nothing else is."""
+    numbers = block[block != -np.inf]
+    if not numbers.size:
+        return -np.inf
+    size = np.abs(numbers).max()
+    return float(size if size in numbers else -size)
+
+
+@settings(max_examples=40)
+@given(queries=SPANS, keys=SPANS, room=st.integers(4, 48), lens=st.sampled_from(Lens))
+def test_each_drawn_cell_of_a_part_is_the_farthest_number_of_its_block(
+    queries: range, keys: range, room: int, lens: Lens
+) -> None:
+    stages = frozenset({"keys", "masked", "weights", "output"})
+    folds, part = frozenset({Fold.MAX}), Zoom(queries, keys)
+    for one in board(RUN, zoom=part, room=room, lens=lens, folds=folds, stages=stages).heatmaps:
+        numbers = seen(one.stage, lens)
+        if one.fold:
+            numbers = numbers.max(axis=0)
+        elif one.head is not None:
+            numbers = numbers[one.head]
+        found = [
+            [
+                farthest(numbers[row : row + one.rows.block, column : column + one.columns.block])
+                for column in one.columns.seen[:: one.columns.block]
+            ]
+            for row in one.rows.seen[:: one.rows.block]
+        ]
+        np.testing.assert_allclose(one.values, np.array(found), rtol=1e-4, atol=1e-6)
+        rows = keys if one.stage == "keys" else queries
+        assert {*rows} <= {*one.rows.seen}
+        assert {*one.columns.seen} >= ({*keys} if one.columns.name == "key" else set())
+
+
+def seen(stage: str, lens: Lens) -> np.ndarray:
+    """A stage through a lens, by float64 NumPy."""
+    numbers = RUN.trace.read(stage).astype(np.float64)
+    if stage != "weights" or lens is Lens.PLAIN:
+        return numbers
+    if lens is Lens.TIMES_VALUE:
+        values = RUN.trace.read("values").astype(np.float64)  # head key d_head
+        return np.asarray(numbers * np.sqrt((values**2).sum(axis=-1))[:, None])
+    rest = numbers.copy()  # head query key
+    rest[..., 0] = 0
+    sums = rest.sum(axis=-1, keepdims=True)
+    return np.asarray(np.divide(rest, sums, out=np.zeros_like(rest), where=sums != 0))

@@ -1,14 +1,18 @@
-"""Looking closer at a shorter text, and folds that go away: at a real window."""
+"""Looking closer, in other colours, at other heads: at a real window."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 
 from visualizer.attention.derived import Fold
+from visualizer.state.colouring import Colour, Limits
 from visualizer.state.view import Cell
 from visualizer.state.zoom import Zoom
+from visualizer.ui.colour_pane import LIMITS, ColourPane
 
 if TYPE_CHECKING:
     from tests.ui.hand import Hand
@@ -69,3 +73,60 @@ def test_with_a_fold_goes_the_cell_that_is_pinned_in_it(hand: Hand) -> None:
     hand.press(Qt.Key.Key_M, CONTROL | SHIFT)
     hand.settle()
     assert hand.window.workspace.screen.cursor.pinned is None
+
+
+# ------------------------------------------------------------------------------ typed ends
+
+
+@pytest.fixture
+def pane(hand: Hand) -> ColourPane:
+    hand.press(Qt.Key.Key_F11, Qt.KeyboardModifier.NoModifier)
+    hand.settle()
+    pane = hand.window.panes["Colours"]
+    assert isinstance(pane, ColourPane)
+    pane.limits.setCurrentIndex(pane.limits.findText(LIMITS[Limits.TYPED]))
+    pane.limits.activated.emit(pane.limits.currentIndex())
+    hand.settle()
+    return pane
+
+
+def colour(hand: Hand, stage: str) -> Colour:
+    return hand.panel(stage).colour
+
+
+def put(hand: Hand, pane: ColourPane, stage: str, side: str, text: str) -> None:
+    box = pane.boxes[stage, side]
+    box.setFocus()
+    box.selectAll()
+    QTest.keyClicks(box, text)
+    QTest.keyClick(box, Qt.Key.Key_Return)
+    hand.settle()
+
+
+def test_typed_ends_are_the_ends_of_the_colours(hand: Hand, pane: ColourPane) -> None:
+    put(hand, pane, "weights", "high", "0,5")
+    found = colour(hand, "weights")
+    assert (found.low, found.high, found.limits) == (0, 0.5, Limits.TYPED)
+    assert any("above" in note for note in hand.panel("weights").notes)
+    put(hand, pane, "scores", "high", "3")
+    assert (colour(hand, "scores").low, colour(hand, "scores").high) == (-3, 3)
+
+
+def test_weights_have_no_end_below_0(hand: Hand, pane: ColourPane) -> None:
+    before = colour(hand, "weights")
+    put(hand, pane, "weights", "low", "-0.5")
+    assert "below 0" in pane.problem.text()
+    assert not pane.problem.isHidden()
+    assert colour(hand, "weights") == before
+
+
+def test_an_end_that_was_only_visited_stays_as_exact_as_it_was(
+    hand: Hand, pane: ColourPane
+) -> None:
+    high = colour(hand, "scores").high
+    box = pane.boxes["scores", "high"]
+    assert float(box.text()) != high  # it is written with fewer digits
+    box.setFocus()
+    QTest.keyClick(box, Qt.Key.Key_Return)
+    hand.settle()
+    assert colour(hand, "scores").high == high

@@ -130,8 +130,8 @@ def colour_of(
     if is_signed:
         end = max(map(abs, typed)) if typed else farthest
         return Colour(map_, chosen.curve, limits, -(end or 1.0), end or 1.0)
-    if typed:  # perhaps while there were numbers below 0
-        return Colour(map_, chosen.curve, limits, max(typed[0], 0.0), typed[1])
+    if typed:
+        return Colour(map_, chosen.curve, limits, *typed)
     if chosen.limits is Limits.AUTO and lens is not Lens.TIMES_VALUE:
         # Weights and what dropout leaves of them share a scale, whichever cells are dropped.
         kept = trace.limits("weights")[1] / (1 - trace.spec.dropout) if "dropped" in trace else 0
@@ -140,7 +140,10 @@ def colour_of(
 
 
 def _typed(chosen: Colouring, stage: Stage, is_signed: bool) -> tuple[float, float] | None:
-    """Give the ends that were typed; where 0 is not in the middle, none of them is below it."""
+    """Give the ends that were typed; where 0 is not in the middle, none of them is below it.
+
+    They may have been typed while there were numbers below 0.
+    """
     ends = chosen.ends(stage.name)
     if ends is None or is_signed:
         return ends

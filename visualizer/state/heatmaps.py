@@ -38,7 +38,7 @@ def present_board(run: Run, view: View, previous: Board) -> Board:
             columns.append(tuple(panel.heatmap(known) for panel in panels))
     zoom = fitted(view.zoom, run.trace.tokens)
     text = run.nearest(view.text) if is_spread(run, view) else None
-    return Board(tuple(columns), overview_of(run, view, known) if zoom else None, zoom, text)
+    return Board(tuple(columns), overview_of(run, view, known), zoom, text)
 
 
 def is_spread(run: Run, view: View) -> bool:
@@ -56,15 +56,28 @@ def _of_texts(run: Run, view: View, stage: Stage) -> Iterator[Panel]:
         yield TextPanel(run, replace(view, text=text), stage, head, None)
 
 
-def overview_of(run: Run, view: View, known: dict[Hashable, Heatmap]) -> Heatmap:
-    """Show all of a panel of queries and keys: of the pinned cell's, or else of the first head."""
+def overview_of(run: Run, view: View, known: dict[Hashable, Heatmap]) -> Heatmap | None:
+    """Show all of a panel of queries and keys, where only a part is seen of the others.
+
+    It is of the pinned cell's head, or else of the first.
+    """
+    name = _overview_stage(run, view)
+    if name is None:
+        return None
     pinned = existing(run, view.pinned)
     head = (pinned and pinned.head) or next(iter(shown_heads(run, view)), 0)
     whole = replace(view, zoom=None, room=OVERVIEW)
+    return Panel(run, whole, run.trace.stage(name), head, None).heatmap(known)
+
+
+def _overview_stage(run: Run, view: View) -> str | None:
+    """Name the stage of the overview; None where all is seen."""
+    if fitted(view.zoom, run.trace.tokens) is None:
+        return None
+    pinned = existing(run, view.pinned)
     square = _square(run, view)
     usual = "weights" if "weights" in square else square[0]
-    name = pinned.stage if pinned and pinned.stage in square else usual
-    return Panel(run, whole, run.trace.stage(name), head, None).heatmap(known)
+    return pinned.stage if pinned and pinned.stage in square else usual
 
 
 def _square(run: Run, view: View) -> list[str]:
@@ -127,19 +140,18 @@ def needs(run: Run, view: View) -> Hashable:
     stages = shown_stages(run, view)
     looks = frozenset(look_of(run.trace, run.trace.stage(name), view).blocks for name in stages)
     colours = view.colouring.limits, view.colouring.curve is Curve.LINEAR
-    pinned = existing(run, view.pinned)
-    folds = frozenset({*shown_folds(run, view), pinned.fold if pinned else None, None})
-    is_mapped = fitted(view.zoom, run.trace.tokens) is not None
-    return stages, looks, is_mapped, view.lens, is_spread(run, view), folds, colours
+    pinned, is_mapped = existing(run, view.pinned), _overview_stage(run, view) is not None
+    are_apart = is_spread(run, view)
+    folds = {*(() if are_apart else shown_folds(run, view)), *([pinned.fold] if pinned else [])}
+    return stages, looks, view.lens, are_apart, frozenset(folds - {None}), colours, is_mapped
 
 
 def warm(run: Run, view: View) -> None:
-    """Read what the panels of a view need, and a pinned cell of folded heads, shown or not."""
-    board = present_board(run, view, Board())
+    """Read what panels need, the map of whichever will have the pinned cell, and a folded cell."""
+    board, pinned = present_board(run, view, Board()), existing(run, view.pinned)
     whole = replace(view, zoom=None, room=OVERVIEW)
-    for name in _square(run, view) if board.zoom else ():  # of whichever will have the pinned cell
+    for name in _square(run, view) if board.overview else ():
         Panel(run, whole, run.trace.stage(name), 0, None).heatmap({})
-    pinned = existing(run, view.pinned)
     if pinned and pinned.fold:
         run.trace.seen(pinned.stage, view.lens, pinned.fold)
 

@@ -166,7 +166,11 @@ class ColourPane(QScrollArea):
             return
         stage = box.objectName().rpartition(" ")[0]
         ends = next(ends for ends in self._looks.ends if ends.stage == stage)
-        read = _read(ends, *(self.boxes[stage, side].text() for side in ("low", "high")))
+        boxes = {side: self.boxes[stage, side] for side in ("low", "high")}
+        # What was not typed may be written with fewer digits than it has.
+        exact = (repr(getattr(ends, side)) for side in boxes)
+        pairs = zip(boxes.values(), exact, strict=True)
+        read = _read(ends, *(box.text() if box.isModified() else own for box, own in pairs))
         self._say(read if isinstance(read, str) else "")
         if not isinstance(read, str) and read != (ends.low, ends.high):
             self.endsTyped.emit(stage, *read)

@@ -48,7 +48,7 @@ def present_compared(run: Run, view: View, previous: Board) -> Board:
     columns = _COLUMNS[comparison.against](run, view, comparison)
     made = tuple(tuple(panel.heatmap(known) for panel in column) for column in columns)
     zoom = fitted(view.zoom, run.trace.tokens)
-    return Board(made, overview_of(run, view, known) if zoom else None, zoom)
+    return Board(made, overview_of(run, view, known), zoom)
 
 
 def needs(run: Run, view: View) -> Hashable:
