@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QGridLayout,
@@ -32,7 +32,7 @@ LENSES = {
     Lens.WITHOUT_FIRST: "Without the first token",
     Lens.TIMES_VALUE: "Times the length of the value",
 }
-CURVES = {Curve.LINEAR: "By size", Curve.LOG: "By power (log)", Curve.RANK: "By rank"}
+CURVES = {Curve.LINEAR: "By size", Curve.LOG: "By logarithm", Curve.RANK: "By rank"}
 LIMITS = {
     Limits.AUTO: "Automatic",
     Limits.ROW: "Each row’s",
@@ -76,6 +76,8 @@ class ColourPane(QScrollArea):
         self.problem.setProperty("role", "warning")
         self.problem.setWordWrap(True)
         self.problem.hide()
+        self._later = QTimer(self, singleShot=True, interval=0)
+        self._later.timeout.connect(self._reveal)
         self._column.addWidget(self.problem)
         self.map = self._choice("Colours of weights", SEQUENTIAL)
         self._column.addStretch(1)
@@ -125,7 +127,7 @@ class ColourPane(QScrollArea):
             for side, value in (("low", ends.low), ("high", ends.high)):
                 box = self.boxes[ends.stage, side]
                 if not box.hasFocus():
-                    box.setText(f"{value:.6g}")
+                    box.setText(_written(value))
                 box.setEnabled(side == "high" or not ends.is_signed)
 
     def _make_boxes(self, wanted: tuple[Ends, ...]) -> None:
@@ -160,18 +162,28 @@ class ColourPane(QScrollArea):
     def _type(self) -> None:
         stage, _, side = self.sender().objectName().rpartition(" ")
         ends = next(ends for ends in self._looks.ends if ends.stage == stage)
-        texts = {each: self.boxes[stage, each].text() for each in ("low", "high")}
-        low, high = (_number(texts[each]) for each in ("low", "high"))
+        low = self._end(stage, "low", ends.low)
+        high = self._end(stage, "high", ends.high)
         if high is not None and ends.is_signed:
             low = -high
-        self._say(_wrong(texts[side], low, high))
+        self._say(_wrong(self.boxes[stage, side].text(), low, high))
         is_right = low is not None and high is not None and low < high
         if is_right and (low, high) != (ends.low, ends.high):
             self.endsTyped.emit(stage, low, high)
 
+    def _end(self, stage: str, side: str, now: float) -> float | None:
+        """Read an end; where nothing was typed it is what it was, of which a box shows less."""
+        box = self.boxes[stage, side]
+        return _number(box.text()) if box.isModified() else now
+
     def _say(self, sentence: str) -> None:
         self.problem.setText(sentence)
         self.problem.setVisible(bool(sentence))
+        self._later.start()
+
+    def _reveal(self) -> None:
+        if self.problem.isVisible():  # what is wrong may be said where it is not in sight
+            self.ensureWidgetVisible(self.problem)
 
 
 def _number(text: str) -> float | None:
@@ -182,9 +194,13 @@ def _number(text: str) -> float | None:
     return number if isfinite(number) else None
 
 
+def _written(value: float) -> str:
+    return f"{value:.6g}".replace("-", "−")
+
+
 def _wrong(text: str, low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return f"“{text}” is no number. Use one such as 0.5."
     if low >= high:
-        return f"The low end, {low:g}, must be below the high end, {high:g}."
+        return f"The low end, {_written(low)}, must be below the high end, {_written(high)}."
     return ""

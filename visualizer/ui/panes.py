@@ -89,6 +89,7 @@ class Docks(QObject):
         self.by_name = {pane.name: _dock(window, pane, widgets[pane.name]) for pane in PANES}
         for dock in self.by_name.values():
             dock.visibilityChanged.connect(self._see)
+            dock.toggleViewAction().triggered.connect(self._keep_widths)
         for pane in PANES:
             if pane.width:
                 self._set_apart(pane)
@@ -128,6 +129,12 @@ class Docks(QObject):
     def actions(self) -> dict[str, QAction]:
         """What opens and closes each pane."""
         return {name: dock.toggleViewAction() for name, dock in self.by_name.items()}
+
+    def _keep_widths(self) -> None:
+        """Have the heatmaps take the room of a pane that closes, not the panes that stay."""
+        staying = [dock for dock in self.by_name.values() if dock.isVisible()]
+        widths = [dock.width() for dock in staying]
+        self._window.resizeDocks(staying, widths, Qt.Orientation.Horizontal)
 
     def _see(self, is_seen: bool) -> None:
         name = frozenset({self.sender().objectName()})
