@@ -239,8 +239,16 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
         *("workspace.undo", "workspace.redo", "inspector.copy", "pointer.let_go", "player.reveal"),
         *("pointer.mark", "pointer.go -1", "pointer.go 1", "presenter.hide_all"),
         *("shapes.drawing.turn", "chooser.let_go", "painter.paint_pinned"),
+        *("gaze.whole", "gaze.further"),
         *("step_text 1", "step_text -1", "gaze.toggle_spread", *READING, *COMPARING),
     }
+    hand.press(Qt.Key.Key_Plus)
+    hand.settle()
+    assert by_key["gaze.whole"].isEnabled()
+    assert by_key["gaze.further"].isEnabled()
+    hand.press(Qt.Key.Key_0)
+    hand.settle()
+    assert not by_key["gaze.whole"].isEnabled()
     hand.hover(Cell("weights", (0, 1, 0)))
     assert not by_key["pointer.let_go"].isEnabled()
     hand.click_cell(Cell("weights", (0, 1, 0)))
@@ -250,7 +258,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     assert idle == {
         *("workspace.redo", "pointer.mark", "player.reveal", "presenter.hide_all"),
         *("pointer.go -1", "pointer.go 1", "shapes.drawing.turn", "chooser.let_go"),
-        "painter.paint_pinned",
+        *("painter.paint_pinned", "gaze.whole", "gaze.further"),
         *("step_text 1", "step_text -1", "gaze.toggle_spread", *READING, *COMPARING),
     }
 

@@ -197,8 +197,8 @@ def test_boxes_have_the_ends_that_are_there(typed: Hand) -> None:
     ]
     assert boxes(typed)["weights", "low"].text() == "0"
     assert boxes(typed)["weights", "high"].text() == "1"
-    high = float(boxes(typed)["scores", "high"].text())
-    assert float(boxes(typed)["scores", "low"].text()) == -high
+    high = boxes(typed)["scores", "high"].text()
+    assert boxes(typed)["scores", "low"].text() == f"−{high}"
     assert not boxes(typed)["scores", "low"].isEnabled()  # it follows the other
     for box in boxes(typed).values():
         assert heard(box).name
@@ -218,7 +218,7 @@ def test_typed_ends_change_the_picture_and_its_words(typed: Hand) -> None:
     assert problem(typed) == ""
     type_end(typed, "scores", "high", "0.25")
     assert bar(typed, "scores") == ("−0.25", "scores", "0.25")
-    assert boxes(typed)["scores", "low"].text() == "-0.25"
+    assert boxes(typed)["scores", "low"].text() == "−0.25"
     choose(typed, pane(typed).limits, LIMITS[Limits.AUTO])
     assert boxes(typed) == {}
     assert bar(typed, "weights") == ("0", "weights", "1.00")

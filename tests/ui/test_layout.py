@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PySide6.QtGui import QImage, QPainter
 
 from tests.ui.making import LOG, ROW_SCALE, a_board, a_heatmap
 from visualizer.state.colouring import Colour, Curve, Limits
 from visualizer.state.panels import Axis, Board, Heatmap
+from visualizer.ui.captions import paint_foot
 from visualizer.ui.layout import LARGEST_CELL, SMALLEST_SIDE, lay_out, room
 from visualizer.ui.measures import ends
-from visualizer.ui.theme import metrics
+from visualizer.ui.theme import LIGHT, metrics
 
 if TYPE_CHECKING:
     from visualizer.ui.slots import Layout, Slot
@@ -261,3 +263,19 @@ def test_a_part_takes_no_more_room_than_the_whole(
             assert one.cells.width() >= other.cells.width() - 0.01 or (
                 one.cell_width == pytest.approx(one.cell_height)
             )
+
+
+@pytest.mark.parametrize(
+    "notes", [(), ("kept ×1.25",), ("largest: 0.1", "light hatch: A forbids it")]
+)
+def test_a_foot_has_room_for_letters_that_reach_below_the_line(notes: tuple[str, ...]) -> None:
+    slot = lay_out(Board(((a_heatmap([[0.5]], notes=notes),),)), 1280, 800).slots[0]
+
+    foot = slot.whole.bottom()
+    image = QImage(1280, int(foot) + 40, QImage.Format.Format_RGB32)
+    image.fill(0xFFFFFF)
+    painter = QPainter(image)
+    paint_foot(painter, slot, LIGHT)
+    painter.end()
+    below = image.copy(0, math.ceil(foot), 1280, 30)
+    assert {below.pixel(x, y) & 0xFFFFFF for x in range(1280) for y in range(30)} == {0xFFFFFF}

@@ -139,3 +139,21 @@ def test_the_tests_keep_out_of_a_persons_settings(
     application: QApplication, tmp_path: Path
 ) -> None:
     assert QSettings().fileName().startswith(str(tmp_path))
+
+
+def test_a_pane_that_closes_gives_its_room_to_the_heatmaps(open_window: Open) -> None:
+    window = open_window()
+    window.resize(1280, 800)
+    actions = window.docks.actions
+
+    def turn(name: str) -> tuple[int, int]:
+        actions[name].trigger()
+        QApplication.processEvents()
+        return window.board.width(), window.docks.by_name["Cell"].width()
+
+    QApplication.processEvents()
+    wide = window.board.width()
+    narrow, before = turn("Lines")
+    assert narrow < wide
+    after, cell = turn("Lines")
+    assert (cell, after >= wide) == (before, True)

@@ -281,3 +281,16 @@ def scroll(widget: QWidget) -> None:
     none = Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase
     event = QWheelEvent(centre, widget.mapToGlobal(centre), QPoint(), QPoint(0, 120), *none, False)
     QApplication.sendEvent(widget, event)
+
+
+def test_looking_closer_does_not_move_the_heatmaps(hand: Hand) -> None:
+    # Where there is little room, what is seen of the text is said shorter, and whole in its tip.
+    bar, board = hand.window.viewbar, hand.board
+    hand.window.docks.actions["Lines"].trigger()
+    QApplication.processEvents()
+    room, top = bar.horizontalScrollBar().maximum(), board.y()
+    hand.press(Qt.Key.Key_Plus)
+    hand.settle()
+    QApplication.processEvents()
+    assert (bar.horizontalScrollBar().maximum(), board.y()) == (room, top)
+    assert bar.part.toolTip().endswith(" of 6")

@@ -165,7 +165,8 @@ def _normalising(explanation: Explanation) -> str:
     form = explanation.groups[0].factors[0].form
     if not form.startswith("exp("):
         return "score ÷ Σ scores of the row"
-    shift = "" if form == "exp({})" else " − the row’s largest"
+    largest = form.removeprefix("exp({}").removesuffix(")")
+    shift = f"{largest}, the row’s largest" if largest else ""
     return f"exp(score{shift}) ÷ Σ of the row"
 
 

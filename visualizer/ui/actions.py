@@ -136,6 +136,8 @@ class Actions:
         self.enable("pointer.let_go", screen.cursor.pinned is not None)
         for key in ("step_text 1", "step_text -1", "gaze.toggle_spread"):
             self.enable(key, screen.tokens.texts > 1)
+        for key in ("gaze.whole", "gaze.further"):
+            self.enable(key, bool(screen.looks.part))
         self._enable_comparing(screen)
         transport = screen.stand.transport
         self.enable("player.reveal", transport.question is not None and not transport.is_revealed)

@@ -32,7 +32,7 @@ LENSES = {
     Lens.WITHOUT_FIRST: "Without the first token",
     Lens.TIMES_VALUE: "Times the length of the value",
 }
-CURVES = {Curve.LINEAR: "By size", Curve.LOG: "By power (log)", Curve.RANK: "By rank"}
+CURVES = {Curve.LINEAR: "By size", Curve.LOG: "By logarithm", Curve.RANK: "By rank"}
 LIMITS = {
     Limits.AUTO: "Automatic",
     Limits.ROW: "Each row’s",
@@ -126,7 +126,7 @@ class ColourPane(QScrollArea):
             for side, value in (("low", ends.low), ("high", ends.high)):
                 box = self.boxes[ends.stage, side]
                 if not box.hasFocus():
-                    box.setText(f"{value:.6g}")
+                    box.setText(f"{value:.6g}".replace("-", "−"))
                 box.setEnabled(side == "high" or not ends.is_signed)
 
     def _make_boxes(self, wanted: tuple[Ends, ...]) -> None:

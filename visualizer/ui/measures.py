@@ -23,7 +23,7 @@ SMALLEST_NUMBERS = 9
 
 def foot_height(heatmap: Heatmap) -> float:
     """Give the height of the bar, its numbers and the notes under a panel."""
-    return (28 + 16 * len(heatmap.notes)) * text_scale()
+    return (29 + 16 * len(heatmap.notes)) * text_scale()
 
 
 def readable_cell() -> float:

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
-    QSizePolicy,
     QSpinBox,
     QToolButton,
     QWidget,
@@ -18,10 +17,10 @@ from PySide6.QtWidgets import (
 from visualizer.state.brushes import Brush
 from visualizer.ui.controls import show_number
 from visualizer.ui.manners import teach
-from visualizer.ui.strip import Strip
+from visualizer.ui.strip import Line, Strip
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QKeyEvent, QResizeEvent
+    from PySide6.QtGui import QKeyEvent
 
     from visualizer.state.painting import Painting
 
@@ -38,29 +37,6 @@ NUMBERS = {
     Brush.PREFIX: "Tokens in the prefix",
     Brush.PADDING: "Tokens before the padding",
 }
-
-
-class Line(QLabel):
-    """A line that takes what room there is; the whole of it is in its tip."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._told = ""
-        self.setProperty("role", "quiet")
-        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.setIndent(4)
-
-    def tell(self, told: str) -> None:
-        """Show a sentence."""
-        self._told = told
-        self.setToolTip(told)
-        self.setAccessibleName(told)
-        room = self.contentsRect().width() - 2 * self.indent()
-        self.setText(self.fontMetrics().elidedText(told, Qt.TextElideMode.ElideRight, room))
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self.tell(self._told)
 
 
 class PaintBar(Strip):

@@ -89,6 +89,7 @@ class Docks(QObject):
         self.by_name = {pane.name: _dock(window, pane, widgets[pane.name]) for pane in PANES}
         for dock in self.by_name.values():
             dock.visibilityChanged.connect(self._see)
+            dock.toggleViewAction().triggered.connect(self._keep_widths)
         for pane in PANES:
             if pane.width:
                 self._set_apart(pane)
@@ -133,6 +134,12 @@ class Docks(QObject):
     def seen(self) -> frozenset[str]:
         """The panes that can be seen; of tabs, the one in front."""
         return self._seen
+
+    def _keep_widths(self) -> None:
+        """Have the heatmaps take the room of a pane that closes, not the panes that stay."""
+        staying = [dock for dock in self.by_name.values() if dock.isVisible()]
+        widths = [dock.width() for dock in staying]
+        self._window.resizeDocks(staying, widths, Qt.Orientation.Horizontal)
 
     def _see(self, is_seen: bool) -> None:
         name = frozenset({self.sender().objectName()})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QByteArray, QEvent, QObject, Qt, Signal
+from PySide6.QtCore import QByteArray, QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QColor,
     QFont,
@@ -134,8 +135,15 @@ class Presenter(QObject):
         window.menuBar().setMaximumHeight(TALLEST)
         window.setWindowState(before.state)
         self._show_mode(before.font)
-        window.restoreState(before.panes)  # last, as the type makes them larger
-        window.docks.by_name["Lesson"].setVisible(window.workspace.screen.lesson is not None)
+        self._restore(before.panes)  # last, as the type makes them larger
+        again = partial(self._restore, before.panes)
+        QTimer.singleShot(0, self, again)  # and once the window has its old size
+
+    def _restore(self, panes: QByteArray) -> None:
+        if not self.is_on:
+            self._window.restoreState(panes)
+            has_lesson = self._window.workspace.screen.lesson is not None
+            self._window.docks.by_name["Lesson"].setVisible(has_lesson)
 
     def _show_mode(self, font: QFont) -> None:
         QApplication.setFont(font)  # all sizes follow it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QScrollArea, QSizePolicy, QWidget
+from PySide6.QtWidgets import QLabel, QScrollArea, QSizePolicy, QWidget
 
 from visualizer.ui.theme import text_scale
 
@@ -42,3 +42,27 @@ class Strip(QScrollArea):
         bar = self.horizontalScrollBar()
         turned = event.angleDelta()
         bar.setValue(bar.value() - (turned.x() or turned.y()))
+
+
+class Line(QLabel):
+    """A line that takes what room there is; the whole of it is in its tip."""
+
+    def __init__(self, towards: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignLeft) -> None:
+        super().__init__()
+        self.setAlignment(towards | Qt.AlignmentFlag.AlignVCenter)
+        self._told = ""
+        self.setProperty("role", "quiet")
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.setIndent(4)
+
+    def tell(self, told: str) -> None:
+        """Show a sentence."""
+        self._told = told
+        self.setToolTip(told)
+        self.setAccessibleName(told)
+        room = self.contentsRect().width() - 2 * self.indent()
+        self.setText(self.fontMetrics().elidedText(told, Qt.TextElideMode.ElideRight, room))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.tell(self._told)

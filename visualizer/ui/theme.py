@@ -194,6 +194,8 @@ def style_sheet(theme: Theme) -> str:
             border-radius: 3px; padding: 2px;
         }}
         QPlainTextEdit:focus {{ border: 1px solid {theme.accent}; }}
+        QCheckBox::indicator:unchecked {{ background: {theme.field};
+            border: 1px solid {theme.border}; border-radius: 2px; }}
         QTableView {{ background: {theme.paper}; color: {theme.ink};
             gridline-color: {theme.hairline}; border: 1px solid {theme.hairline}; }}
         QTableView QLineEdit {{ background: {theme.field}; color: {theme.ink}; border: none; }}

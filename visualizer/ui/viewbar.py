@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction, QColor, QIcon, QPainter, QPixmap
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QToolButton, QWidget
 
 from visualizer.attention.derived import Fold
 from visualizer.state.looks import Layouts, Looks
-from visualizer.ui.strip import Strip
+from visualizer.ui.strip import Line, Strip
 from visualizer.ui.theme import LIGHT, Theme, head_colour, text_scale
 
 if TYPE_CHECKING:
@@ -75,14 +75,12 @@ class ViewBar(Strip):
         self.menu = QMenu(self.many)
         self.many.setMenu(self.menu)
         self.many.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.part = QLabel()
-        self.part.setProperty("role", "quiet")
+        self.part = Line(Qt.AlignmentFlag.AlignRight)
         for widget in (self.box, self.chips, self.many):
             self.row.addWidget(widget)
         for by in Fold:
             self.row.addWidget(self._button(actions[f"gaze.toggle_fold {by}"], FOLDS[by]))
-        self.row.addStretch(1)
-        self.row.addWidget(self.part)
+        self.row.addWidget(self.part, 1)
         for key, words in (("gaze.further", "−"), ("gaze.whole", "1:1"), ("gaze.closer", "+")):
             self.row.addWidget(self._button(actions[key], words))
         self.row.addWidget(self._button(actions["Colours"], "Colours"))
@@ -124,7 +122,7 @@ class ViewBar(Strip):
         for key in ("gaze.whole", "gaze.further"):
             self.buttons[key].setEnabled(bool(looks.part))
         self.many.setText(f"Heads: {sum(looks.heads)} of {count}")
-        self.part.setText(looks.part)
+        self.part.tell(looks.part)
 
     def _make_heads(self) -> None:
         for chip in self.heads:
