@@ -78,7 +78,7 @@ def test_a_weight_without_the_first_token() -> None:
     found = [float(each) for each in re.findall(r"\d+\.\d+", line)]
     rest = weights[1:].sum()
     np.testing.assert_allclose(found, [weights[2], rest, weights[2] / rest], atol=1e-4)
-    assert lens_line(RUN, view, Cell("weights", (0, 4, 0))) == ("hidden: the first token",)
+    assert lens_line(RUN, view, Cell("weights", (0, 4, 0))) == ("Hidden: the first token.",)
     assert lens_line(RUN, view, Cell("scores", (0, 4, 0))) == ()
     assert lens_line(RUN, View(), Cell("weights", (0, 4, 0))) == ()
 

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
+
+from visualizer.state.view import Cell
 
 if TYPE_CHECKING:
     from tests.ui.hand import Hand
@@ -56,3 +59,13 @@ def test_in_a_wide_window_all_of_it_is_seen(hand: Hand) -> None:
     hand.window.resize(1000, 700)
     hand.until(lambda: rail.height() > narrow)  # the bar has height of its own
     assert not rail.horizontalScrollBar().isHidden()
+
+
+def test_a_double_click_shows_a_stage_alone(hand: Hand) -> None:
+    hand.click_cell(Cell("scores", (0, 1, 0)))
+    button = hand.window.rail.button("masked")
+    hand.click(button)  # as a double click begins
+    QTest.mouseDClick(button, Qt.MouseButton.LeftButton)
+    hand.settle()
+    assert hand.stages == ["masked"]
+    assert hand.window.workspace.view.pinned is None

@@ -11,6 +11,7 @@ from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 
 from tests.ui.hand import CONTROL, LEFT, SHIFT
+from visualizer.state.chosen import TokenLook
 from visualizer.state.tokens import Shares, Tokens
 from visualizer.ui import colours
 from visualizer.ui.theme import DARK, LIGHT, Theme
@@ -18,6 +19,8 @@ from visualizer.ui.tokens import LINES, TokenStrip
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
+
+    from tests.ui.hand import Hand
 
 WORDS = ("Your", "journey", "starts", "with", "one", "step")
 VALUES = (0.25, 0.5, 0.0, 1.0, 0.125, float("nan"))
@@ -284,3 +287,15 @@ def test_the_token_that_is_looked_at_is_in_sight(strip: TokenStrip) -> None:
     strip.resize(216, strip.sizeHint().height())
     strip.show_tokens(replace(tokens, query=400, subjects=frozenset({400})), LIGHT)
     assert strip.viewport().rect().contains(middle(strip, 400))
+
+
+def test_what_was_chosen_of_a_text_is_not_chosen_of_another(hand: Hand) -> None:
+    look = TokenLook(chosen=frozenset({1, 3}))
+    hand.window.workspace.look(tokens=look)
+    hand.type_sentence("a")
+    hand.settle()
+    assert hand.window.workspace.view.tokens.chosen == frozenset()
+    hand.window.workspace.look(tokens=replace(look, chosen=frozenset({0})))
+    QTest.keyClicks(hand.sentence, " cat")  # typed on, it is the same text
+    hand.settle()
+    assert hand.window.workspace.view.tokens.chosen == frozenset({0})

@@ -312,7 +312,7 @@ def test_buttons_look_closer_further_and_at_all(hand: Hand) -> None:
     assert (closer.isEnabled(), further.isEnabled(), whole.isEnabled()) == (True, False, False)
     hand.click(closer)
     hand.settle()
-    assert shown.part.text() == "queries 6–25, keys 6–25 of 30"
+    assert shown.part.text() == "6–25 × 6–25 of 30"
     assert further.isEnabled()
     hand.click(further)
     hand.settle()
@@ -329,7 +329,7 @@ def test_what_is_seen_is_said_while_it_moves(hand: Hand) -> None:
     zoom = seen(hand)
     assert zoom
     said = bar(hand).part.text()
-    assert said.startswith(f"queries {zoom.queries.start + 1}–{zoom.queries.stop}, keys ")
+    assert said.startswith(f"{zoom.queries.start + 1}–{zoom.queries.stop} × ")
     assert said.endswith(" of 6")
 
 

@@ -101,6 +101,6 @@ def lens_line(run: Run, view: View, cell: Cell) -> tuple[str, ...]:
         length = float(np.sqrt((value.astype(np.float64) ** 2).sum()))
         return (f"× ‖value‖: {number(weight)} × {number(length)} = {seen}",)
     if cell.place[-1] == 0:
-        return ("hidden: the first token",)
+        return ("Hidden: the first token.",)
     row = run.trace.read(cell.stage, index[:-1]).astype(np.float64)  # key
-    return (f"without the first token: {number(weight)} ÷ {number(float(row[1:].sum()))} = {seen}",)
+    return (f"Without the first token: {number(weight)} ÷ {number(float(row[1:].sum()))} = {seen}",)

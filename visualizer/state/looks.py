@@ -46,7 +46,7 @@ class Looks:
         Which head has a row of panels.
     folds : frozenset of Fold
         Which ways of folding the heads have one.
-    part : str
+    part, part_in_words : str
         What is seen of the text; empty where all is.
     """
 
@@ -57,6 +57,7 @@ class Looks:
     colouring: Colouring = field(default_factory=Colouring)
     ends: tuple[Ends, ...] = ()
     part: str = ""
+    part_in_words: str = ""
 
 
 def present_looks(run: Run, view: View, board: Board) -> Looks:
@@ -70,7 +71,7 @@ def present_looks(run: Run, view: View, board: Board) -> Looks:
         view.lens,
         view.colouring,
         tuple(_ends(board)),
-        _part(run, view),
+        *_part(run, view),
     )
 
 
@@ -90,10 +91,11 @@ def _ends(board: Board) -> list[Ends]:
     ]
 
 
-def _part(run: Run, view: View) -> str:
+def _part(run: Run, view: View) -> tuple[str, str]:
+    """Say which queries and keys are seen: in short, and in words."""
     zoom = fitted(view.zoom, run.trace.tokens)
     if zoom is None:
-        return ""
-    sides = (("queries", zoom.queries), ("keys", zoom.keys))
-    said = [f"{name} {span.start + 1}–{span.stop}" for name, span in sides]
-    return ", ".join(said) + f" of {run.trace.tokens:,}"
+        return "", ""
+    queries, keys = (f"{span.start + 1}–{span.stop}" for span in (zoom.queries, zoom.keys))
+    tokens = f"of {run.trace.tokens:,}"
+    return f"{queries} × {keys} {tokens}", f"Queries {queries}, keys {keys} {tokens} are seen"

@@ -154,6 +154,12 @@ class Gaze(QObject):
         stage = pinned.stage if pinned and pinned.head is not None else last
         self._workspace.look(stages=frozenset({stage}), heads=None)
 
+    def stage_alone(self, stage: str) -> None:
+        """Show one stage and no other; a cell that is pinned elsewhere is let go."""
+        pinned = self._wanted.pinned
+        kept = pinned if pinned and pinned.stage == stage else None
+        self._workspace.look(stages=frozenset({stage}), pinned=kept)
+
     def one_head(self) -> None:
         """Show one head, as large as can be: that of the pinned cell, else the first shown."""
         run, pinned = self._workspace.run, self._wanted.pinned

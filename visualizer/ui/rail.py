@@ -12,6 +12,8 @@ from visualizer.ui.accessible import tell
 from visualizer.ui.strip import Strip
 
 if TYPE_CHECKING:
+    from PySide6.QtGui import QMouseEvent
+
     from visualizer.state.screen import RailItem
     from visualizer.ui.theme import Theme
 
@@ -21,10 +23,24 @@ HEIGHT = 36
 BESIDE = {"position", "keys", "values"}
 
 
+class StageButton(QToolButton):
+    """A click shows or hides a stage, a double click shows it alone."""
+
+    doubled = Signal(str)
+
+    def __init__(self, stage: str) -> None:
+        super().__init__()
+        self._stage = stage
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        self.doubled.emit(self._stage)
+
+
 class Rail(Strip):
     """A button a stage, checked where the stage has panels."""
 
     stageToggled = Signal(str)
+    stageAlone = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(HEIGHT, parent)
@@ -63,7 +79,7 @@ class Rail(Strip):
     def _show_item(button: QToolButton, item: RailItem) -> None:
         button.setText(item.symbol if len(item.symbol) == 1 else item.title)
         button.setChecked(item.is_shown)
-        button.setToolTip(f"{item.symbol}: {item.says}.  Size {item.size}")
+        button.setToolTip(f"{item.symbol}: {item.says}.  Size {item.size}.  Double-click: alone")
         button.setAccessibleName(item.title)
         button.setAccessibleDescription(f"{item.says}, size {item.size}")
 
@@ -84,8 +100,9 @@ class Rail(Strip):
         return inner
 
     def _button(self, stage: str) -> QToolButton:
-        button = QToolButton()
+        button = StageButton(stage)
         button.setCheckable(True)
+        button.doubled.connect(self.stageAlone)
         button.setProperty("stage", stage)
         button.setObjectName(f"stage {stage}")
         button.setAutoRaise(True)

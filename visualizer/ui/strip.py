@@ -50,19 +50,19 @@ class Line(QLabel):
     def __init__(self, towards: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignLeft) -> None:
         super().__init__()
         self.setAlignment(towards | Qt.AlignmentFlag.AlignVCenter)
-        self._told = ""
+        self._told, self._in_words = "", ""
         self.setProperty("role", "quiet")
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.setIndent(4)
 
-    def tell(self, told: str) -> None:
-        """Show a sentence."""
-        self._told = told
-        self.setToolTip(told)
-        self.setAccessibleName(told)
+    def tell(self, told: str, in_words: str = "") -> None:
+        """Show a sentence, or what stands for it in short."""
+        self._told, self._in_words = told, in_words or told
+        self.setToolTip(self._in_words)
+        self.setAccessibleName(self._in_words)
         room = self.contentsRect().width() - 2 * self.indent()
         self.setText(self.fontMetrics().elidedText(told, Qt.TextElideMode.ElideRight, room))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.tell(self._told)
+        self.tell(self._told, self._in_words)

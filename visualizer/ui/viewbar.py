@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from visualizer.state.screen import Screen
 
 HEIGHT = 26
+PANES = ("Lines", "Heads", "Colours")
+"""Those that a reader looks for here; all of them are in the menu."""
 MOST_CHIPS = 8
 DOT = 8
 LAYOUTS = {
@@ -83,7 +85,8 @@ class ViewBar(Strip):
         self.row.addWidget(self.part, 1)
         for key, words in (("gaze.further", "−"), ("gaze.whole", "1:1"), ("gaze.closer", "+")):
             self.row.addWidget(self._button(actions[key], words))
-        self.row.addWidget(self._button(actions["Colours"], "Colours"))
+        for pane in PANES:
+            self.row.addWidget(self._button(actions[pane], pane))
         self.setWidget(inner)
 
     def _button(self, action: QAction, words: str) -> QToolButton:
@@ -93,8 +96,10 @@ class ViewBar(Strip):
         button.setCheckable(action.isCheckable())
         button.setAccessibleName(action.text().replace("&", ""))
         button.setToolTip(button.accessibleName())
+        button.setChecked(action.isChecked())
+        action.toggled.connect(button.setChecked)
         button.clicked.connect(action.trigger)
-        self.buttons[action.objectName()] = button
+        self.buttons[action.objectName() or words] = button
         return button
 
     # ------------------------------------------------------------------ showing
@@ -122,7 +127,7 @@ class ViewBar(Strip):
         for key in ("gaze.whole", "gaze.further"):
             self.buttons[key].setEnabled(bool(looks.part))
         self.many.setText(f"Heads: {sum(looks.heads)} of {count}")
-        self.part.tell(looks.part)
+        self.part.tell(looks.part, looks.part_in_words)
 
     def _make_heads(self) -> None:
         for chip in self.heads:

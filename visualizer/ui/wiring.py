@@ -69,6 +69,7 @@ def _connect_board(window: Window) -> None:
     bar.headToggled.connect(gaze.toggle_head)
     bar.headAlone.connect(gaze.solo_clicked_head)
     window.rail.stageToggled.connect(window.go_to_stage)
+    window.rail.stageAlone.connect(window.gaze.stage_alone)
     window.compare_bar.headsChosen.connect(window.comparer.choose_heads)
     window.compare_bar.countChosen.connect(window.comparer.choose_count)
 

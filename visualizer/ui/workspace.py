@@ -73,6 +73,8 @@ class Workspace(QObject):
         is_typed, written = typed(self.document.text, text)
         if not is_typed:  # pasted, cut, or written over: a change of its own
             self.seal()
+            # What was chosen of another text are only places in this one.
+            self.look(tokens=replace(self._wanted.tokens, chosen=frozenset()))
         self.set("text", text, going_on=is_typed)
         if not is_typed or written.isspace():
             self.seal()
