@@ -105,7 +105,8 @@ class _Placing:
         self.columns, self.pixel_ratio = board.columns, pixel_ratio
         self.width, self.height = width, height
         self.scale = text_scale()
-        self.least = {one: _least(column) for column in board.columns for one in column}
+        least = [(column, _least(column)) for column in board.columns]
+        self.least = {one: widths for column, widths in least for one in column}
         self.gutter = self._gutter()
         self.wraps = _wraps(board)
         self.labelled = self._labelled()

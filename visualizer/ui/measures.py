@@ -33,13 +33,22 @@ def readable_cell() -> float:
 
 def narrowest(heatmap: Heatmap) -> float:
     """Give the width that the bar's numbers and the notes under a panel need."""
-    notes = [metrics(12).horizontalAdvance(note) + 8 for note in heatmap.notes]
-    return max(NARROWEST * text_scale(), ends_width(heatmap), *notes)
+    lines = max((_line_width(note) for note in heatmap.notes), default=0.0)
+    return max(NARROWEST * text_scale(), ends_width(heatmap), lines)
 
 
 def ends_width(heatmap: Heatmap) -> float:
     """Give the width that what stands under a bar needs."""
-    return sum(metrics(12).horizontalAdvance(end) + 8 for end in ends(heatmap))
+    return sum(map(_line_width, ends(heatmap)))
+
+
+def _line_width(text: str) -> float:
+    return _measured(text, QGuiApplication.font().key()) + 8
+
+
+@lru_cache(maxsize=512)
+def _measured(text: str, system: str) -> float:
+    return metrics(12).horizontalAdvance(text)
 
 
 def ends(heatmap: Heatmap) -> tuple[str, str, str]:
