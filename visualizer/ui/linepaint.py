@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 LEVELS = 7
 FEW = 60
-WIDE_OF_MANY, WIDE_COSTS = 24, 8
+WIDE_OF_MANY, WIDE_COSTS = 4, 8
 """Wider lines than one pixel take longer by far: of many, only so many of the strongest are."""
-MOST_AT_ONCE = 25_000
+MOST_AT_ONCE = 10_000
 """Longer paths are cut in parts, which can be drawn in different frames."""
 
 
@@ -96,7 +96,8 @@ def strokes(lines: Lines, rows: Rows, seen: tuple[float, float], theme: Theme) -
     inside = (np.maximum(begins, ends) >= seen[0]) & (np.minimum(begins, ends) <= seen[1])
     brush = Brush.of(len(lines))
     levels = (lines.strengths**brush.gamma * (LEVELS - 1)).round().astype(int)
-    kinds = np.stack([_strongest(lines.strengths), levels, lines.heads, lines.weights < 0])
+    are_few = len(lines) <= FEW and rows.count <= FEW
+    kinds = np.stack([_strongest(lines.strengths, are_few), levels, lines.heads, lines.weights < 0])
     for kind in np.unique(kinds[:, inside], axis=1).T:
         at = np.nonzero(inside & (kinds == kind[:, None]).all(axis=0))[0]
         is_wide, level, head, is_negative = kind.tolist()
@@ -110,8 +111,8 @@ def strokes(lines: Lines, rows: Rows, seen: tuple[float, float], theme: Theme) -
             yield Stroke(_path(rows, begins[some], ends[some]), pen, cost)
 
 
-def _strongest(strengths: np.ndarray) -> np.ndarray:
-    if len(strengths) <= FEW:
+def _strongest(strengths: np.ndarray, are_few: bool) -> np.ndarray:
+    if are_few:
         return np.ones(len(strengths), dtype=bool)
     wide = np.zeros(len(strengths), dtype=bool)
     wide[np.argsort(strengths, kind="stable")[-WIDE_OF_MANY:]] = True

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from visualizer.ui.linerows import Rows
     from visualizer.ui.theme import Theme
 
-AT_A_TIME = 50_000
-"""Pixels of a thin line that are drawn in a frame."""
+AT_A_TIME = 20_000
+"""Pixels of a thin line that are drawn before the hand is looked at again."""
 HIGHEST = 4096
 """A higher picture is of what is seen only, and is drawn anew when that is scrolled."""
 

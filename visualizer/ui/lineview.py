@@ -145,7 +145,10 @@ class LineView(PointedArea):
     def _go_on(self) -> None:
         if self._picture:
             self._picture.go_on()
-            self.viewport().update()
+            if self._picture.is_complete:
+                self.viewport().update()
+            else:
+                self._more.start()  # nothing is painted in between: the lit lines would be, again
 
     # ------------------------------------------------------------------ the hand
 

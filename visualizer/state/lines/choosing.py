@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from visualizer.state.view import View
 
 MOST_LINES = 3000
-MOST_LIT = 160
+MOST_LIT = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
