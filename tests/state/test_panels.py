@@ -390,13 +390,17 @@ def test_one_walks_into_the_rows_of_folds_and_on(fold: Fold) -> None:
 
 def test_what_is_seen_is_said() -> None:
     for zoom, said in (
-        (None, ""),
-        (Zoom(range(2, 6), range(3, 9)), f"queries 3–6, keys 4–9 of {TOKENS}"),
-        (Zoom(range(99), range(2)), ""),
+        (None, ("", "")),
+        (
+            Zoom(range(2, 6), range(3, 9)),
+            (f"3–6 × 4–9 of {TOKENS}", f"Queries 3–6, keys 4–9 of {TOKENS} are seen"),
+        ),
+        (Zoom(range(99), range(2)), ("", "")),
     ):
         view = View(zoom=zoom)
         shown = board(RUNS[0], zoom=zoom)
-        assert present_looks(RUNS[0], view, shown).part == said
+        looks = present_looks(RUNS[0], view, shown)
+        assert (looks.part, looks.part_in_words) == said
 
 
 def test_the_rows_of_panels_have_the_names_of_whose_they_are() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from visualizer.ui import captions
 from visualizer.ui import heatmap as draw
 from visualizer.ui.colours import LARGEST, entries, table
 from visualizer.ui.layout import lay_out
-from visualizer.ui.theme import DARK, LIGHT, Theme
+from visualizer.ui.theme import DARK, LIGHT, Theme, metrics
 
 if TYPE_CHECKING:
     from tests.ui.hand import Hand
@@ -168,7 +169,10 @@ def test_a_change_is_written_with_fewer_decimals_where_room_is_short(
     part: Part, is_written: bool
 ) -> None:
     heatmap = a_heatmap(np.full((3, 3), -0.25), colour=SIGNED, part=part)
-    colours = Painted(heatmap, 28).inside(1, 1)
+    short, long = (metrics(12).horizontalAdvance(text) * 9 / 12 for text in ("−0.25", "−0.2500"))
+    cell = math.ceil(short) + 3  # in the smallest type that is written
+    assert cell < long
+    colours = Painted(heatmap, cell).inside(1, 1)
     assert (len(colours) > 1) == is_written
 
 

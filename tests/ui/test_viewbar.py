@@ -312,7 +312,8 @@ def test_buttons_look_closer_further_and_at_all(hand: Hand) -> None:
     assert (closer.isEnabled(), further.isEnabled(), whole.isEnabled()) == (True, False, False)
     hand.click(closer)
     hand.settle()
-    assert shown.part.text() == "6–25 × 6–25 of 30"
+    assert shown.part.toolTip() == "Queries 6–25, keys 6–25 of 30 are seen"
+    assert shown.part.text().startswith("6–25 × 6")
     assert further.isEnabled()
     hand.click(further)
     hand.settle()
@@ -330,7 +331,7 @@ def test_what_is_seen_is_said_while_it_moves(hand: Hand) -> None:
     assert zoom
     said = bar(hand).part.text()
     assert said.startswith(f"{zoom.queries.start + 1}–{zoom.queries.stop} × ")
-    assert said.endswith(" of 6")
+    assert bar(hand).part.toolTip().endswith(" of 6 are seen")
 
 
 def test_the_button_opens_the_colours(hand: Hand) -> None:

@@ -293,4 +293,4 @@ def test_looking_closer_does_not_move_the_heatmaps(hand: Hand) -> None:
     hand.settle()
     QApplication.processEvents()
     assert (bar.horizontalScrollBar().maximum(), board.y()) == (room, top)
-    assert bar.part.toolTip().endswith(" of 6")
+    assert bar.part.toolTip().endswith(" of 6 are seen")
