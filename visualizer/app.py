@@ -83,7 +83,7 @@ def export_only(document: Document, path: Path) -> int:
     from PySide6.QtGui import QGuiApplication
 
     from visualizer.attention.spec import InputError
-    from visualizer.state.screen import present
+    from visualizer.state.figure import FigureLook, Shot
     from visualizer.state.view import View
     from visualizer.ui.exports import export
 
@@ -92,7 +92,7 @@ def export_only(document: Document, path: Path) -> int:
     view = View(room=512)
     try:
         run = compute(document, view, None)
-        export(path, run, present(document, view, run, None, False, None).board)
+        export(path, Shot(document, view, run), FigureLook())
     except InputError as refused:
         say(refused.sentence)
         return 1 if refused.field == "export" else 2

@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,12 +16,15 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QFileDialog, QMessageBox
 
 from tests.ui.hand import PATIENCE_MS
-from visualizer.attention.spec import InputError
 from visualizer.state.caption import caption
+from visualizer.state.figure import FigureLook, Paper
+from visualizer.state.formats import FORMATS, format_of, named
 from visualizer.state.panels import Board
-from visualizer.ui import exports, pictures
-from visualizer.ui.exports import FORMATS, export, named
-from visualizer.ui.pictures import DOTS_PER_INCH, LARGEST_SIDE, picture, write_png
+from visualizer.ui import exports
+from visualizer.ui.exports import WRITERS, export
+from visualizer.ui.figures import png
+from visualizer.ui.figures.page import figure_of, page_of
+from visualizer.ui.figures.png import LARGEST_SIDE, picture, save
 from visualizer.ui.theme import DARK
 
 if TYPE_CHECKING:
@@ -28,11 +32,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.ui.hand import Hand
-    from visualizer.attention.run import Run
+    from visualizer.state.figure import Shot
+    from visualizer.state.progress import Progress
+    from visualizer.ui.figures.page import Page
 
     Answer = Callable[..., None]
 
-PNG, NPZ = (f"{said} (*{suffix})" for suffix, (said, _) in FORMATS.items())
+SUFFIXES = [each.suffix for each in FORMATS]
+PNG, NPZ = (f"{each.words} (*{each.suffix})" for each in FORMATS if each.suffix in {".png", ".npz"})
 
 
 @pytest.fixture
@@ -81,13 +88,13 @@ class Slow:
         self.count = 0
         self.thread = 0
 
-    def __call__(self, path: Path, run: Run, board: Board) -> Path:
+    def __call__(self, path: Path, shot: Shot, look: FigureLook, progress: Progress) -> Path:
         self.count += 1
         self.thread = threading.get_ident()
         self.passes.wait(PATIENCE_MS / 1000)
         if self.error:
             raise self.error
-        return export(path, run, board)
+        return export(path, shot, look, progress)
 
 
 def export_by_hand(hand: Hand) -> None:
@@ -152,7 +159,7 @@ def test_an_unknown_format_is_said(
     assert left(tmp_path) == []
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("code", [errno.EACCES, errno.ENOSPC, errno.EROFS])
 def test_what_cannot_be_written_is_said_and_the_old_file_stays(
     hand: Hand,
@@ -214,7 +221,7 @@ def test_a_picture_that_cannot_be_made_is_said_and_the_old_file_stays(
     path = tmp_path / "attention.png"
     path.write_bytes(b"old")
     answer(path)
-    monkeypatch.setattr(pictures, part, what)
+    monkeypatch.setattr(png, part, what)
     export_by_hand(hand)
     (said,) = warnings
     assert said.endswith(("Show fewer stages, or export the numbers.", "as PNG: it broke."))
@@ -259,10 +266,10 @@ def test_the_window_lives_while_a_file_is_written(
 def test_a_second_export_waits_for_nobody(
     hand: Hand, answer: Answer, slow: Slow, tmp_path: Path
 ) -> None:
-    run = hand.window.workspace.run
-    assert run
-    hand.window.exporter.ask(tmp_path / "a.npz", run, hand.shown)
-    hand.window.exporter.ask(tmp_path / "b.npz", run, hand.shown)
+    shot = hand.window.workspace.shot
+    assert shot
+    hand.window.exporter.ask(tmp_path / "a.npz", shot, FigureLook())
+    hand.window.exporter.ask(tmp_path / "b.npz", shot, FigureLook())
     slow.passes.set()
     hand.until(lambda: not hand.window.exporter.is_working)
     assert left(tmp_path) == ["a.npz"]
@@ -309,31 +316,57 @@ def test_closing_does_not_hide_that_it_was_refused(
 # ------------------------------------------------------------------------------------ pictures
 
 
+def page(hand: Hand, look: FigureLook) -> Page:
+    shot = hand.window.workspace.shot
+    assert shot
+    return page_of(figure_of(shot, look), look)
+
+
 def test_a_picture_says_its_size_and_can_be_read_back(hand: Hand) -> None:
-    image = picture(hand.shown, "how it was made", scale=3)
-    assert image.dotsPerMeterX() == image.dotsPerMeterY() == round(DOTS_PER_INCH * 3 / 0.0254)
+    made = page(hand, FigureLook())
+    image = picture(made, 300)
+    assert image.dotsPerMeterX() == image.dotsPerMeterY() == round(300 / 0.0254)
     file = io.BytesIO()
-    write_png(image, file)
+    save(image, file)
     back = QImage.fromData(QByteArray(file.getvalue()))
     assert back.size() == image.size()
     assert back.convertToFormat(image.format()) == image
-    assert back.text("Description") == "how it was made"
+    assert back.text("Description") == made.figure.caption != ""
 
 
 def test_a_picture_can_be_dark(hand: Hand) -> None:
-    assert picture(hand.shown, "", DARK).pixelColor(0, 0).name().upper() == DARK.paper
+    image = picture(page(hand, FigureLook(paper=Paper.DARK)), 96)
+    assert image.pixelColor(0, 0).name().upper() == DARK.paper
+
+
+def test_a_picture_is_as_wide_as_asked_for(hand: Hand) -> None:
+    look = FigureLook(width_mm=85, dpi=300, points=7, is_trimmed=False)
+    assert picture(page(hand, look), look.dpi).width() == round(85 / 25.4 * 300)
 
 
 def test_a_picture_is_never_too_large_to_be_made(hand: Hand) -> None:
-    tall = Board(tuple(column * 60 for column in hand.shown.columns))
-    image = picture(tall, "", scale=2)
+    shot = hand.window.workspace.shot
+    assert shot
+    figure = figure_of(shot, FigureLook())
+    tall = replace(figure, board=Board(tuple(column * 60 for column in figure.board.columns)))
+    image = picture(page_of(tall, FigureLook()), 192)
     assert max(image.width(), image.height()) == pytest.approx(LARGEST_SIDE, rel=0.01)
-    assert image.devicePixelRatio() < 2
 
 
-def test_an_export_without_a_window_refuses_in_the_same_words(hand: Hand, tmp_path: Path) -> None:
-    run = hand.window.workspace.run
-    assert run
-    with pytest.raises(InputError, match="is no format to export"):
-        export(tmp_path / "a.gif", run, hand.shown)
-    assert export(tmp_path / "a.PNG", run, hand.shown).is_file()
+# ------------------------------------------------------------------------------------- formats
+
+
+def test_every_format_has_a_writer() -> None:
+    assert list(WRITERS) == SUFFIXES
+
+
+@pytest.mark.parametrize(("name", "suffix"), [("a.PNG", ".png"), ("b.c.npz", ".npz")])
+def test_a_format_is_found_by_a_name(name: str, suffix: str) -> None:
+    found = format_of(name)
+    assert found
+    assert found.suffix == suffix
+
+
+def test_a_name_without_a_format_has_none() -> None:
+    assert format_of("a.bmp") is None
+    assert format_of("png") is None

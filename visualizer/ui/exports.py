@@ -1,7 +1,8 @@
-"""What can be taken out of the program: files in some formats, as a table, and scripts."""
+"""What can be taken out of the program: files in some formats, and scripts."""
 
 from __future__ import annotations
 
+import threading
 import traceback
 from functools import partial
 from pathlib import Path
@@ -12,10 +13,11 @@ from PySide6.QtGui import QGuiApplication
 
 from visualizer.attention.spec import InputError
 from visualizer.state import files
-from visualizer.state.caption import caption
 from visualizer.state.code.script import script
+from visualizer.state.formats import format_of, taken
+from visualizer.state.progress import CancelledError, Progress, quietly
 from visualizer.state.words import counted
-from visualizer.ui.pictures import picture, write_png
+from visualizer.ui.figures.png import write_png
 from visualizer.ui.worker import Worker
 
 if TYPE_CHECKING:
@@ -23,47 +25,40 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.state.code.dialects import Dialect
-    from visualizer.state.panels import Board
+    from visualizer.state.figure import FigureLook, Shot
 
 SAID_MS = 5000
 
 
-def _png(run: Run, board: Board, file: BinaryIO) -> None:
-    said = f" · {board.said}" if board.said else ""
-    write_png(picture(board, caption(run) + said), file)
+def _npz(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
+    files.npz(shot.run, file)
 
 
-def _npz(run: Run, board: Board, file: BinaryIO) -> None:
-    files.npz(run, file)
-
-
-FORMATS: dict[str, tuple[str, Callable[[Run, Board, BinaryIO], None]]] = {
-    ".png": ("Picture of the heatmaps", _png),
-    ".npz": ("Numbers of every stage", _npz),
+WRITERS: dict[str, Callable[[Shot, FigureLook, BinaryIO, Progress], object]] = {
+    ".png": write_png,
+    ".npz": _npz,
 }
-FILTERS = ";;".join(f"{words} (*{suffix})" for suffix, (words, _) in FORMATS.items())
+"""What writes each of the formats."""
 
 
-def named(name: str, chosen: str) -> Path:
-    """Give a file's path; a name without a suffix takes that of the chosen kind of file."""
-    path = Path(name)
-    suffix = next((suffix for suffix in FORMATS if f"*{suffix}" in chosen), ".png")
-    return path if path.suffix else path.with_suffix(suffix)
+def export(path: Path, shot: Shot, look: FigureLook, progress: Progress = quietly) -> Path:
+    """Write what is shown in the format that the file's name asks for.
 
-
-def export(path: Path, run: Run, board: Board) -> Path:
-    """Write a run in the format that the file's name asks for.
+    Parameters
+    ----------
+    progress : callable
+        Told how far it is; what it raises calls the writing off, and what was there stays.
 
     Raises
     ------
     InputError
         When the format is unknown, the file cannot be written or memory runs out.
     """
-    known = FORMATS.get(path.suffix.lower())
+    known = format_of(path.name)
     if known is None:
-        takes = " or ".join(FORMATS)
-        raise InputError("export", f"“{path.suffix}” is no format to export. Use {takes}.")
-    files.write(path, partial(known[1], run, board))
+        raise InputError("export", f"“{path.suffix}” is no format to export. Use {taken()}.")
+    write = WRITERS[known.suffix]
+    files.write(path, lambda file: write(shot, look, file, progress))
     return path
 
 
@@ -72,6 +67,8 @@ class Exporter(QObject):
 
     said = Signal(str, int)
     """How far it is, for the status bar, and for how long to show it in ms; 0 is until the next."""
+    progressed = Signal(int, int)
+    """How much is done, of how much."""
     refused = Signal(str)
     broke = Signal(str)
     changed = Signal()
@@ -80,22 +77,33 @@ class Exporter(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.is_working = False
+        self._called_off = threading.Event()
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
 
-    def ask(self, path: Path, run: Run, board: Board) -> None:
+    def ask(self, path: Path, shot: Shot, look: FigureLook) -> None:
         """Have a file written, unless something is being written."""
-        self._ask(partial(export, path, run, board), "Exporting…")
+        self._ask(partial(export, path, shot, look, self._tell), "Exporting…")
 
     def ask_for_script(self, run: Run, dialect: Dialect) -> None:
         """Have a script put on the clipboard, unless something is being written."""
         self._ask(partial(script, run, dialect), "Writing the script…")
 
+    def cancel(self) -> None:
+        """Call off what is being written, as soon as it says how far it is."""
+        self._called_off.set()
+
+    def _tell(self, done: int, of: int) -> None:
+        if self._called_off.is_set():
+            raise CancelledError
+        self.progressed.emit(done, of)
+
     def _ask(self, request: Callable[[], object], said: str) -> None:
         if self.is_working:
             return
         self.is_working = True
+        self._called_off.clear()
         self._worker.ask(request)
         self.said.emit(said, 0)
         self.changed.emit()
@@ -115,6 +123,9 @@ class Exporter(QObject):
             self._end(f"Copied a script of {counted(len(written.splitlines()), 'line')}")
 
     def _fail(self, error: Exception) -> None:
+        if isinstance(error, CancelledError):
+            self._end("Called off; nothing was written.")
+            return
         self._end("")
         if isinstance(error, InputError):
             self.refused.emit(error.sentence)

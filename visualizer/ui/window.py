@@ -19,7 +19,8 @@ from PySide6.QtWidgets import (
 from visualizer.attention.spec import Mode
 from visualizer.state.code.dialects import Dialect
 from visualizer.state.cursor import cell_of
-from visualizer.state.screen import described
+from visualizer.state.figure import FigureLook
+from visualizer.state.formats import FORMATS, named
 from visualizer.ui import accessible, messages, motion, settings
 from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
@@ -27,7 +28,7 @@ from visualizer.ui.brush import HandBrush
 from visualizer.ui.chooser import Chooser
 from visualizer.ui.compare_bar import CompareBar
 from visualizer.ui.comparer import Comparer
-from visualizer.ui.exports import FILTERS, Exporter, named
+from visualizer.ui.exports import Exporter
 from visualizer.ui.focus import FocusRing
 from visualizer.ui.gaze import Gaze
 from visualizer.ui.icons import icon
@@ -272,10 +273,11 @@ class Window(QMainWindow):
     def export(self) -> None:
         """Ask for a file and write what is shown, or its numbers, into it."""
         start = str(Path.home() / "attention.png")
-        name, chosen = QFileDialog.getSaveFileName(self, "Export", start, FILTERS)
-        if name and self.workspace.run:
-            path = named(name, chosen)
-            self.exporter.ask(path, self.workspace.run, described(self.workspace.screen))
+        filters = ";;".join(f"{each.words} (*{each.suffix})" for each in FORMATS)
+        name, chosen = QFileDialog.getSaveFileName(self, "Export", start, filters)
+        shot = self.workspace.shot
+        if name and shot:
+            self.exporter.ask(named(name, chosen), shot, FigureLook())
 
     def refuse_export(self, sentence: str) -> None:
         QMessageBox.warning(self, "Not written", sentence)

@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, Signal
 from visualizer.attention.masks import parse_mask
 from visualizer.attention.spec import InputError, Mask, problems
 from visualizer.state.document import Document, typed
+from visualizer.state.figure import Shot
 from visualizer.state.heatmaps import toggled
 from visualizer.state.history import History
 from visualizer.state.playback.guess import begun_anew
@@ -188,6 +189,13 @@ class Workspace(QObject):
     def is_working(self) -> bool:
         """Whether numbers are on their way, or will be as soon as the window can be seen."""
         return not self._has_started or self._worker.is_working
+
+    @property
+    def shot(self) -> Shot | None:
+        """What can be exported of this moment; nothing while there are no numbers."""
+        if self.run is None or self.computed is None:
+            return None
+        return Shot(self.computed, self.view, self.run)
 
     def start(self) -> None:
         """Compute the first numbers."""

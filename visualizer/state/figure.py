@@ -1,0 +1,162 @@
+"""What a figure shows of a run, and how large: as values, apart from how it is painted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from visualizer.state.chosen import TokenLook
+from visualizer.state.heatmaps import drawn_heads, shown_heads, shown_stages
+from visualizer.state.playback.lights import focus
+from visualizer.state.view import existing
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.state.document import Document
+    from visualizer.state.view import View
+
+MM_AN_INCH = 25.4
+PIXELS_AN_INCH = 96
+USUAL_POINTS = 9.0
+"""The size of the window's usual text: 12 pixels."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shot:
+    """All that can be exported of one moment: a run, what it is of, and how it is looked at.
+
+    Parameters
+    ----------
+    document : Document
+        The one that the run was computed of.
+    """
+
+    document: Document
+    view: View
+    run: Run
+
+
+class Extent(StrEnum):
+    """Which of the panels are in a figure."""
+
+    SHOWN = "shown"
+    PANEL = "panel"
+    HEAD = "head"
+    HEADS = "heads"
+    STAGES = "stages"
+    ALL = "all"
+
+
+class Paper(StrEnum):
+    """The colours of a figure."""
+
+    PRINT = "print"
+    LIGHT = "light"
+    DARK = "dark"
+
+
+@dataclass(frozen=True, slots=True)
+class FigureLook:
+    """How a figure looks.
+
+    Parameters
+    ----------
+    width_mm : float
+        Its width; one that is trimmed is as wide as its panels, laid out for this width.
+    height_mm : float or None
+        Its height; None for as high as it takes.
+    dpi : int
+        Pixels an inch, of formats that have pixels.
+    points : float
+        The size of its text.
+    is_trimmed : bool
+        Whether paper that nothing is on is left away.
+    title : str
+        What stands over it; nothing where empty.
+    has_caption : bool
+        Whether what was computed stands under it.
+    has_marks : bool
+        Whether the pinned cell and the chosen tokens are marked.
+    """
+
+    extent: Extent = Extent.SHOWN
+    paper: Paper = Paper.PRINT
+    width_mm: float = 1280 / PIXELS_AN_INCH * MM_AN_INCH
+    height_mm: float | None = None
+    dpi: int = 192
+    points: float = USUAL_POINTS
+    is_trimmed: bool = True
+    title: str = ""
+    has_caption: bool = True
+    has_marks: bool = True
+
+    @property
+    def width(self) -> float:
+        """Its width in pixels of 1/96 inch."""
+        return self.width_mm / MM_AN_INCH * PIXELS_AN_INCH
+
+    @property
+    def height(self) -> float | None:
+        """Its height in pixels of 1/96 inch; None for as high as it takes."""
+        return None if self.height_mm is None else self.height_mm / MM_AN_INCH * PIXELS_AN_INCH
+
+    @property
+    def enlarged(self) -> float:
+        """How much larger than in the window everything is drawn."""
+        return self.points / USUAL_POINTS
+
+    @property
+    def pixel_ratio(self) -> float:
+        """How many pixels of the file a pixel of the window becomes."""
+        return self.dpi / PIXELS_AN_INCH * self.enlarged
+
+
+PRESETS: dict[str, FigureLook] = {
+    "Paper column": FigureLook(width_mm=85, dpi=600, points=7, is_trimmed=False),
+    "Paper page": FigureLook(width_mm=178, dpi=600, points=8, is_trimmed=False),
+    "Slide": FigureLook(
+        paper=Paper.LIGHT, width_mm=338.667, height_mm=190.5, dpi=144, points=14, is_trimmed=False
+    ),
+    "Poster": FigureLook(width_mm=594, dpi=300, points=24, is_trimmed=False),
+}
+"""Sizes that are often asked for, by what they are for."""
+
+
+def framed(run: Run, view: View, look: FigureLook) -> View:
+    """Look at what a figure shows; nothing is hovered, and nothing pinned that has no mark."""
+    stages, heads = shown_stages(run, view), frozenset(shown_heads(run, view))
+    has_all = view.heads is None
+    view = replace(view, hovered=None, panes=frozenset(), reading=None)
+    if not look.has_marks:
+        # With the pin goes the panel that was there for it only, unless it is named.
+        view = replace(view, pinned=None, tokens=TokenLook(role=view.tokens.role))
+        view = replace(view, stages=stages, heads=None if has_all else heads)
+    if look.extent is Extent.SHOWN or focus(run, view):
+        return view
+    return _of_extent(run, view, look.extent)
+
+
+def _of_extent(run: Run, view: View, extent: Extent) -> View:
+    pinned, names = existing(run, view.pinned), frozenset(run.trace.names)
+    if extent in {Extent.PANEL, Extent.HEAD}:
+        head = pinned.head if pinned and pinned.head is not None else drawn_heads(run, view)[0]
+        is_fold = extent is Extent.PANEL and pinned is not None and pinned.fold is not None
+        kept = view.folds if is_fold else frozenset()
+        view = replace(view, heads=frozenset() if is_fold else frozenset({head}), folds=kept)
+    if extent is Extent.PANEL:
+        view = replace(view, stages=frozenset({_one_stage(run, view)}), spread=False)
+    if extent in {Extent.HEADS, Extent.ALL}:
+        view = replace(view, heads=None)
+    if extent in {Extent.STAGES, Extent.ALL}:
+        view = replace(view, stages=names)
+    return view
+
+
+def _one_stage(run: Run, view: View) -> str:
+    """Name the stage of the one panel: that of the pinned cell, else the last of the weights."""
+    pinned, shown = existing(run, view.pinned), shown_stages(run, view)
+    if pinned:
+        return pinned.stage
+    names = [stage for stage in run.trace.stages if stage.name in shown]
+    return ([stage.name for stage in names if stage.is_weights] or [names[-1].name])[-1]

@@ -1,0 +1,1 @@
+"""What is shown, as files, painted by what paints the window. No torch."""
