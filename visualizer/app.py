@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.state.document import Document
+    from visualizer.state.saved.document_file import Saved
     from visualizer.state.view import View
+    from visualizer.ui.program import Program
     from visualizer.ui.window import Window
+    from visualizer.ui.windows import Windows
 
 _M_MMAP_THRESHOLD = -3
 NO_WINDOW = (
@@ -103,23 +106,54 @@ def export_only(document: Document, path: Path) -> int:
 
 
 def show(document: Document) -> int:
-    """Open the window and stay until it is closed."""
+    """Open the window and stay until the last one is closed."""
     application = make_application()
-    window = open_window(document)
-    sys.excepthook = partial(show_bug, window)
+    from visualizer.ui.windows import Windows
+
+    windows = Windows(program())
+    windows.open(document)
+    sys.excepthook = partial(show_bug, windows)
     status = application.exec()
     sys.excepthook = sys.__excepthook__
-    del window  # before the application that it belongs to
+    del windows  # before the application that they belong to
     return status
 
 
 def show_bug(
-    window: Window, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    windows: Windows, kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Show what went wrong in the window's thread, where Qt would only have it printed."""
+    """Show what went wrong in the windows' thread, where Qt would only have it printed."""
     sys.__excepthook__(kind, error, trace)
-    if isinstance(error, Exception):  # and no Ctrl+C
-        window.show_bug("".join(traceback.format_exception(error)))
+    if isinstance(error, Exception) and windows.all:  # and no Ctrl+C
+        windows.all[-1].show_bug("".join(traceback.format_exception(error)))
+
+
+def program() -> Program:
+    """Give the windows what they need of the parts that hold torch."""
+    from visualizer.ui.program import Program
+
+    return Program(compute, read, restore)
+
+
+def read(path: Path, document: Document) -> Saved | Document:
+    """Read any file that can be opened: a document, or a change of the one that is there.
+
+    Raises
+    ------
+    InputError
+        Of ``open``, with what is wrong with the file.
+    """
+    from visualizer.state.saved.inside import open_any
+
+    return open_any(path)
+
+
+def restore(saved: Saved) -> tuple[Run, View]:
+    """Give the numbers of what was read, recorded or computed, and how they are looked at."""
+    from visualizer.attention.recorded import restored
+
+    _leave_out_of_collections()
+    return restored(saved, compute)
 
 
 def make_application() -> QApplication:
@@ -138,21 +172,9 @@ def make_application() -> QApplication:
 
 def open_window(document: Document) -> Window:
     """Open a window on a document and have its first numbers computed."""
-    from PySide6.QtCore import Qt
+    from visualizer.ui.windows import make_window
 
-    from visualizer.ui.window import Window
-    from visualizer.ui.workspace import Workspace
-
-    workspace = Workspace(compute, document)
-    window = Window(workspace)
-    workspace.setParent(window)
-    # Not before there is a window to be seen: loading torch would hold it up.
-    window.board.painted.connect(
-        window.begin,
-        Qt.ConnectionType(
-            Qt.ConnectionType.QueuedConnection.value | Qt.ConnectionType.SingleShotConnection.value
-        ),
-    )
+    window = make_window(program(), document)
     window.show()
     return window
 

@@ -52,8 +52,15 @@ class Entry:
 
 # fmt: off
 ENTRIES: tuple[Entry, ...] = (
+    Entry("&File", "&New window", "filer.new_window", ("Ctrl+N",)),
+    Entry("&File", "&Open…", "filer.choose_to_open", ("Ctrl+O",), icon="open"),
+    Entry("&File>Open &recent", "&Forget these", "filer.forget_recent", ("Ctrl+Alt+O",)),
+    Entry("&File", "&Save", "filer.save", ("Ctrl+S",), icon="save", divides=True),
+    Entry("&File", "Save &as…", "filer.save_as", ("Ctrl+Shift+S",)),
+    Entry("&File", "Save the n&umbers too", "filer.toggle_numbers", ("Ctrl+Alt+N",), ticks=True),
     Entry("&File", "&Export picture or numbers…", "export", ("Ctrl+E",), icon="export"),
-    Entry("&File", "&Quit", "close", ("Ctrl+Q",), divides=True),
+    Entry("&File", "&Close the window", "close", ("Ctrl+W",), divides=True),
+    Entry("&File", "&Quit", "filer.quit", ("Ctrl+Q",)),
     Entry("&Edit", "&Undo", "workspace.undo", ("Ctrl+Z",), icon="undo"),
     Entry("&Edit", "&Redo", "workspace.redo", ("Ctrl+Shift+Z", "Ctrl+Y"), icon="redo"),
     Entry("&Edit", "&Copy cell", "inspector.copy", ("Ctrl+Shift+C",), icon="copy", divides=True),
@@ -115,7 +122,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("&View>&Move what is seen", "&Down", "gaze.pan", ("Alt+Shift+Down",), (1, 0)),
     Entry("&View>&Move what is seen", "&Left", "gaze.pan", ("Alt+Shift+Left",), (0, -1)),
     Entry("&View>&Move what is seen", "&Right", "gaze.pan", ("Alt+Shift+Right",), (0, 1)),
-    Entry("&View>Layou&t", "&Stages × heads", "gaze.all_panels", ("Ctrl+Shift+S",)),
+    Entry("&View>Layou&t", "&Stages × heads", "gaze.all_panels", ("Ctrl+Shift+A",)),
     Entry("&View>Layou&t", "&One stage, all heads", "gaze.one_stage", ("Ctrl+Shift+O",)),
     Entry("&View>Layou&t", "One &head, large", "gaze.one_head", ("Ctrl+Shift+H",)),
     Entry("&View>Layou&t", "&Next head alone", "gaze.next_head", ("Ctrl+Shift+N",), (1,)),

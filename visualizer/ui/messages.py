@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ from visualizer.ui.entries import shortcuts
 from visualizer.ui.theme import text_scale
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from PySide6.QtWidgets import QWidget
 
 LIST_SIZE = QSize(720, 640)
@@ -37,6 +40,40 @@ def show_bug(window: QWidget, details: str) -> None:
     copy = box.addButton("Copy details", QMessageBox.ButtonRole.ActionRole)
     box.addButton(QMessageBox.StandardButton.Close)
     copy.clicked.connect(lambda: QApplication.clipboard().setText(details))
+    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    box.open()
+
+
+class Answer(StrEnum):
+    """What becomes of changes that are not saved."""
+
+    SAVE = "save"
+    LOSE = "lose"
+
+
+def ask_unsaved(window: QWidget, name: str, then: Mapping[Answer, Callable[[], None]]) -> None:
+    """Ask whether changes are to be saved; called off, nothing happens. Once at a time."""
+    if window.findChild(QMessageBox, "unsaved"):
+        return
+    box = QMessageBox(window)
+    box.setObjectName("unsaved")
+    box.setIcon(QMessageBox.Icon.Question)
+    box.setText(f"“{name}” has changes that are not saved.")
+    save = box.addButton(QMessageBox.StandardButton.Save)
+    lose = box.addButton("&Don’t save", QMessageBox.ButtonRole.DestructiveRole)
+    box.addButton(QMessageBox.StandardButton.Cancel)
+    box.setDefaultButton(QMessageBox.StandardButton.Save)
+    save.clicked.connect(then[Answer.SAVE])
+    lose.clicked.connect(then[Answer.LOSE])
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    box.open()
+
+
+def refuse(window: QWidget, title: str, sentence: str) -> None:
+    """Say why something was not done."""
+    box = QMessageBox(QMessageBox.Icon.Warning, title, sentence, parent=window)
+    box.setTextFormat(Qt.TextFormat.PlainText)
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.open()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QApplication,
     QFileDialog,
@@ -28,7 +28,9 @@ from visualizer.ui.brush import HandBrush
 from visualizer.ui.chooser import Chooser
 from visualizer.ui.compare_bar import CompareBar
 from visualizer.ui.comparer import Comparer
+from visualizer.ui.drops import Drops
 from visualizer.ui.exports import Exporter
+from visualizer.ui.filer import Filer
 from visualizer.ui.focus import FocusRing
 from visualizer.ui.gaze import Gaze
 from visualizer.ui.icons import icon
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from visualizer.ui.inspector import Inspector
     from visualizer.ui.lesson import LessonPane
     from visualizer.ui.lines import LinePane
+    from visualizer.ui.program import Program
     from visualizer.ui.shapes import ShapesPane
     from visualizer.ui.twin import TwinPane
     from visualizer.ui.workspace import Workspace
@@ -66,12 +69,13 @@ if TYPE_CHECKING:
 class Window(QMainWindow):
     """The program's window."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    closed = Signal(object)
+
+    def __init__(self, workspace: Workspace, program: Program) -> None:
         super().__init__()
         self.workspace = workspace
         self.scheme = settings.load_scheme()
         self.theme = theme_of(self.scheme)
-        self.setWindowTitle("Attention Visualizer")
         self.setWindowIcon(icon("app", "#000000"))
         self.rail, self.board, self.progress = Rail(), BoardView(), Progress()
         self.brush, self.paintbar = HandBrush(self.board), PaintBar()
@@ -83,6 +87,7 @@ class Window(QMainWindow):
         self.lines: LinePane = self.panes["Lines"]
         self.shapes: ShapesPane = self.panes["Shapes"]
         self._add_intents()
+        self.filer, self.drops = Filer(program, self), Drops(self)
         self._has_lesson = False
         self.facts, self.notice = QLabel(), QLabel()
         self.facts.setTextFormat(Qt.TextFormat.PlainText)  # tokens may look like tags
@@ -97,6 +102,7 @@ class Window(QMainWindow):
         add_bar(self, "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
         self._serve_keys()
         self.docks.add_to_menu(self.actions_.menu("&View>Pan&es"))
+        self.filer.offer_recent(self.actions_.menu("&File>Open &recent"))
         self.motion = Motion(self)
         connect(self)
         self.set_scheme(self.scheme)
@@ -183,6 +189,13 @@ class Window(QMainWindow):
             self._has_lesson = has_lesson
             self.docks.by_name["Lesson"].setVisible(has_lesson)
             self.docks.share_height(LEFT)
+
+    def show_name(self) -> None:
+        """Show which document it is, and whether it is saved."""
+        self.setWindowTitle(f"{self.filer.name}[*] — Attention Visualizer")
+        self.setWindowModified(not self.filer.is_saved)
+        self.setWindowFilePath(str(self.filer.path or ""))
+        self.actions_.check("filer.toggle_numbers", self.filer.keeps_numbers)
 
     def show_bug(self, details: str) -> None:
         """Say that something broke."""
@@ -289,10 +302,14 @@ class Window(QMainWindow):
         messages.show_about(self)
 
     def closeEvent(self, event: QCloseEvent) -> None:
+        if not self.filer.may_close(self.close):
+            event.ignore()
+            return
         self.presenter.leave()  # what is remembered is how it was before
         settings.save_window(self)
         self.hide()
         self.player.stop()
-        self.exporter.close()
-        self.workspace.close()
+        for part in (self.exporter, self.filer, self.workspace):
+            part.close()
         event.accept()
+        self.closed.emit(self)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 def connect(window: Window) -> None:
     """Lead every signal to the intent that it means."""
     _connect_state(window)
+    _connect_files(window)
     _connect_setup(window)
     _connect_tokens(window)
     _connect_board(window)
@@ -33,6 +34,13 @@ def _connect_state(window: Window) -> None:
     exporter.broke.connect(window.show_bug)
     exporter.changed.connect(window.show_screen)
     window.docks.changed.connect(window.see_panes)
+
+
+def _connect_files(window: Window) -> None:
+    filer, drops = window.filer, window.drops
+    filer.changed.connect(window.show_name)
+    drops.fileDropped.connect(filer.open)
+    drops.textDropped.connect(filer.take_text)
 
 
 def _connect_setup(window: Window) -> None:
