@@ -54,7 +54,7 @@ class Entry:
 ENTRIES: tuple[Entry, ...] = (
     Entry("&File", "&New window", "filer.new_window", ("Ctrl+N",)),
     Entry("&File", "&Open…", "filer.choose_to_open", ("Ctrl+O",), icon="open"),
-    Entry("&File>Open &recent", "&Forget these", "filer.forget_recent", ("Ctrl+Alt+O",)),
+    Entry("&File>Open &recent", "&Forget these", "recents.forget", ("Ctrl+Alt+O",)),
     Entry("&File", "&Save", "filer.save", ("Ctrl+S",), icon="save", divides=True),
     Entry("&File", "Save &as…", "filer.save_as", ("Ctrl+Shift+S",)),
     Entry("&File", "Save the n&umbers too", "filer.toggle_numbers", ("Ctrl+Alt+N",), ticks=True),

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QFileDialog
+from PySide6.QtWidgets import QApplication
 
 from visualizer.attention.spec import InputError
 from visualizer.state import files
 from visualizer.state.document import Document
 from visualizer.state.saved.document_file import SUFFIX, write_document
+from visualizer.ui.ask_file import ask_to_open, ask_to_save
 from visualizer.ui.keeper import Keeper
-from visualizer.ui.messages import Answer, ask_unsaved, refuse
+from visualizer.ui.messages import ask_unsaved, refuse
+from visualizer.ui.sentence import LONGEST_TEXT
 from visualizer.ui.worker import Worker
 
 if TYPE_CHECKING:
@@ -43,7 +45,8 @@ class Filer(QObject):
     """The file, or whether it is saved, is not as it was."""
     anotherWanted = Signal(object, object)
     """A window of its own is wanted for what was read (or nothing), and its path."""
-    quitWanted = Signal()
+    settled = Signal(object)
+    """The path of a file that was opened or saved."""
 
     def __init__(self, program: Program, window: Window) -> None:
         super().__init__(window)
@@ -51,11 +54,12 @@ class Filer(QObject):
         self.path: Path | None = None
         self.keeps_numbers = False
         self._clean: Document | None = self._workspace.document
-        self._then: Callable[[], None] | None = None
+        self._then: Callable[[], object] | None = None
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
         self.keeper = Keeper(self)
+        self.keeper.refused.connect(self._say)
         self._workspace.changed.connect(self._see)
         self._was_saved = True
 
@@ -96,10 +100,11 @@ class Filer(QObject):
 
     def choose_to_open(self) -> None:
         """Ask for a file and open it."""
-        start = str(self.path.parent if self.path else Path.home())
-        name, _ = QFileDialog.getOpenFileName(self._window, "Open", start, OPENED)
-        if name:
-            self.open(Path(name))
+        folder = self.path.parent if self.path else Path.home()
+        ask_to_open(self._window, folder, OPENED, self._open_named)
+
+    def _open_named(self, name: str) -> None:
+        self.open(Path(name))
 
     def open(self, path: Path) -> None:
         """Open a file: here where there is nothing to lose, else in a window of its own."""
@@ -125,6 +130,13 @@ class Filer(QObject):
         self._clean = None
         self._see()
 
+    def take_text(self, text: str) -> None:
+        """Take a text that was dropped as the sentence."""
+        if len(text) > LONGEST_TEXT:
+            self._workspace.refuse_text(len(text))
+        else:
+            self._workspace.set_text(text)
+
     # ------------------------------------------------------------------ saving
 
     def save(self) -> None:
@@ -137,13 +149,17 @@ class Filer(QObject):
     def save_as(self) -> None:
         """Ask for a file and write the document into it."""
         start = self.path or Path.home() / f"{UNTITLED.lower()}{SUFFIX}"
-        words = f"Document (*{SUFFIX})"
-        name, _ = QFileDialog.getSaveFileName(self._window, "Save as", str(start), words)
-        if name:
-            path = Path(name)
-            self._write(path if path.suffix.lower() == SUFFIX else path.with_name(path.name + SUFFIX))
-        else:
-            self._then = None
+        dialog = ask_to_save(
+            self._window, "Save as", start, f"Document (*{SUFFIX})", self._write_named
+        )
+        dialog.rejected.connect(self._stay)
+
+    def _write_named(self, name: str) -> None:
+        is_named = name.lower().endswith(SUFFIX)
+        self._write(Path(name if is_named else name + SUFFIX))
+
+    def _stay(self) -> None:
+        self._then = None
 
     def toggle_numbers(self) -> None:
         """Have the numbers written into the file too, or not."""
@@ -160,22 +176,30 @@ class Filer(QObject):
 
     # ------------------------------------------------------------------ being done
 
-    def may_close(self, then: Callable[[], None]) -> bool:
+    def may_close(self, then: Callable[[], object]) -> bool:
         """Say whether nothing would be lost; else ask, and do what comes `then` once it may be."""
         if self.is_saved:
             return True
-        answers = {Answer.SAVE: partial(self._save_and, then), Answer.LOSE: partial(self._lose, then)}
-        ask_unsaved(self._window, self.name, answers)
+        save, lose = partial(self._save_and, then), partial(self._lose, then)
+        ask_unsaved(self._window, self.name, save, lose)
         return False
 
-    def _save_and(self, then: Callable[[], None]) -> None:
+    def _save_and(self, then: Callable[[], object]) -> None:
         self._then = then
         self.save()
 
-    def _lose(self, then: Callable[[], None]) -> None:
+    def _lose(self, then: Callable[[], object]) -> None:
+        self.give_up()
+        then()
+
+    def give_up(self) -> None:
+        """Have nothing to lose: the document is as good as saved."""
         self._clean = self._workspace.document
         self._see()
-        then()
+
+    def quit(self) -> None:
+        """Close every window."""
+        QApplication.closeAllWindows()  # as long as none has something to lose
 
     def close(self) -> None:
         """Come to an end: what is being written is written, and nothing need be recovered."""
@@ -187,7 +211,7 @@ class Filer(QObject):
     # ------------------------------------------------------------------ how it went
 
     def _take(self, answer: _Read | _Written) -> None:
-        self.keeper.remember(answer.path)
+        self.settled.emit(answer.path)
         if isinstance(answer, _Written):
             self._take_written(answer)
         else:
@@ -215,7 +239,9 @@ class Filer(QObject):
         self._then = None
         self._say("")
         if isinstance(error, InputError):
-            refuse(self._window, "Not opened" if error.field == "open" else "Not saved", error.sentence)
+            refuse(
+                self._window, "Not opened" if error.field == "open" else "Not saved", error.sentence
+            )
         else:
             self._window.show_bug("".join(traceback.format_exception(error)))
 

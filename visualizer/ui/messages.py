@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ from visualizer.ui.entries import shortcuts
 from visualizer.ui.theme import text_scale
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from PySide6.QtWidgets import QWidget
 
@@ -44,14 +43,9 @@ def show_bug(window: QWidget, details: str) -> None:
     box.open()
 
 
-class Answer(StrEnum):
-    """What becomes of changes that are not saved."""
-
-    SAVE = "save"
-    LOSE = "lose"
-
-
-def ask_unsaved(window: QWidget, name: str, then: Mapping[Answer, Callable[[], None]]) -> None:
+def ask_unsaved(
+    window: QWidget, name: str, save: Callable[[], object], lose: Callable[[], object]
+) -> None:
     """Ask whether changes are to be saved; called off, nothing happens. Once at a time."""
     if window.findChild(QMessageBox, "unsaved"):
         return
@@ -59,13 +53,33 @@ def ask_unsaved(window: QWidget, name: str, then: Mapping[Answer, Callable[[], N
     box.setObjectName("unsaved")
     box.setIcon(QMessageBox.Icon.Question)
     box.setText(f"“{name}” has changes that are not saved.")
-    save = box.addButton(QMessageBox.StandardButton.Save)
-    lose = box.addButton("&Don’t save", QMessageBox.ButtonRole.DestructiveRole)
+    saving = box.addButton(QMessageBox.StandardButton.Save)
+    losing = box.addButton("&Don’t save", QMessageBox.ButtonRole.DestructiveRole)
     box.addButton(QMessageBox.StandardButton.Cancel)
     box.setDefaultButton(QMessageBox.StandardButton.Save)
-    save.clicked.connect(then[Answer.SAVE])
-    lose.clicked.connect(then[Answer.LOSE])
+    saving.clicked.connect(save)
+    losing.clicked.connect(lose)
     box.setTextFormat(Qt.TextFormat.PlainText)
+    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    box.open()
+
+
+def ask_recover(
+    window: QWidget, names: str, recover: Callable[[], None], drop: Callable[[], None]
+) -> None:
+    """Offer what a crash left behind; called off, it is offered again at the next start."""
+    box = QMessageBox(window)
+    box.setObjectName("recover")
+    box.setIcon(QMessageBox.Icon.Information)
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.setText("The program ended without having been closed. This was not saved:")
+    box.setInformativeText(names)
+    again = box.addButton("&Open it again", QMessageBox.ButtonRole.AcceptRole)
+    away = box.addButton("&Throw it away", QMessageBox.ButtonRole.DestructiveRole)
+    box.addButton("&Later", QMessageBox.ButtonRole.RejectRole)
+    box.setDefaultButton(again)
+    again.clicked.connect(recover)
+    away.clicked.connect(drop)
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.open()
 

@@ -46,6 +46,8 @@ from visualizer.ui.presenter import Presenter
 from visualizer.ui.progress import Progress
 from visualizer.ui.rail import Rail
 from visualizer.ui.reader import Reader
+from visualizer.ui.recents import Recents
+from visualizer.ui.rescue import Rescue
 from visualizer.ui.shapes import ShapesPane
 from visualizer.ui.theme import Scheme, palette, style_sheet, theme_of
 from visualizer.ui.transport import TransportBar
@@ -87,7 +89,7 @@ class Window(QMainWindow):
         self.lines: LinePane = self.panes["Lines"]
         self.shapes: ShapesPane = self.panes["Shapes"]
         self._add_intents()
-        self.filer, self.drops = Filer(program, self), Drops(self)
+        self.filer, self.rescue, self.drops = Filer(program, self), Rescue(self), Drops(self)
         self._has_lesson = False
         self.facts, self.notice = QLabel(), QLabel()
         self.facts.setTextFormat(Qt.TextFormat.PlainText)  # tokens may look like tags
@@ -102,7 +104,7 @@ class Window(QMainWindow):
         add_bar(self, "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
         self._serve_keys()
         self.docks.add_to_menu(self.actions_.menu("&View>Pan&es"))
-        self.filer.offer_recent(self.actions_.menu("&File>Open &recent"))
+        self.recents = Recents(self.actions_.menu("&File>Open &recent"), self)
         self.motion = Motion(self)
         connect(self)
         self.set_scheme(self.scheme)

@@ -45,9 +45,11 @@ class Windows(QObject):
         """Open one more window on a document."""
         window = make_window(self._program, document)
         window.filer.anotherWanted.connect(self._open_another)
-        window.filer.quitWanted.connect(self.close_all)
+        window.rescue.anotherWanted.connect(self._recover_apart)
         window.closed.connect(self._forget)
-        if self.all:
+        if not self.all:
+            window.board.painted.connect(window.filer.keeper.look_back, _ONCE)
+        else:
             window.move(self.all[-1].pos() + STEP)
         self.all.append(window)
         window.show()
@@ -58,10 +60,8 @@ class Windows(QObject):
         if saved:
             window.filer.take_in(saved, path)
 
-    def close_all(self) -> None:
-        """Close every window; those with something to lose ask first, and stay if so wished."""
-        for window in reversed(self.all.copy()):
-            window.close()
+    def _recover_apart(self, saved: Saved, path: Path | None) -> None:
+        self.open(saved.document).filer.recover(saved, path)
 
     def _forget(self, window: Window) -> None:
         self.all.remove(window)

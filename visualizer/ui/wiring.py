@@ -39,6 +39,9 @@ def _connect_state(window: Window) -> None:
 def _connect_files(window: Window) -> None:
     filer, drops = window.filer, window.drops
     filer.changed.connect(window.show_name)
+    filer.keeper.found.connect(window.rescue.offer)
+    filer.settled.connect(window.recents.remember)
+    window.recents.chosen.connect(filer.open)
     drops.fileDropped.connect(filer.open)
     drops.textDropped.connect(filer.take_text)
 
