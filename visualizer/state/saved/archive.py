@@ -35,6 +35,8 @@ LONGEST_NAME = 200
 DTYPES = ("<f4", "<f8", "|u1", "<i4")
 TEXTS = (".json", ".txt")
 _END = struct.Struct("<4s4H2LH")
+_LARGER = struct.Struct("<4sLQL")
+"""Stands before the end in the larger kind of zip, which is not read."""
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
 _HEADER = re.compile(
     r"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': \(([\d, ]*)\), \} *\n"
@@ -126,12 +128,13 @@ def _check_end(file: BinaryIO) -> None:
     file.seek(0)
     if file.read(2) != b"PK":
         raise DamagedError("is no document of Attention Visualizer.")
-    file.seek(max(0, size - _END.size))
-    end = file.read(_END.size)
+    file.seek(max(0, size - _END.size - _LARGER.size))
+    larger, end = file.read(_LARGER.size), file.read(_END.size)
     if len(end) < _END.size or end[:4] != b"PK\5\6":
         raise DamagedError("is cut off: its end is missing.")
     _, _, _, _, count, length, start, comment = _END.unpack(end)
-    if comment or start + length + _END.size != size or count > MOST_MEMBERS:
+    is_whole = start + length + _END.size == size and not comment
+    if not is_whole or count > MOST_MEMBERS or larger.startswith(b"PK\6\7"):
         raise DamagedError("is damaged: the list of what is in it is wrong.")
     if length > count * (LONGEST_NAME + 100):
         raise DamagedError("is damaged: the list of what is in it is too long.")
