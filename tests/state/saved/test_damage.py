@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from tests.damage import spoil
 from tests.house_rules import ROOT
@@ -62,7 +62,7 @@ def test_whatever_opens_can_be_looked_at() -> None:
     assert looked > 20
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(VIEWS)
 def test_any_view_that_a_file_may_have_can_be_looked_at(view: View) -> None:
     if view.comparison:

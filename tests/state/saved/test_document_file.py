@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from tests.state.saved.strategies import DOCUMENTS, FIELDS, VIEWS
 from visualizer import __version__
@@ -57,7 +57,7 @@ def packed(content: bytes) -> zipfile.ZipFile:
 # --------------------------------------------------------------------------------- there and back
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(DOCUMENTS, VIEWS)
 def test_what_is_written_is_read_again_exactly(document: Document, view: View) -> None:
     saved = opened(document_bytes(document, view))
@@ -71,6 +71,7 @@ def test_every_field_of_a_view_is_drawn() -> None:
     assert set(FIELDS) == {field.name for field in fields(View)}
 
 
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(VIEWS)
 def test_all_of_a_view_lasts_but_the_hand_the_window_and_the_lesson(view: View) -> None:
     kept, usual = lasting(view), View()
@@ -255,7 +256,7 @@ REFUSED = [
     (put("document", "spec", "own_mask", "columns", 1), "a matrix of 0 and 1 that cannot be"),
     (put("schema", 0), "does not say which kind"),
     (put("schema", True), "does not say which kind"),
-    (put("schema", SCHEMA + 1), r"was written by version 0\.1\.0 of a newer program. Update"),
+    (put("schema", SCHEMA + 1), r"was written by a newer version 0\.1\.0\. Update"),
     (put("more", 1), "something unknown in its description"),
     (put("view", "stages", ["scores", "scores"]), "without repetitions"),
     (put("view", "stages", ["nonsense"]), "a stage that cannot be"),

@@ -39,7 +39,8 @@ _LARGER = struct.Struct("<4sLQL")
 """Stands before the end in the larger kind of zip, which is not read."""
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
 _HEADER = re.compile(
-    r"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': \(([\d, ]*)\), \} *\n"
+    r"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': "
+    r"\((|\d{1,19},|\d{1,19}(?:, \d{1,19})+)\), \} *\n"
 )
 _BLOCK = 2**20
 _SAME_TIME = (1980, 1, 1, 0, 0, 0)  # so that the same document is the same bytes
@@ -129,7 +130,8 @@ def _check_end(file: BinaryIO) -> None:
     if file.read(2) != b"PK":
         raise DamagedError("is no document of Attention Visualizer.")
     file.seek(max(0, size - _END.size - _LARGER.size))
-    larger, end = file.read(_LARGER.size), file.read(_END.size)
+    tail = file.read()
+    larger, end = tail[: -_END.size], tail[-_END.size :]
     if len(end) < _END.size or end[:4] != b"PK\5\6":
         raise DamagedError("is cut off: its end is missing.")
     _, _, _, _, count, length, start, comment = _END.unpack(end)
@@ -192,7 +194,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
         header = _HEADER.fullmatch(opened.read(length).decode("latin-1"))
         if not header or header[1] not in DTYPES:
             raise wrong
-        shape = tuple(int(size[:20]) for size in header[2].split(",") if size.strip())
+        shape = tuple(int(size) for size in header[2].split(",") if size)
         needed = math.prod(shape) * int(header[1][2:])
         if len(shape) > 8 or needed != member.file_size - 10 - length:
             raise wrong
