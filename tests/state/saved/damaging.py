@@ -182,9 +182,9 @@ def _claiming(shape: str, kind: str = "<f4") -> bytes:
 
 
 ARRAYS: tuple[Callable[[np.ndarray], bytes], ...] = (
-    lambda old: _plain(old.astype(np.float16)),
+    lambda old: _plain(np.ones(old.shape, np.float16)),
     lambda old: _plain(old.astype(">f4")),
-    lambda old: _plain(old.astype(np.int64)),
+    lambda old: _plain(np.ones(old.shape, np.int64)),
     lambda old: _plain(old.astype(complex)),
     lambda old: _plain(old.astype("U5")),
     lambda old: _plain(np.asfortranarray(np.atleast_2d(old))),

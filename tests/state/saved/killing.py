@@ -23,7 +23,7 @@ from visualizer.state.document import Document
 from visualizer.state.files import write
 from visualizer.state.saved.document_file import document_bytes
 from visualizer.state.saved.inside import open_any
-from visualizer.state.saved.recovery import Session, left_behind
+from visualizer.state.saved.recovery import Keeper, left_behind
 from visualizer.state.view import View
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ def fill(content: bytes, file: BinaryIO) -> None:
 def save_on_and_on(folder: Path, start: int, told: int, seed: int) -> None:
     """Save and keep numbered documents, and tell of each that is done."""
     chance, number, path = random.Random(seed), start, folder / "a.attention"
-    session = Session(folder / "kept")
+    keeper = Keeper(folder / "kept")
     while True:
         number += 1
         document = numbered(number, chance.randrange(1, 20_000))
-        session.keep(document, View(), path)
+        keeper.keep(document, View(), path)
         os.write(told, bytes([KEPT]) + number.to_bytes(4, "big"))
         write(path, partial(fill, document_bytes(document, View())))
         os.write(told, bytes([SAVED]) + number.to_bytes(4, "big"))

@@ -11,7 +11,7 @@ from tests.house_rules import ROOT
 from tests.state.saved.making import OWN, OWN_VIEW, PLAIN
 from visualizer.attention.spec import InputError
 from visualizer.state.saved.locks import Lock
-from visualizer.state.saved.recovery import Session, left_behind
+from visualizer.state.saved.recovery import Keeper, left_behind
 from visualizer.state.view import View
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ CRASH = """
 import os, sys
 from pathlib import Path
 from visualizer.state.document import Document
-from visualizer.state.saved.recovery import Session
+from visualizer.state.saved.recovery import Keeper
 from visualizer.state.view import View
-session = Session(Path(sys.argv[1]))
-session.keep(Document(text="half done"), View(), Path(sys.argv[2]))
+keeper = Keeper(Path(sys.argv[1]))
+keeper.keep(Document(text="half done"), View(), Path(sys.argv[2]))
 print("kept", flush=True)
 sys.stdin.readline()
 os._exit(1)
@@ -33,10 +33,10 @@ os._exit(1)
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    session = Session(tmp_path / "kept")
-    yield session
-    session.close()
+def keeper(tmp_path: Path) -> Iterator[Keeper]:
+    keeper = Keeper(tmp_path / "kept")
+    yield keeper
+    keeper.close()
 
 
 @pytest.fixture
@@ -76,9 +76,9 @@ def test_what_a_crash_left_is_offered(tmp_path: Path, other: subprocess.Popen[st
 
 
 def test_what_another_program_works_on_is_not(
-    tmp_path: Path, other: subprocess.Popen[str], session: Session
+    tmp_path: Path, other: subprocess.Popen[str], keeper: Keeper
 ) -> None:
-    session.keep(OWN, OWN_VIEW)
+    keeper.keep(OWN, OWN_VIEW)
     assert left_behind(tmp_path / "kept") == []
     assert files(tmp_path / "kept") == [".lock", ".lock", ".recovery", ".recovery"]
     crash(other)
@@ -86,12 +86,12 @@ def test_what_another_program_works_on_is_not(
 
 
 def test_the_newest_is_first(tmp_path: Path) -> None:
-    sessions = [Session(tmp_path) for _ in range(3)]
-    for number, session in enumerate(sessions):
-        session.keep(PLAIN.set("text", str(number)), View())
+    keepers = [Keeper(tmp_path) for _ in range(3)]
+    for number, keeper in enumerate(keepers):
+        keeper.keep(PLAIN.set("text", str(number)), View())
     kept = {path: path.read_bytes() for path in tmp_path.glob("*.recovery")}
-    for session in sessions:
-        session.close()
+    for keeper in keepers:
+        keeper.close()
     assert files(tmp_path) == []
     for path, content in kept.items():
         path.write_bytes(content)
@@ -101,19 +101,19 @@ def test_the_newest_is_first(tmp_path: Path) -> None:
     assert {left.path for left in found} == {None}
 
 
-def test_one_that_ends_as_it_should_leaves_nothing(tmp_path: Path, session: Session) -> None:
-    session.keep(OWN, OWN_VIEW)
-    session.forget()
+def test_one_that_ends_as_it_should_leaves_nothing(tmp_path: Path, keeper: Keeper) -> None:
+    keeper.keep(OWN, OWN_VIEW)
+    keeper.forget()
     assert files(tmp_path / "kept") == [".lock"]
-    session.keep(OWN, OWN_VIEW)
-    session.close()
-    session.close()
+    keeper.keep(OWN, OWN_VIEW)
+    keeper.close()
+    keeper.close()
     assert files(tmp_path / "kept") == []
 
 
-def test_what_is_kept_is_the_document_and_the_view(tmp_path: Path, session: Session) -> None:
-    session.keep(PLAIN, View())
-    session.keep(OWN, OWN_VIEW, tmp_path / "a")
+def test_what_is_kept_is_the_document_and_the_view(tmp_path: Path, keeper: Keeper) -> None:
+    keeper.keep(PLAIN, View())
+    keeper.keep(OWN, OWN_VIEW, tmp_path / "a")
     (file,) = (tmp_path / "kept").glob("*.recovery")
     (tmp_path / "copy.recovery").write_bytes(file.read_bytes())
     (left,) = left_behind(tmp_path)
@@ -140,7 +140,7 @@ def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
 def test_where_nothing_can_be_written_it_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(InputError, match="Nothing can be kept") as refused:
-        Session(tmp_path / "file")
+        Keeper(tmp_path / "file")
     assert refused.value.field == "recovery"
 
 

@@ -32,7 +32,7 @@ _KEPT, _LOCK = ".recovery", ".lock"
 _LONGEST_LINE = 2**16
 
 
-class Session:
+class Keeper:
     """Keeps what one running program works on.
 
     Parameters
