@@ -129,13 +129,15 @@ PLAYHEADS = st.builds(
     is_playing=st.booleans(),
     span=st.none() | st.tuples(STEPS, STAGES),
 )
-GUESSES = st.builds(
-    Guess,
-    stage=STAGES,
-    question=st.sampled_from(Question),
-    marks=st.lists(CELLS, max_size=2).map(tuple),
-    is_revealed=st.booleans(),
-)
+
+
+@st.composite
+def guesses(draw: st.DrawFn) -> Guess:
+    stage = draw(STAGES)
+    marks = draw(st.lists(st.builds(Cell, stage=st.just(stage), place=PLACES), max_size=2))
+    return Guess(stage, draw(st.sampled_from(Question)), tuple(marks), draw(st.booleans()))
+
+
 COMPARISONS = st.builds(
     Comparison,
     against=st.sampled_from(Against),
@@ -180,7 +182,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "colouring": COLOURINGS,
     "room": st.integers(1, 1_000),
     "playhead": PLAYHEADS,
-    "guess": st.none() | GUESSES,
+    "guess": st.none() | guesses(),
     "dialect": st.sampled_from(Dialect),
     "reading": st.none(),
     "comparison": st.none() | COMPARISONS,

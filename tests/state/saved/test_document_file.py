@@ -3,13 +3,14 @@ from __future__ import annotations
 import io
 import json
 import math
+import tracemalloc
 import zipfile
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from tests.state.saved.strategies import DOCUMENTS, FIELDS, VIEWS
 from visualizer import __version__
@@ -17,6 +18,7 @@ from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, InputError, NumberMatrix
 from visualizer.state.compare.comparison import Against, Comparison
 from visualizer.state.document import Document, Lines
+from visualizer.state.files import write
 from visualizer.state.playback.timeline import Playhead
 from visualizer.state.saved.document_file import (
     SCHEMA,
@@ -27,6 +29,9 @@ from visualizer.state.saved.document_file import (
 )
 from visualizer.state.saved.lasting import LEFT_OUT, lasting
 from visualizer.state.view import Cell, Part, View
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NUMBERS = np.array([[0.1, -0.0, 5e-324], [1e308, 2 / 3, -7.25]])
 OWN = Document(
@@ -52,7 +57,7 @@ def packed(content: bytes) -> zipfile.ZipFile:
 # --------------------------------------------------------------------------------- there and back
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(DOCUMENTS, VIEWS)
 def test_what_is_written_is_read_again_exactly(document: Document, view: View) -> None:
     saved = opened(document_bytes(document, view))
@@ -66,6 +71,7 @@ def test_every_field_of_a_view_is_drawn() -> None:
     assert set(FIELDS) == {field.name for field in fields(View)}
 
 
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(VIEWS)
 def test_all_of_a_view_lasts_but_the_hand_the_window_and_the_lesson(view: View) -> None:
     kept, usual = lasting(view), View()
@@ -171,6 +177,36 @@ def test_the_numbers_of_a_come_along() -> None:
     assert opened(document_bytes(OWN_SMALL, view)).kept is None
 
 
+def test_numbers_are_held_once_while_they_are_written_and_read(tmp_path: Path) -> None:
+    spec = AttentionSpec(heads=1, d_out=1, own_mask=BooleanMatrix.of(np.tri(1_000, dtype=bool)))
+    document = Document(text=" ".join(1_000 * ["word"]), spec=spec)
+    made, path = run(document.tokens(), document.spec), tmp_path / "a.attention"
+    stage = 4 * 1_000 * 1_000
+    tracemalloc.start()
+    write(path, lambda file: write_document(file, document, View(), made))
+    _, writing = tracemalloc.get_traced_memory()
+    tracemalloc.reset_peak()
+    with path.open("rb") as file:
+        recorded = read_document(file).recorded
+    _, reading = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    size = path.stat().st_size
+    assert recorded
+    assert size > 4 * stage
+    assert writing < stage + 20_000_000
+    assert reading < size + stage
+
+
+class Failing(io.BytesIO):
+    def read(self, size: int | None = -1, /) -> bytes:
+        raise OSError(5, "Input/output error")
+
+
+def test_a_disk_that_fails_is_said() -> None:
+    with pytest.raises(InputError, match=r"The file could not be read: Input/output error\."):
+        read_document(Failing(document_bytes(OWN, View())))
+
+
 # ------------------------------------------------------------------------------- what is refused
 
 
@@ -199,6 +235,8 @@ def put(*path: Any) -> Any:
     return change
 
 
+MARK = {"stage": "scores", "place": [0, 0, 0], "fold": None, "part": "plain"}
+GUESS = {"stage": "weights", "question": "zero", "marks": [MARK], "is_revealed": False}
 REFUSED = [
     (put("document", "text", 5), "has 5 at document/text, where text should be"),
     (put("document", "text", None), "has nothing at document/text"),
@@ -218,7 +256,7 @@ REFUSED = [
     (put("document", "spec", "own_mask", "columns", 1), "a matrix of 0 and 1 that cannot be"),
     (put("schema", 0), "does not say which kind"),
     (put("schema", True), "does not say which kind"),
-    (put("schema", SCHEMA + 1), r"was written by version 0\.1\.0 of a newer program. Update"),
+    (put("schema", SCHEMA + 1), r"was written by a newer version 0\.1\.0\. Update"),
     (put("more", 1), "something unknown in its description"),
     (put("view", "stages", ["scores", "scores"]), "without repetitions"),
     (put("view", "stages", ["nonsense"]), "a stage that cannot be"),
@@ -230,6 +268,7 @@ REFUSED = [
     (put("view", "colouring", "typed", [["scores", "nan", 1.0]]), "an end that cannot be"),
     (put("view", "colouring", "typed", [["scores", 1.0]]), "a list of 3"),
     (put("view", "text", -1), "a text or head that cannot be"),
+    (put("view", "guess", GUESS), "a mark that cannot be"),
     (put("view", "lines", "solo", -2), "a choice of lines that cannot be"),
 ]
 
@@ -249,7 +288,7 @@ def test_a_missing_field_is_named() -> None:
         opened(rewritten(document_bytes(OWN, View()), change))
 
 
-def test_the_file_is_named(tmp_path: Any) -> None:
+def test_the_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.attention"
     path.write_bytes(document_bytes(OWN, View())[:-5])
     with path.open("rb") as file, pytest.raises(InputError) as refused:
@@ -257,7 +296,7 @@ def test_the_file_is_named(tmp_path: Any) -> None:
     assert refused.value.sentence == "“x.attention” is cut off: its end is missing."
 
 
-def test_it_is_written_where_a_file_stands(tmp_path: Any) -> None:
+def test_it_is_written_where_a_file_stands(tmp_path: Path) -> None:
     path = tmp_path / "x.attention"
     with path.open("wb") as file:
         write_document(file, OWN, View())

@@ -35,9 +35,12 @@ LONGEST_NAME = 200
 DTYPES = ("<f4", "<f8", "|u1", "<i4")
 TEXTS = (".json", ".txt")
 _END = struct.Struct("<4s4H2LH")
+_LARGER = struct.Struct("<4sLQL")
+"""Stands before the end in the larger kind of zip, which is not read."""
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
 _HEADER = re.compile(
-    r"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': \(([\d, ]*)\), \} *\n"
+    r"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': "
+    r"\((|\d{1,19},|\d{1,19}(?:, \d{1,19})+)\), \} *\n"
 )
 _BLOCK = 2**20
 _SAME_TIME = (1980, 1, 1, 0, 0, 0)  # so that the same document is the same bytes
@@ -126,12 +129,14 @@ def _check_end(file: BinaryIO) -> None:
     file.seek(0)
     if file.read(2) != b"PK":
         raise DamagedError("is no document of Attention Visualizer.")
-    file.seek(max(0, size - _END.size))
-    end = file.read(_END.size)
+    file.seek(max(0, size - _END.size - _LARGER.size))
+    tail = file.read()
+    larger, end = tail[: -_END.size], tail[-_END.size :]
     if len(end) < _END.size or end[:4] != b"PK\5\6":
         raise DamagedError("is cut off: its end is missing.")
     _, _, _, _, count, length, start, comment = _END.unpack(end)
-    if comment or start + length + _END.size != size or count > MOST_MEMBERS:
+    is_whole = start + length + _END.size == size and not comment
+    if not is_whole or count > MOST_MEMBERS or larger.startswith(b"PK\6\7"):
         raise DamagedError("is damaged: the list of what is in it is wrong.")
     if length > count * (LONGEST_NAME + 100):
         raise DamagedError("is damaged: the list of what is in it is too long.")
@@ -189,7 +194,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
         header = _HEADER.fullmatch(opened.read(length).decode("latin-1"))
         if not header or header[1] not in DTYPES:
             raise wrong
-        shape = tuple(int(size[:20]) for size in header[2].split(",") if size.strip())
+        shape = tuple(int(size) for size in header[2].split(",") if size)
         needed = math.prod(shape) * int(header[1][2:])
         if len(shape) > 8 or needed != member.file_size - 10 - length:
             raise wrong

@@ -140,7 +140,7 @@ def shown(value: object) -> str:
     """Write what stands in a file, short and so that it can be printed."""
     written = value if isinstance(value, str) else _brief(value)
     short = written if len(written) <= 24 else f"{written[:23]}…"
-    return short.encode("utf-8", "replace").decode().replace("\n", " ")
+    return "".join(letter if letter.isprintable() else "�" for letter in short)
 
 
 def _brief(value: object) -> str:

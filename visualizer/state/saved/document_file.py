@@ -204,5 +204,10 @@ def _said(field: str, subject: str, remedy: str = "") -> Iterator[None]:
     except DamagedError as error:
         end = f"{str(error).rstrip('.')}{remedy}" if remedy else str(error)
         raise InputError(field, f"{subject} {end}") from error
+    except OSError as error:
+        if field == "save":  # who writes the file knows its place
+            raise
+        reason = error.strerror or str(error)
+        raise InputError(field, f"{subject} could not be read: {reason}.") from error
     except MemoryError as error:
         raise InputError(field, f"{subject} needs more memory than is free.") from error

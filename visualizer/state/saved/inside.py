@@ -11,7 +11,7 @@ import io
 import re
 import stat
 import zlib
-from pathlib import Path
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import InputError
@@ -19,7 +19,8 @@ from visualizer.state.saved.archive import MOST_BYTES
 from visualizer.state.saved.document_file import Saved, read_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 KEYWORD = "attention-visualizer"
 """Of the text of a PNG in which the document is."""
@@ -33,6 +34,7 @@ MARKER = b"attention-visualizer document\n"
 MOST_PICTURE = 2**28
 """Bytes of a picture that is looked into."""
 _MOST_INSIDE = 2**27
+_MOST_STREAMS = 20_000
 _PNG = b"\x89PNG\r\n\x1a\n"
 _OPENED = f'<document xmlns="{NAMESPACE}" encoding="base64">'.encode()
 _CLOSED = b"</document>"
@@ -105,7 +107,7 @@ def _international(content: bytes) -> bytes | None:
     return _inflated(parts[2]) if is_compressed else parts[2]
 
 
-_PNG_TEXTS = {
+_PNG_TEXTS: dict[bytes, Callable[[bytes], bytes | None]] = {
     b"tEXt": lambda content: content,
     b"zTXt": lambda content: _inflated(content[1:]),
     b"iTXt": _international,
@@ -126,7 +128,7 @@ def _in_svg(data: bytes) -> bytes | None:
 
 
 def _in_pdf(data: bytes) -> bytes | None:
-    for stream in re.finditer(rb"stream\r?\n", data):
+    for stream in islice(re.finditer(rb"stream\r?\n", data), _MOST_STREAMS):
         start = stream.end()
         content: bytes | None = data[start : start + len(MARKER)]
         if content == MARKER:

@@ -94,12 +94,14 @@ def _view(view: View) -> Iterator[Claim]:
     pinned = (view.pinned,) if view.pinned else ()
     marks = guess.marks if guess else ()
     yield guess is None or guess.stage in ORDER, "a prediction's stage"
+    yield all(guess and mark.stage == guess.stage and not mark.fold for mark in marks), "a mark"
     for cell in (*pinned, *view.past, *view.future, *marks, *view.lines.by_key):
         yield _is_cell(cell), "a cell"
     yield max(len(view.past), len(view.future)) <= LONGEST_TRAIL, "a trail"
     yield _counts(*view.tokens.chosen, view.tokens.match or 0), "a chosen token"
     yield math.isfinite(view.lines.threshold), "a threshold"
-    yield _counts(view.lines.top, (view.lines.solo or 0) - FOLLOWS), "a choice of lines"
+    solo = 0 if view.lines.solo in (None, FOLLOWS) else view.lines.solo
+    yield _counts(view.lines.top, solo or 0), "a choice of lines"
     painting = view.painting
     yield _counts(painting.window, painting.prefix, painting.padding), "a brush"
 

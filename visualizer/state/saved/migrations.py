@@ -31,9 +31,9 @@ def migrated(tree: Any) -> Tree:
         raise DamagedError("does not say which kind of document it is.")
     if schema > SCHEMA:
         program = tree.get("program")
-        by = f" by version {shown(program)}" if isinstance(program, str) else ""
+        newer = f" {shown(program)}" if isinstance(program, str) else ""
         raise DamagedError(
-            f"was written{by} of a newer program. Update Attention Visualizer to open it."
+            f"was written by a newer version{newer}. Update Attention Visualizer to open it."
         )
     while schema < SCHEMA:
         tree = STEPS[schema](tree)

@@ -32,7 +32,7 @@ _KEPT, _LOCK = ".recovery", ".lock"
 _LONGEST_LINE = 2**16
 
 
-class Session:
+class Keeper:
     """Keeps what one running program works on.
 
     Parameters
@@ -47,15 +47,14 @@ class Session:
     """
 
     def __init__(self, folder: Path) -> None:
-        name = secrets.token_hex(8)
-        self._file = folder / f"{name}{_KEPT}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock: Lock | None = Lock(folder / f"{name}{_LOCK}")
+            self._lock: Lock | None = _new_lock(folder)
         except OSError as error:
             reason = error.strerror or str(error)
             sentence = f"Nothing can be kept for the case of a crash in {folder}: {reason}."
             raise InputError("recovery", sentence) from error
+        self._file = self._lock.path.with_suffix(_KEPT)
 
     def keep(self, document: Document, view: View, path: Path | None = None) -> None:
         """Keep a document in place of what was kept before.
@@ -85,6 +84,15 @@ class Session:
         if self._lock:
             self._lock.release()
             self._lock = None
+
+
+def _new_lock(folder: Path) -> Lock:
+    while True:
+        try:
+            return Lock(folder / f"{secrets.token_hex(8)}{_LOCK}")
+        except (BlockingIOError, FileNotFoundError):  # one who looked for crashes was quicker
+            if not folder.is_dir():
+                raise
 
 
 def _fill(content: bytes, file: BinaryIO) -> None:
