@@ -51,6 +51,15 @@ function axisName(name) {
   return {d_head: "column", d_in: "column", d_out: "column"}[name] ?? name;
 }
 
+/** Say what rows and columns are, and which of the tokens are seen where not all are. */
+function axesOf(panel) {
+  const axes = `${axisName(panel.rows.name)} ↓  ${axisName(panel.columns.name)} →`;
+  const seen = [panel.rows, panel.columns].filter((axis) => axis.stop - axis.start < axis.count);
+  const parts = seen.map((axis) => `${axis.start + 1}–${axis.stop}`);
+  if (!seen.length) return [axes];
+  return [axes, `${parts.join(" × ")} of ${seen[0].count.toLocaleString("en")}`];
+}
+
 /** Say which token or column a drawn cell is of: its parts, tokens as objects. */
 function place(axis, cell) {
   const first = axis.start + cell * axis.block, last = Math.min(first + axis.block, axis.stop) - 1;
@@ -74,11 +83,13 @@ function told(panel, row, column) {
   if (mark & DROPPED) return "dropped";
   if (mark & HIDDEN) return "hidden";
   const pooled = panel.pooled ? `, ${panel.pooled}` : "";
-  return value + pooled + (mark & UNEVEN ? ", forbidden in one of the two" : "");
+  const sign = panel.isChange && panel.values[at] > 0 ? "+" : "";
+  return sign + value + pooled + (mark & UNEVEN ? ", forbidden in one of the two" : "");
 }
 
 function sentence(panel, row, column) {
-  const whose = panel.label ? `, ${panel.label.toLowerCase()}` : "";
+  const stage = panel.isChange ? `, ${panel.stage}` : "";
+  const whose = stage + (panel.label ? `, ${panel.label.toLowerCase()}` : "");
   return [`${panel.title}${whose}: `, ...place(panel.rows, row), ", ",
     ...place(panel.columns, column)];
 }
@@ -123,7 +134,8 @@ function widest(labels) {
 }
 
 async function unpack(panel, text) {
-  const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const letters = atob(text), packed = new Uint8Array(letters.length);
+  for (let at = 0; at < packed.length; at++) packed[at] = letters.charCodeAt(at);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
   const count = panel.shape[0] * panel.shape[1], size = panel.bytes;
@@ -160,7 +172,8 @@ function build(panel) {
   box.cells.setAttribute("aria-roledescription", "heatmap");
   const whose = panel.label ? `, ${panel.label}` : "";
   const size = `${panel.rows.count} × ${panel.columns.count}`;
-  box.cells.setAttribute("aria-label", [`${panel.title}${whose}, ${size}`, ...panel.notes].join("; "));
+  const said = [`${panel.title}${whose}, ${size}`, ...panel.notes].join("; ");
+  box.cells.setAttribute("aria-label", said);
   panel.box = box;
   listen(panel);
 }
@@ -181,9 +194,10 @@ function gutter(panel) {
 }
 
 function outer(panel, cell) {
-  const under = [panel.ends.join("  "), ...panel.notes].map((line) => textWidth(line) + 16);
+  const lines = [panel.ends.join("  "), ...panel.notes, ...axesOf(panel)];
+  panel.least ??= Math.max(NARROWEST, ...lines.map((line) => textWidth(line) + 16));
   const cells = panel.shape[1] * cellWidth(panel, cell) + 8;
-  return gutter(panel) + Math.max(cells, NARROWEST, ...under) + (panel.sums ? 60 : 0);
+  return gutter(panel) + Math.max(cells, panel.least) + (panel.sums ? 60 : 0);
 }
 
 /** Find the largest cell, in whole device pixels, with which all stages fit side by side. */
@@ -209,7 +223,8 @@ function isUpright(panel) {
 
 function lay() {
   density = isPrinting ? 1 : devicePixelRatio;
-  const cell = fittingCell(isPrinting ? PAPER_WIDTH : document.getElementById("panels").clientWidth);
+  const width = document.getElementById("panels").clientWidth;
+  const cell = fittingCell(isPrinting ? PAPER_WIDTH : width);
   for (const panel of panels) {
     panel.width = cellWidth(panel, cell);
     panel.height = cell;
@@ -265,6 +280,7 @@ function rowLabel(panel, at) {
   const made = add(panel.box.left, "span", "label", board.labels[panel.rows.labels][at]);
   const cell = Math.floor((at - panel.rows.start) / panel.rows.block);
   made.style.top = `${(cell + 0.5) * panel.height}px`;
+  made.dataset.at = (cell + 0.5) * panel.height;
   return made;
 }
 
@@ -274,6 +290,7 @@ function columnLabel(panel, at) {
   const isTurned = isUpright(panel), centre = (cell + 0.5) * panel.width;
   if (isTurned) made.classList.add("upright");
   made.style.left = `${isTurned ? centre + LINE / 2 : centre}px`;
+  made.dataset.at = centre;
   return made;
 }
 
@@ -286,11 +303,19 @@ function paint(panel) {
   picture(bar, LARGEST + 1, 1, (at) => table.words(at));
   const heads = theme().heads;
   if (dot) dot.style.background = heads[panel.head % heads.length];
-  const sharpness = isPrinting ? 3 : devicePixelRatio;
+  const sharpness = isPrinting ? 2 : devicePixelRatio; // Chromium misplaces thirds on paper
   const canvas = panel.box.drawn, ink = canvas.getContext("2d");
   canvas.width = Math.round(columns * panel.width * sharpness);
   canvas.height = Math.round(rows * panel.height * sharpness);
   ink.scale(canvas.width / (columns * panel.width), canvas.height / (rows * panel.height));
+  if (isPrinting) { // paper has no cells that are whole pixels, and would blur them
+    const large = document.createElement("canvas"), {width, height} = canvas;
+    Object.assign(large, {width, height});
+    const copy = large.getContext("2d");
+    copy.imageSmoothingEnabled = false;
+    copy.drawImage(base, 0, 0, width, height);
+    ink.drawImage(large, 0, 0, columns * panel.width, rows * panel.height);
+  }
   if (Math.min(panel.width, panel.height) >= 20) lines(panel, ink);
   marks(panel, ink, table);
   numbers(panel, ink, table);
@@ -307,26 +332,20 @@ function picture(canvas, width, height, word) {
 
 function lines(panel, ink) {
   const [rows, columns] = panel.shape;
+  const width = columns * panel.width, height = rows * panel.height;
   ink.fillStyle = theme().paper;
-  for (let row = 1; row < rows; row++) ink.fillRect(0, row * panel.height, columns * panel.width, 1);
-  for (let at = 1; at < columns; at++) ink.fillRect(at * panel.width, 0, 1, rows * panel.height);
+  for (let row = 1; row < rows; row++) ink.fillRect(0, row * panel.height, width, 1);
+  for (let at = 1; at < columns; at++) ink.fillRect(at * panel.width, 0, 1, height);
 }
 
 function marks(panel, ink, table) {
   const {width, height} = panel, [, columns] = panel.shape;
-  const share = height >= 20 ? 0.25 : 1, hatched = [hatch(ink, theme().hatch), hatch(ink, theme().border)];
-  const size = Math.min(width, height, 36) / 4;
+  const share = height >= 20 ? 0.25 : 1, size = Math.min(width, height, 36) / 4;
+  hatch(panel, ink, FORBIDDEN, theme().hatch, 1);
+  hatch(panel, ink, UNEVEN, theme().border, share);
   panel.marks.forEach((mark, at) => {
-    if (!mark) return;
+    if (!(mark & (DROPPED | BELOW | ABOVE))) return;
     const left = at % columns * width, top = Math.floor(at / columns) * height;
-    if (mark & FORBIDDEN) {
-      ink.fillStyle = hatched[0];
-      ink.fillRect(left, top, width, height);
-    }
-    if (mark & UNEVEN) {
-      ink.fillStyle = hatched[1];
-      ink.fillRect(left, top + (1 - share) * height, width, share * height);
-    }
     if (mark & DROPPED && width >= 6) cross(ink, left, top, width, height);
     if (mark & (BELOW | ABOVE) && size >= 3) {
       ink.fillStyle = table.isLight(panel.entries[at]) ? "#000000" : "#FFFFFF";
@@ -335,20 +354,29 @@ function marks(panel, ink, table) {
   });
 }
 
-function hatch(ink, colour) {
-  const tile = document.createElement("canvas"), fine = 4;
-  tile.width = tile.height = 8 * fine;
-  const line = tile.getContext("2d");
-  line.strokeStyle = colour;
-  line.lineWidth = fine;
-  for (const start of [-8, 0, 8]) {
-    line.moveTo((start - 1) * fine, 9 * fine);
-    line.lineTo((start + 9) * fine, -fine);
+/** Hatch the cells with a mark, those side by side as one, along so much of their height. */
+function hatch(panel, ink, mark, colour, share) {
+  const {width, height, marks} = panel, [rows, columns] = panel.shape;
+  ink.beginPath();
+  for (let row = 0; row < rows; row++) {
+    const bottom = (row + 1) * height, top = bottom - share * height;
+    for (let first = 0, at = 0; at < columns; first = ++at) {
+      while (at < columns && marks[row * columns + at] & mark) at++;
+      if (at > first) diagonals(ink, first * width, top, at * width, bottom);
+    }
   }
-  line.stroke();
-  const pattern = ink.createPattern(tile, "repeat");
-  pattern.setTransform(new DOMMatrix().scale(1 / fine));
-  return pattern;
+  ink.strokeStyle = colour;
+  ink.lineWidth = 1;
+  ink.stroke();
+}
+
+/** Draw the diagonals that cross an area; those of areas side by side meet. */
+function diagonals(ink, left, top, right, bottom) {
+  for (let sum = Math.ceil((left + top) / 8) * 8; sum < right + bottom; sum += 8) {
+    const start = Math.max(left, sum - bottom), end = Math.min(right, sum - top);
+    ink.moveTo(start, sum - start);
+    ink.lineTo(end, sum - end);
+  }
 }
 
 function cross(ink, left, top, width, height) {
@@ -376,10 +404,11 @@ function numbers(panel, ink, table) {
   if (panel.pooled || panel.width < 24) return;
   const values = Array.from(panel.values);
   let texts = values.map((value) => written(value));
-  let size = fittingSize(texts, panel.width, "−0.0000") || fittingSize(texts, panel.width, "0.0000");
-  if (!size && panel.isCoarse) {
+  const fitting = (usual) => fittingSize(texts, panel.width, usual);
+  let size = fitting("−0.0000") || fitting("0.0000");
+  if (!size && panel.isChange && panel.isCoarse) {
     texts = values.map((value) => (Math.abs(value) >= 0.005 ? written(value, 2) : "0"));
-    size = fittingSize(texts, panel.width, "−0.00");
+    size = fitting("−0.00");
   }
   if (!size) return;
   ink.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
@@ -437,9 +466,9 @@ function isSame(one, other) {
 
 /** Go a drawn cell down or right; over an edge into the next head or stage. */
 function walk(panel, down, right) {
-  const from = pinned?.panel === panel ? pinned : {panel, row: 0, column: 0};
   const isThere = pinned?.panel === panel;
-  let row = from.row + (isThere ? down : 0), column = from.column + (isThere ? right : 0), next = panel;
+  let row = isThere ? pinned.row + down : 0, column = isThere ? pinned.column + right : 0;
+  let next = panel;
   const across = board.columns.findIndex((one) => one.includes(panel));
   const along = board.columns[across].indexOf(panel);
   if (row < 0 || row >= panel.shape[0]) {
@@ -451,7 +480,8 @@ function walk(panel, down, right) {
     column = right > 0 ? 0 : (next?.shape[1] ?? 0) - 1;
   }
   if (!next) return;
-  pinned = {panel: next, row: Math.min(row, next.shape[0] - 1), column: Math.min(column, next.shape[1] - 1)};
+  const [rows, columns] = next.shape;
+  pinned = {panel: next, row: Math.min(row, rows - 1), column: Math.min(column, columns - 1)};
   if (next !== panel) next.box.cells.focus();
   point(null);
 }
@@ -477,7 +507,9 @@ function light() {
     else lit.column = across;
   }
   for (const panel of panels) {
-    for (const old of panel.box.figure.querySelectorAll(".lit, .band, .here")) old.remove();
+    const {figure} = panel.box;
+    for (const old of figure.querySelectorAll(".lit, .band, .here")) old.remove();
+    for (const old of figure.querySelectorAll(".covered")) old.classList.remove("covered");
     const isKin = cell && panel.text === cell.panel.text && !panel.isAlone && !cell.panel.isAlone;
     if (!cell || (!isKin && panel !== cell.panel)) continue;
     const isColumn = panel.columns.name !== "key" && panel.stage === cell.panel.stage;
@@ -497,8 +529,19 @@ function band(panel, lit, isRow) {
   if (isRow) frame(panel, "band", first, 0, count, columns);
   else frame(panel, "band", 0, first, rows, count);
   const at = Math.max(lit.first, axis.start);
-  if (!isRow) columnLabel(panel, at).classList.add("lit");
-  else if (panel.isLabelled) rowLabel(panel, at).classList.add("lit");
+  if (!isRow) lightLabel(columnLabel(panel, at), isUpright(panel) ? LINE : 0);
+  else if (panel.isLabelled) lightLabel(rowLabel(panel, at), LINE);
+}
+
+/** Write a label in the accent, in place of those that it would touch. */
+function lightLabel(made, around) {
+  made.classList.add("lit");
+  const near = around || made.offsetWidth / 2 + 4;
+  for (const other of made.parentElement.children) {
+    const distance = Math.abs(other.dataset.at - made.dataset.at);
+    const isNear = distance < (around || near + other.offsetWidth / 2);
+    if (other !== made && isNear) other.classList.add("covered");
+  }
 }
 
 function frame(panel, className, row, column, rows, columns) {
@@ -521,7 +564,8 @@ function tell(cell) {
   const value = add(null, "span", "value", told(panel, row, column));
   tip.replaceChildren(...parts, " ", value);
   const area = panel.box.cells.getBoundingClientRect();
-  const x = area.left + (column + 1) * panel.width + 12, y = area.top + (row + 1) * panel.height + 12;
+  const x = area.left + (column + 1) * panel.width + 12;
+  const y = area.top + (row + 1) * panel.height + 12;
   const {offsetWidth, offsetHeight} = tip;
   const left = x + offsetWidth > innerWidth ? x - offsetWidth - panel.width - 24 : x;
   const top = y + offsetHeight > innerHeight ? y - offsetHeight - panel.height - 24 : y;
@@ -538,7 +582,7 @@ function fillTables() {
     const table = add(add(all, "div", "scroll"), "table"), [rows, columns] = panel.shape;
     add(table, "caption", "", panel.title + (panel.label ? `, ${panel.label.toLowerCase()}` : ""));
     const head = add(add(table, "thead"), "tr"), body = add(table, "tbody");
-    add(head, "th", "", `${axisName(panel.rows.name)} ↓ ${axisName(panel.columns.name)} →`);
+    add(head, "th", "", axesOf(panel)[0]);
     const labels = [panel.rows, panel.columns].map((axis) => board.labels[axis.labels]);
     for (let column = 0; column < columns; column++) {
       add(head, "th", "", labels[1][panel.columns.start + column]).scope = "col";
@@ -546,7 +590,7 @@ function fillTables() {
     for (let row = 0; row < rows; row++) {
       const line = add(body, "tr");
       add(line, "th", "", labels[0][panel.rows.start + row]).scope = "row";
-      for (let column = 0; column < columns; column++) add(line, "td", "", told(panel, row, column));
+      for (let at = 0; at < columns; at++) add(line, "td", "", told(panel, row, at));
     }
   }
 }
@@ -560,10 +604,7 @@ function hasTable(panel) {
 function title(panel, container) {
   const made = add(container, "div", "title");
   add(made, "h2", "", panel.title);
-  const seen = [panel.rows, panel.columns].filter((axis) => axis.stop - axis.start < axis.count);
-  const part = seen.map((axis) => `${axis.start + 1}–${axis.stop} of ${axis.count}`).join(" × ");
-  const axes = `${axisName(panel.rows.name)} ↓  ${axisName(panel.columns.name)} →`;
-  add(made, "p", "", part ? `${axes}  ${part}` : axes);
+  for (const line of axesOf(panel)) add(made, "p", "", line);
   return made;
 }
 
@@ -628,7 +669,8 @@ async function start() {
       draw();
     });
   }
-  document.addEventListener("scroll", () => tell(pointed ?? pinned), {capture: true, passive: true});
+  const again = () => tell(pointed ?? pinned);
+  document.addEventListener("scroll", again, {capture: true, passive: true});
   const tables = document.getElementById("tables");
   tables.hidden = !panels.some(hasTable);
   tables.addEventListener("toggle", fillTables);

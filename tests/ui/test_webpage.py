@@ -20,10 +20,14 @@ from tests.state.making import a_run, board
 from tests.ui import browser
 from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.run import run as compute
-from visualizer.attention.spec import AttentionSpec, Device, Dtype, InputError
+from visualizer.attention.spec import AttentionSpec, Device, Dtype, InputError, Mask
 from visualizer.state.caption import caption
 from visualizer.state.colouring import Colouring, Limits
+from visualizer.state.compare.board import present_compared
+from visualizer.state.compare.comparison import Against, Comparison
+from visualizer.state.compare.words import signed
 from visualizer.state.panels import Board
+from visualizer.state.view import View
 from visualizer.state.words import number
 from visualizer.state.zoom import Zoom
 from visualizer.ui import colours
@@ -321,6 +325,29 @@ def test_pooled_cells_say_so_and_stay_within_their_panel(tmp_path: Path) -> None
 
 
 @in_a_browser
+def test_a_difference_has_its_sign_and_says_of_what_it_is(tmp_path: Path) -> None:
+    kept = Comparison(against=Against.KEPT, kept=a_run())
+    live = a_run(mask=Mask.NONE)
+    view = View(stages=frozenset({"weights"}), comparison=kept)
+    shown = present_compared(live, view, Board())
+    change = shown.columns[2][0]
+    script = (
+        POINT
+        + """
+    const change = board.columns[2][0];
+    return [[0, 0], [0, 1]].map(([row, column]) => (move(change, row, column), words()));
+    """
+    )
+    (less, more), said = browser.see(page(shown), script, tmp_path)
+    whose = "B − A, weights, head 1: query 1 “Your”, key"
+    assert less == f"{whose} 1 “Your” {signed(float(change.values[0, 0]))}"
+    allowed = signed(float(change.values[0, 1]))
+    assert more == f"{whose} 2 “journey” {allowed}, forbidden in one of the two"
+    assert allowed.startswith("+")
+    assert said == []
+
+
+@in_a_browser
 def test_no_token_runs_and_every_token_is_seen(tmp_path: Path) -> None:
     script = (
         POINT
@@ -346,7 +373,7 @@ def test_no_token_runs_and_every_token_is_seen(tmp_path: Path) -> None:
     assert saw["heading"] == saw["title"] == HOSTILE[0]
     assert saw["labels"] == HOSTILE[:6]
     assert f"query 1 “{HOSTILE[0]}”, key 2 “{HOSTILE[1]}”" in saw["words"]
-    assert saw["columns"] == ["query ↓ key →", *HOSTILE[:6]]
+    assert saw["columns"] == ["query ↓  key →", *HOSTILE[:6]]
     assert saw["cells"] == list(map(number, shown.heatmaps[0].values.ravel().tolist()))
     assert said == []
 

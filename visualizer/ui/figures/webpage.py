@@ -209,7 +209,8 @@ def _panel(heatmap: Heatmap, labels: dict[tuple[str, ...], int]) -> dict[str, ob
         "notes": heatmap.notes,
         "pooled": pooled[0] if pooled else "",
         "sums": sums,
-        "isCoarse": heatmap.part is Part.CHANGE and heatmap.colour.high >= COARSE,
+        "isChange": heatmap.part is Part.CHANGE,
+        "isCoarse": heatmap.colour.high >= COARSE,
         "isAlone": heatmap.is_alone,
     }
 
