@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 LARGEST_BYTES = 18 * 2**20
 """Of drawn cells, before they are packed: a page of so many has some 9 to 17 MB."""
 CELL_BYTES = 6
+SCRIPTS = ("words.js", "layout.js", "drawing.js", "page.js")
 FORBIDDEN, DROPPED, HIDDEN, UNEVEN, BELOW, ABOVE = (1 << bit for bit in range(6))
 _DOCUMENT = re.compile(
     rb'<script type="application/octet-stream" id="document">([A-Za-z0-9+/=]+)</script>'
@@ -111,7 +112,7 @@ def _check(board: Board) -> None:
 
 def _filled(template: str, title: str) -> str:
     """Put the style and the script in, and let nothing else run: both are named by their hash."""
-    style, script = (_read(name) for name in ("page.css", "page.js"))
+    style, script = _read("page.css"), "\n".join(map(_read, SCRIPTS))
     rules = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
         f"script-src '{_hashed(script)}'; style-src '{_hashed(style)}'"
