@@ -17,7 +17,7 @@ from tests.ui.hand import CONTROL, SHIFT, Hand
 from visualizer import app
 from visualizer.state.document import Document
 from visualizer.state.saved.document_file import SUFFIX, read_document, write_document
-from visualizer.state.saved.recovery import Session, left_behind
+from visualizer.state.saved.recovery import Keeper, left_behind
 from visualizer.state.view import Cell, View
 from visualizer.ui.folders import own_folder
 from visualizer.ui.windows import Windows
@@ -40,12 +40,14 @@ def asked(hand: Hand) -> list[QFileDialog]:
 
 
 def type_name(hand: Hand, path: Path) -> None:
-    """Type a file's name into the box that asks for one, and press Enter."""
+    """Give a file's name to the box that asks for one, and press Enter."""
     hand.until(lambda: bool(asked(hand)))
     (dialog,) = asked(hand)
     line = dialog.findChild(QLineEdit)
     assert line
-    line.setText(str(path))
+    dialog.setDirectory(str(path.parent))
+    dialog.selectFile(path.name)  # so that no other one is
+    line.setText(path.name)
     QTest.keyClick(line, Qt.Key.Key_Return)
 
 
@@ -309,11 +311,11 @@ def test_closing_leaves_nothing_behind(hand: Hand) -> None:
 def crashed(tmp_path: Path) -> Document:
     """What a program that was killed was working on."""
     document = Document(text="what was lost")
-    session = Session(recovery())
-    session.keep(document, View(pinned=Cell("weights", (0, 1, 1))), tmp_path / f"old{SUFFIX}")
-    assert session._lock
-    os.close(session._lock._file)  # as the system does
-    session._lock = None
+    keeper = Keeper(recovery())
+    keeper.keep(document, View(pinned=Cell("weights", (0, 1, 1))), tmp_path / f"old{SUFFIX}")
+    assert keeper._lock
+    os.close(keeper._lock._file)  # as the system does
+    keeper._lock = None
     return document
 
 

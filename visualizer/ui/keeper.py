@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from visualizer.attention.spec import InputError
-from visualizer.state.saved.recovery import Session, left_behind
+from visualizer.state.saved import recovery
 from visualizer.ui.folders import own_folder
 from visualizer.ui.worker import Worker
 
@@ -33,7 +33,7 @@ class Keeper(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._folder = own_folder() / "recovery"
-        self._session: Session | None = None
+        self._file: recovery.Keeper | None = None
         self._latest: tuple[Document, View, Path | None] | None = None
         self._kept: Document | None = None
         self._timer = QTimer(self, singleShot=True, interval=DELAY_MS)
@@ -61,17 +61,17 @@ class Keeper(QObject):
             self._worker.ask(partial(self._written, *self._latest))
 
     def _written(self, document: Document, view: View, path: Path | None) -> None:
-        if self._session is None:
-            self._session = Session(self._folder)
-        self._session.keep(document, view, path)
+        if self._file is None:
+            self._file = recovery.Keeper(self._folder)
+        self._file.keep(document, view, path)
 
     def _forget(self) -> None:
-        if self._session:
-            self._session.forget()
+        if self._file:
+            self._file.forget()
 
     def look_back(self) -> None:
         """Look for what crashed programs left behind."""
-        self._worker.ask(partial(left_behind, self._folder))
+        self._worker.ask(partial(recovery.left_behind, self._folder))
 
     def _take(self, answer: list[Left] | None) -> None:
         if answer:
@@ -86,6 +86,6 @@ class Keeper(QObject):
         """End as one should: nothing is left behind."""
         self._timer.stop()
         self._worker.stop()
-        if self._session:
-            self._session.close()
-            self._session = None
+        if self._file:
+            self._file.close()
+            self._file = None
