@@ -51,9 +51,9 @@ class TransportBar(QWidget):
         self.track.sought.connect(self.sought)
         self.track.stepped.connect(self.stepped)
         self.track.skipped.connect(self.skipped)
-        self.grain = _choice("Steps", GRAINS.items())
-        self.speed = _choice("Speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
-        self.question = _choice("What to predict", QUESTIONS.items())
+        self.grain = choice("Steps", GRAINS.items())
+        self.speed = choice("Speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
+        self.question = choice("What to predict", QUESTIONS.items())
         self.grain.activated.connect(self._choose_grain)
         self.speed.activated.connect(self._choose_speed)
         self.question.activated.connect(self._choose_question)
@@ -152,7 +152,8 @@ def _icon_size() -> QSize:
     return QSize(20, 20) * text_scale()
 
 
-def _choice(name: str, choices: Iterable[tuple[object, str]]) -> QComboBox:
+def choice(name: str, choices: Iterable[tuple[object, str]]) -> QComboBox:
+    """Make a list to choose from: values with their words."""
     box = QComboBox()
     for value, words in choices:
         box.addItem(words, value)

@@ -18,25 +18,25 @@ from PySide6.QtGui import QPainter
 from visualizer.state.cursor import present_cursor
 from visualizer.state.figure import PIXELS_AN_INCH, Extent, FigureLook, Shot, framed
 from visualizer.state.film import Film, Panels, film_of
+from visualizer.state.heatmaps import drawn_heads
 from visualizer.state.playback.timeline import Place, Playhead
 from visualizer.state.playback.transport import Stand, present_stand
+from visualizer.state.progress import Progress, quietly
 from visualizer.ui.figures.page import THEMES, Figure, Page, figure_of, paint_page, text_height
 from visualizer.ui.figures.png import blank
 from visualizer.ui.figures.words import paint_words, words_height
-from visualizer.ui.layout import MARGIN, lay_out
+from visualizer.ui.layout import LARGEST_CELL, MARGIN, SMALLEST_SIDE, lay_out
+from visualizer.ui.theme import text_scale
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QImage
 
-    from visualizer.state.panels import Board
     from visualizer.state.view import View
     from visualizer.ui.slots import Layout
 
 USUAL_SHAPE = 0.625
 """Its height of its width, where no height is asked for: that of a usual screen."""
-NARROWEST = 160
 SPACE = 8
-TRIES = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,8 +100,13 @@ class Reel:
         return pixels
 
 
-def reel_of(shot: Shot, look: FigureLook) -> Reel:
+def reel_of(shot: Shot, look: FigureLook, progress: Progress = quietly) -> Reel:
     """Place all panels of a film.
+
+    Parameters
+    ----------
+    progress : callable
+        Asked at each stage whether to go on, as panels of a long text take their time.
 
     Raises
     ------
@@ -109,10 +114,11 @@ def reel_of(shot: Shot, look: FigureLook) -> Reel:
         When it is too long.
     """
     film = film_of(shot.run.trace, look.film)
-    look = replace(look, dpi=round(ratio_of(look) * PIXELS_AN_INCH))
+    asked = look.height
+    height = look.height_mm or look.width_mm * USUAL_SHAPE
+    look = replace(look, dpi=round(ratio_of(look) * PIXELS_AN_INCH), height_mm=height)
     shot = replace(shot, view=_played(shot, look))
-    figures = _figures(shot, film, replace(look, extent=Extent.SHOWN, has_marks=True))
-    return _placed(shot, film, figures, look)
+    return _placed(shot, film, _figures(shot, film, look, progress), look, asked)
 
 
 def _played(shot: Shot, look: FigureLook) -> View:
@@ -123,8 +129,11 @@ def _played(shot: Shot, look: FigureLook) -> View:
     return replace(view, playhead=playhead, folds=frozenset())
 
 
-def _figures(shot: Shot, film: Film, look: FigureLook) -> dict[str, Figure]:
+def _figures(shot: Shot, film: Film, look: FigureLook, progress: Progress) -> dict[str, Figure]:
     """Read the panels of each stage; where those of all are seen, they are the very same."""
+    rows = len(drawn_heads(shot.run, shot.view))
+    height = (look.height_mm or look.width_mm) / rows  # all heads are to be seen at once
+    look = replace(look, extent=Extent.SHOWN, has_marks=True, height_mm=height)
     if look.film.panels is Panels.SPAN:
         reads = (shot.run.trace.stage(stage).reads for stage in film.stages)
         stages = frozenset({*film.stages, *(name for names in reads for name in names)})
@@ -132,41 +141,51 @@ def _figures(shot: Shot, film: Film, look: FigureLook) -> dict[str, Figure]:
         return dict.fromkeys(film.stages, figure)
     figures = {}
     for stage in film.stages:
+        progress(0, len(film.steps))
         playhead = replace(shot.view.playhead, place=Place(stage))
         figures[stage] = figure_of(replace(shot, view=replace(shot.view, playhead=playhead)), look)
     return figures
 
 
-def _placed(shot: Shot, film: Film, figures: dict[str, Figure], look: FigureLook) -> Reel:
-    """Give every stage's panels the place that the largest of them need."""
-    width, first = look.width / look.enlarged, next(iter(figures.values()))
-    height = (look.height or look.width * USUAL_SHAPE) / look.enlarged
+def _placed(
+    shot: Shot, film: Film, figures: dict[str, Figure], look: FigureLook, asked: float | None
+) -> Reel:
+    """Give every stage's panels the place that the largest of them need.
+
+    Parameters
+    ----------
+    asked : float or None
+        How high all of it is; None for as high as it takes.
+    """
+    first, width = next(iter(figures.values())), look.width / look.enlarged
     around = SPACE + text_height(first.title, 20, width) + text_height(first.caption, 12, width)
-    high = height - around - words_height()
+    high = (look.height or 0) / look.enlarged - around - words_height()
     layouts = _layouts(figures, width, high, look.pixel_ratio)
-    needed = (
-        max(layout.width for layout in layouts.values()),
-        max(layout.height for layout in layouts.values()),
-    )
-    shrunk = min(1.0, width / needed[0], high / needed[1])
-    scale = look.enlarged * max(shrunk, 0.01)
+    needed_width = max(layout.width for layout in layouts.values())
+    needed_height = max(layout.height for layout in layouts.values())
+    scale = look.enlarged * max(0.01, min(1.0, width / needed_width, high / needed_height))
     wide, whole = look.width / scale, partial(_whole, pixel=1 / (scale * ratio_of(look)))
     titled, told = text_height(first.title, 20, wide), text_height(first.caption, 12, wide)
-    left, top = whole((wide - needed[0]) / 2), whole(titled)
-    words = QRectF(MARGIN, top + needed[1] + SPACE, wide - 2 * MARGIN, words_height())
-    size = QSizeF(look.width, look.height or (words.bottom() + told) * scale)
-    places = (
-        size,
-        scale,
-        QPointF(0, 0),
-        QRectF(MARGIN, MARGIN / 2, wide - 2 * MARGIN, titled),
-        QRectF(left, top, *needed),
-        QRectF(MARGIN, words.bottom(), wide - 2 * MARGIN, told),
-        THEMES[look.paper],
+    left, top, across = whole((wide - needed_width) / 2), whole(titled), wide - 2 * MARGIN
+    words = QRectF(MARGIN, top + needed_height + SPACE, across, words_height())
+    page = Page(
+        figure=first,
+        layout=layouts[film.stages[0]],
+        size=QSizeF(look.width, asked or (words.bottom() + told) * scale),
+        scale=scale,
+        at=QPointF(0, 0),
+        title=QRectF(MARGIN, MARGIN / 2, across, titled),
+        panels=QRectF(left, top, needed_width, needed_height),
+        caption=QRectF(MARGIN, words.bottom(), across, told),
+        theme=THEMES[look.paper],
     )
-    pages = {stage: Page(figures[stage], layouts[stage], *places) for stage in figures}
-    pixels = (_even(side * ratio_of(look)) for side in (size.width(), size.height()))
-    return Reel(shot, film, pages, words, (next(pixels), next(pixels)), ratio_of(look))
+    pages = {
+        stage: replace(page, figure=figure, layout=layouts[stage])
+        for stage, figure in figures.items()
+    }
+    pixels = page.size * ratio_of(look)
+    size = _even(pixels.width()), _even(pixels.height())
+    return Reel(shot, film, pages, words, size, ratio_of(look))
 
 
 def ratio_of(look: FigureLook) -> float:
@@ -186,32 +205,22 @@ def _layouts(
     figures: dict[str, Figure], width: float, high: float, pixel_ratio: float
 ) -> dict[str, Layout]:
     """Lay every stage out with cells of one size: the largest with which all are seen whole."""
-    boards = {figure.board for figure in figures.values()}
-    fitted = {board: _fitted(board, width, high, pixel_ratio, math.inf) for board in boards}
-    cell = min(_cell(layout) for layout in fitted.values())
-    fitted = {board: _fitted(board, width, high, pixel_ratio, cell) for board in boards}
-    return {stage: fitted[figure.board] for stage, figure in figures.items()}
-
-
-def _cell(layout: Layout) -> float:
-    return min(slot.cell_height for slot in layout.slots)
-
-
-def _fitted(board: Board, width: float, high: float, pixel_ratio: float, cell: float) -> Layout:
-    """Find the widest layout that is not too high and whose cells are not too large."""
-    layout = lay_out(board, width, high, pixel_ratio)
-    if _fits(layout, high, cell):
-        return layout
-    low, layout = float(NARROWEST), lay_out(board, NARROWEST, high, pixel_ratio)
-    for _ in range(TRIES):
-        middle = (low + width) / 2
-        tried = lay_out(board, middle, high, pixel_ratio)
-        if _fits(tried, high, cell):
-            low, layout = middle, tried
+    boards = [*{figure.board: None for figure in figures.values()}]
+    rows = max(heatmap.side[0] for board in boards for heatmap in board.heatmaps)
+    largest = int(LARGEST_CELL * text_scale() * pixel_ratio)
+    smallest = max(1, min(largest, round(SMALLEST_SIDE * pixel_ratio / rows)))
+    for pixels in range(largest, smallest - 1, -1):
+        cell, found = pixels / pixel_ratio, {}
+        for board in boards:
+            found[board] = lay_out(board, width, high, pixel_ratio, cell)
+            if pixels > smallest and not _fits(found[board], width, high, cell):
+                boards = [board, *(one for one in boards if one is not board)]  # first from now on
+                break
         else:
-            width = middle
-    return layout
+            break
+    return {stage: found[figure.board] for stage, figure in figures.items()}
 
 
-def _fits(layout: Layout, high: float, cell: float) -> bool:
-    return layout.height <= high and _cell(layout) <= cell + 1e-6
+def _fits(layout: Layout, width: float, high: float, cell: float) -> bool:
+    is_alike = min(slot.cell_height for slot in layout.slots) >= cell - 0.001
+    return is_alike and layout.width <= width and layout.height <= high

@@ -77,8 +77,7 @@ def write_film(
     InputError
         When there are more frames than can be written.
     """
-    progress(0, 1)
-    reel = reel_of(shot, look)
+    reel = reel_of(shot, look, progress)
     coder = _opened(suffix, reel, look, file, progress)
     for frame, duration in enumerate(reel.film.durations(coder.unit_ms)):
         progress(frame, len(reel))
