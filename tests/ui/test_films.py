@@ -165,7 +165,8 @@ def test_nothing_jumps_from_stage_to_stage(panels: Panels, tokens: int) -> None:
     assert max(heights) == pytest.approx(min(heights))
     assert len({id(page.layout) for page in pages}) == (1 if panels is Panels.SPAN else len(pages))
     for page in pages:
-        assert page.panels.top() + page.layout.height <= reel.words.top()
+        bottom = (page.panels.top() + page.layout.height) * page.scale
+        assert bottom <= reel.around.words.top() * reel.around.scale
         assert page.layout.width <= page.panels.width() + 0.01
     assert reel.size[0] == 1280
     assert reel.size[1] <= 802
@@ -198,7 +199,7 @@ def test_what_happens_is_told_in_each_frame() -> None:
     told = [reel.page(frame)[1].transport for frame in range(len(reel))]
     assert len({transport.caption for transport in told}) == len(reel)
     assert [transport.position for transport in told] == [*reel.film.steps]
-    top = int(reel.words.top() * reel.pages["weights"].scale * reel.ratio)
+    top = int(reel.around.words.top() * reel.ratio)
     below = [reel.pixels(frame)[top:] for frame in (2, 3)]
     assert (below[0] != below[1]).sum() > 100
 

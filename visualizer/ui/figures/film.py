@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, QSizeF
@@ -22,7 +21,15 @@ from visualizer.state.heatmaps import drawn_heads
 from visualizer.state.playback.timeline import Place, Playhead
 from visualizer.state.playback.transport import Stand, present_stand
 from visualizer.state.progress import Progress, quietly
-from visualizer.ui.figures.page import THEMES, Figure, Page, figure_of, paint_page, text_height
+from visualizer.ui.figures.page import (
+    THEMES,
+    Figure,
+    Page,
+    figure_of,
+    paint_page,
+    paint_text,
+    text_height,
+)
 from visualizer.ui.figures.png import blank
 from visualizer.ui.figures.words import paint_words, words_height
 from visualizer.ui.layout import LARGEST_CELL, MARGIN, SMALLEST_SIDE, lay_out
@@ -31,12 +38,43 @@ from visualizer.ui.theme import text_scale
 if TYPE_CHECKING:
     from PySide6.QtGui import QImage
 
+    from visualizer.state.playback.transport import Transport
     from visualizer.state.view import View
     from visualizer.ui.slots import Layout
+    from visualizer.ui.theme import Theme
 
 USUAL_SHAPE = 0.625
 """Its height of its width, where no height is asked for: that of a usual screen."""
+HIGHEST_SHAPE = 1.25
+"""Likewise, where many heads are under each other."""
 SPACE = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Around:
+    """What stands over and under the panels, as large as asked for, however small those are.
+
+    Parameters
+    ----------
+    words : QRectF
+        Where the sentence of the step is, in pixels of the window, as all places here.
+    scale : float
+        How much larger than in the window it is.
+    """
+
+    title: str
+    title_at: QRectF
+    words: QRectF
+    caption: str
+    caption_at: QRectF
+    scale: float
+
+    def paint(self, painter: QPainter, transport: Transport, theme: Theme) -> None:
+        """Write it all."""
+        painter.scale(self.scale, self.scale)
+        paint_text(painter, self.title_at, self.title, 20, theme.ink)
+        paint_text(painter, self.caption_at, self.caption, 12, theme.quiet)
+        paint_words(painter, self.words, transport, theme)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,8 +85,8 @@ class Reel:
     ----------
     pages : dict
         By the stage that is computed.
-    words : QRectF
-        Where the sentence of the step is, in pixels of the window.
+    around : Around
+        What stands over and under the panels.
     size : tuple of int
         Width and height of every frame, in pixels of the film; even, as films are coded.
     """
@@ -56,7 +94,7 @@ class Reel:
     shot: Shot
     film: Film
     pages: dict[str, Page]
-    words: QRectF
+    around: Around
     size: tuple[int, int]
     ratio: float
 
@@ -86,8 +124,7 @@ class Reel:
         painter = QPainter(image)
         painter.scale(self.ratio, self.ratio)
         paint_page(painter, page)
-        painter.scale(page.scale, page.scale)
-        paint_words(painter, self.words, stand.transport, page.theme)
+        self.around.paint(painter, stand.transport, page.theme)
         painter.end()
         return image
 
@@ -118,7 +155,12 @@ def reel_of(shot: Shot, look: FigureLook, progress: Progress = quietly) -> Reel:
     height = look.height_mm or look.width_mm * USUAL_SHAPE
     look = replace(look, dpi=round(ratio_of(look) * PIXELS_AN_INCH), height_mm=height)
     shot = replace(shot, view=_played(shot, look))
-    return _placed(shot, film, _figures(shot, film, look, progress), look, asked)
+
+    def go_on(done: int, of: int) -> None:
+        progress(0, len(film.steps))
+
+    figures = _figures(shot, film, look, go_on)
+    return _placed(shot, film, figures, _layouts(figures, look, go_on), look, asked)
 
 
 def _played(shot: Shot, look: FigureLook) -> View:
@@ -141,14 +183,19 @@ def _figures(shot: Shot, film: Film, look: FigureLook, progress: Progress) -> di
         return dict.fromkeys(film.stages, figure)
     figures = {}
     for stage in film.stages:
-        progress(0, len(film.steps))
+        progress(0, 1)
         playhead = replace(shot.view.playhead, place=Place(stage))
         figures[stage] = figure_of(replace(shot, view=replace(shot.view, playhead=playhead)), look)
     return figures
 
 
 def _placed(
-    shot: Shot, film: Film, figures: dict[str, Figure], look: FigureLook, asked: float | None
+    shot: Shot,
+    film: Film,
+    figures: dict[str, Figure],
+    layouts: dict[str, Layout],
+    look: FigureLook,
+    asked: float | None,
 ) -> Reel:
     """Give every stage's panels the place that the largest of them need.
 
@@ -158,34 +205,50 @@ def _placed(
         How high all of it is; None for as high as it takes.
     """
     first, width = next(iter(figures.values())), look.width / look.enlarged
-    around = SPACE + text_height(first.title, 20, width) + text_height(first.caption, 12, width)
-    high = (look.height or 0) / look.enlarged - around - words_height()
-    layouts = _layouts(figures, width, high, look.pixel_ratio)
-    needed_width = max(layout.width for layout in layouts.values())
-    needed_height = max(layout.height for layout in layouts.values())
-    scale = look.enlarged * max(0.01, min(1.0, width / needed_width, high / needed_height))
-    wide, whole = look.width / scale, partial(_whole, pixel=1 / (scale * ratio_of(look)))
-    titled, told = text_height(first.title, 20, wide), text_height(first.caption, 12, wide)
-    left, top, across = whole((wide - needed_width) / 2), whole(titled), wide - 2 * MARGIN
-    words = QRectF(MARGIN, top + needed_height + SPACE, across, words_height())
-    page = Page(
-        figure=first,
-        layout=layouts[film.stages[0]],
-        size=QSizeF(look.width, asked or (words.bottom() + told) * scale),
-        scale=scale,
-        at=QPointF(0, 0),
-        title=QRectF(MARGIN, MARGIN / 2, across, titled),
-        panels=QRectF(left, top, needed_width, needed_height),
-        caption=QRectF(MARGIN, words.bottom(), across, told),
-        theme=THEMES[look.paper],
-    )
+    wide = max(layout.width for layout in layouts.values())
+    high, most = max(layout.height for layout in layouts.values()), _room(first, look)
+    if asked is None:
+        most = max(most, min(high, most + width * (HIGHEST_SHAPE - USUAL_SHAPE)))
+    shrunk = max(0.01, min(1.0, width / wide, most / high))
+    around = _around(first, look, high * shrunk)
+    left = _whole((width - wide * shrunk) / 2, look.pixel_ratio)
+    top = around.words.top() - SPACE - high * shrunk
+    size = QSizeF(look.width, asked or around.caption_at.bottom() * look.enlarged)
+    places: dict[str, Any] = {
+        "size": size,
+        "scale": look.enlarged * shrunk,
+        "at": QPointF(0, 0),
+        "title": QRectF(),
+        "panels": QRectF(left / shrunk, top / shrunk, wide, high),
+        "caption": QRectF(),
+        "theme": THEMES[look.paper],
+    }
     pages = {
-        stage: replace(page, figure=figure, layout=layouts[stage])
+        stage: Page(replace(figure, title="", caption=""), layouts[stage], **places)
         for stage, figure in figures.items()
     }
-    pixels = page.size * ratio_of(look)
-    size = _even(pixels.width()), _even(pixels.height())
-    return Reel(shot, film, pages, words, size, ratio_of(look))
+    return Reel(shot, film, pages, around, _pixels(size * ratio_of(look)), ratio_of(look))
+
+
+def _room(figure: Figure, look: FigureLook) -> float:
+    """Give the height that is left for panels, in pixels of the window."""
+    return (look.height or 0) / look.enlarged - _around(figure, look, 0).caption_at.bottom()
+
+
+def _around(figure: Figure, look: FigureLook, panels: float) -> Around:
+    """Place what stands over and under panels of a height."""
+    width = look.width / look.enlarged
+    titled, told = text_height(figure.title, 20, width), text_height(figure.caption, 12, width)
+    across = width - 2 * MARGIN
+    top = _whole(titled, look.pixel_ratio) + panels + SPACE
+    return Around(
+        figure.title,
+        QRectF(MARGIN, MARGIN / 2, across, titled),
+        QRectF(MARGIN, top, across, words_height()),
+        figure.caption,
+        QRectF(MARGIN, top + words_height(), across, told),
+        look.enlarged,
+    )
 
 
 def ratio_of(look: FigureLook) -> float:
@@ -193,26 +256,30 @@ def ratio_of(look: FigureLook) -> float:
     return look.film.width / look.width
 
 
-def _whole(length: float, pixel: float) -> float:
-    return round(length / pixel) * pixel
+def _whole(length: float, pixel_ratio: float) -> float:
+    return round(length * pixel_ratio) / pixel_ratio
 
 
-def _even(side: float) -> int:
-    return 2 * max(1, math.ceil(side / 2 - 0.01))
+def _pixels(size: QSizeF) -> tuple[int, int]:
+    """Give a size in whole pixels, of an even number."""
+    width, height = (max(1, math.ceil(side / 2 - 0.01)) for side in (size.width(), size.height()))
+    return 2 * width, 2 * height
 
 
-def _layouts(
-    figures: dict[str, Figure], width: float, high: float, pixel_ratio: float
-) -> dict[str, Layout]:
+def _layouts(figures: dict[str, Figure], look: FigureLook, progress: Progress) -> dict[str, Layout]:
     """Lay every stage out with cells of one size: the largest with which all are seen whole."""
+    width, ratio = look.width / look.enlarged, look.pixel_ratio
+    high = _room(next(iter(figures.values())), look)
     boards = [*{figure.board: None for figure in figures.values()}]
     rows = max(heatmap.side[0] for board in boards for heatmap in board.heatmaps)
-    largest = int(LARGEST_CELL * text_scale() * pixel_ratio)
-    smallest = max(1, min(largest, round(SMALLEST_SIDE * pixel_ratio / rows)))
-    for pixels in range(largest, smallest - 1, -1):
-        cell, found = pixels / pixel_ratio, {}
+    heads = max(len(column) for board in boards for column in board.columns)
+    largest = min(LARGEST_CELL * text_scale(), high / (rows * heads)) * ratio
+    smallest = max(1, round(min(LARGEST_CELL, SMALLEST_SIDE / rows) * ratio))
+    for pixels in range(max(smallest, int(largest)), smallest - 1, -1):
+        cell, found = pixels / ratio, {}
         for board in boards:
-            found[board] = lay_out(board, width, high, pixel_ratio, cell)
+            progress(0, 1)
+            found[board] = lay_out(board, width, high, ratio, cell)
             if pixels > smallest and not _fits(found[board], width, high, cell):
                 boards = [board, *(one for one in boards if one is not board)]  # first from now on
                 break

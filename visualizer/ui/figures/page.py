@@ -141,8 +141,8 @@ def paint_page(painter: QPainter, page: Page) -> None:
     painter.save()
     painter.scale(page.scale, page.scale)
     painter.translate(page.at)
-    _paint_text(painter, page.title, figure.title, 20, theme.ink)
-    _paint_text(painter, page.caption, figure.caption, 12, theme.quiet)
+    paint_text(painter, page.title, figure.title, 20, theme.ink)
+    paint_text(painter, page.caption, figure.caption, 12, theme.quiet)
     painter.translate(page.panels.topLeft())
     for slot in page.layout.slots:
         draw.paint_slot(painter, slot, theme)
@@ -153,7 +153,8 @@ def paint_page(painter: QPainter, page: Page) -> None:
     painter.restore()
 
 
-def _paint_text(painter: QPainter, area: QRectF, text: str, size: int, ink: str) -> None:
+def paint_text(painter: QPainter, area: QRectF, text: str, size: int, ink: str) -> None:
+    """Write a text into its place, in lines."""
     if text:
         painter.setFont(_font(size))
         painter.setPen(QColor(ink))
