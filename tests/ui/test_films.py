@@ -21,7 +21,7 @@ from visualizer.state.progress import CancelledError
 from visualizer.state.view import Cell, View
 from visualizer.ui import colours
 from visualizer.ui.exports import export
-from visualizer.ui.figures.film import Reel, reel_of
+from visualizer.ui.figures.film import reel_of
 from visualizer.ui.figures.films import estimate
 from visualizer.ui.figures.palette import MOST, Palette
 from visualizer.ui.figures.patch import patch
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QApplication
 
+    from tests.ui.viewer import Viewer
+    from visualizer.ui.figures.reel import Reel
     from visualizer.ui.slots import Slot
 
 WEIGHTS = FilmLook((Place("masked", 4), "weights"), speed=4, width=640)
@@ -110,6 +112,20 @@ def test_a_film_as_video(tmp_path: Path) -> None:
         assert away.mean() < 4  # half the colours have a quarter of the pixels
         for colour, point in cells_of(reel, number, "weights"):
             assert np.abs(picture[point] - channels(colour)).max() <= 16
+
+
+def test_without_its_usual_coder_there_is_a_video_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    av = pytest.importorskip("av", reason="films as MP4 need the package av")
+    monkeypatch.setattr(av, "codecs_available", frozenset())
+    with av.open(str(export(tmp_path / "a.mp4", shot(), LOOK))) as container:
+        (stream,) = container.streams
+        assert stream.codec_context.name == "mpeg4"
+        first, *others = container.decode(stream)
+        assert len(others) == 7
+    picture = first.to_ndarray(format="rgb24", src_colorspace="ITU709").astype(int)
+    assert np.abs(picture - channels(reel_of(shot(), LOOK).pixels(0))).mean() < 4
 
 
 # ------------------------------------------------------------------------------ what is in them
@@ -202,6 +218,21 @@ def test_what_happens_is_told_in_each_frame() -> None:
     top = int(reel.around.words.top() * reel.ratio)
     below = [reel.pixels(frame)[top:] for frame in (2, 3)]
     assert (below[0] != below[1]).sum() > 100
+
+
+def test_a_film_tells_what_the_window_tells(viewer: Viewer) -> None:
+    viewer.hand.choose("Steps", "by row")
+    viewer.window.player.seek_stage("masked")
+    viewer.hand.settle()
+    for _ in range(4):
+        viewer.click("player.step 1")
+    made = viewer.window.workspace.shot
+    assert made
+    page, stand = reel_of(made, LOOK).page(0)
+    assert stand.transport.caption == viewer.shown.caption != ""
+    assert stand.transport.equation == viewer.shown.equation
+    assert stand.transport.position == viewer.shown.position
+    assert page.figure.lights == viewer.window.workspace.screen.lights
 
 
 def test_the_shortest_film_is_of_one_step(tmp_path: Path) -> None:

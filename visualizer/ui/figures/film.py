@@ -1,4 +1,4 @@
-"""A film of the computation: each frame a figure of one step, and all on a page of one size.
+"""Placing a film of the computation: all its frames on a page of one size.
 
 The panels of every stage have cells of one size, and begin at one place: nothing jumps where what
 is computed goes from one stage to the next.
@@ -7,134 +7,37 @@ is computed goes from one stage to the next.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from PySide6.QtCore import QPointF, QRectF, QSizeF
-from PySide6.QtGui import QPainter
 
-from visualizer.state.cursor import present_cursor
 from visualizer.state.figure import PIXELS_AN_INCH, Extent, FigureLook, Shot, framed
 from visualizer.state.film import Film, Panels, film_of
 from visualizer.state.heatmaps import drawn_heads
 from visualizer.state.playback.timeline import Place, Playhead
-from visualizer.state.playback.transport import Stand, present_stand
 from visualizer.state.progress import Progress, quietly
 from visualizer.ui.figures.page import (
     THEMES,
     Figure,
     Page,
     figure_of,
-    paint_page,
-    paint_text,
     text_height,
 )
-from visualizer.ui.figures.png import blank
-from visualizer.ui.figures.words import paint_words, words_height
+from visualizer.ui.figures.reel import Around, Reel
+from visualizer.ui.figures.words import words_height
 from visualizer.ui.layout import LARGEST_CELL, MARGIN, SMALLEST_SIDE, lay_out
 from visualizer.ui.theme import text_scale
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QImage
-
-    from visualizer.state.playback.transport import Transport
     from visualizer.state.view import View
     from visualizer.ui.slots import Layout
-    from visualizer.ui.theme import Theme
 
 USUAL_SHAPE = 0.625
 """Its height of its width, where no height is asked for: that of a usual screen."""
 HIGHEST_SHAPE = 1.25
 """Likewise, where many heads are under each other."""
 SPACE = 8
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Around:
-    """What stands over and under the panels, as large as asked for, however small those are.
-
-    Parameters
-    ----------
-    words : QRectF
-        Where the sentence of the step is, in pixels of the window, as all places here.
-    scale : float
-        How much larger than in the window it is.
-    """
-
-    title: str
-    title_at: QRectF
-    words: QRectF
-    caption: str
-    caption_at: QRectF
-    scale: float
-
-    def paint(self, painter: QPainter, transport: Transport, theme: Theme) -> None:
-        """Write it all."""
-        painter.scale(self.scale, self.scale)
-        paint_text(painter, self.title_at, self.title, 20, theme.ink)
-        paint_text(painter, self.caption_at, self.caption, 12, theme.quiet)
-        paint_words(painter, self.words, transport, theme)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Reel:
-    """A film that has its places, and whose frames can be painted in any order.
-
-    Parameters
-    ----------
-    pages : dict
-        By the stage that is computed.
-    around : Around
-        What stands over and under the panels.
-    size : tuple of int
-        Width and height of every frame, in pixels of the film; even, as films are coded.
-    """
-
-    shot: Shot
-    film: Film
-    pages: dict[str, Page]
-    around: Around
-    size: tuple[int, int]
-    ratio: float
-
-    def __len__(self) -> int:
-        return len(self.film.steps)
-
-    def view(self, frame: int) -> View:
-        """Give what is looked at in a frame."""
-        view = self.shot.view
-        return replace(view, playhead=replace(view.playhead, place=self.film.place(frame)))
-
-    def page(self, frame: int) -> tuple[Page, Stand]:
-        """Make the figure of a frame, and what is told of it."""
-        view, run = self.view(frame), self.shot.run
-        stand = present_stand(run, view, Stand())
-        if view.pinned and stand.lights.is_later(view.pinned):
-            view = replace(view, pinned=None)
-        page = self.pages[self.film.place(frame).stage]
-        figure = replace(page.figure, cursor=present_cursor(run, view), lights=stand.lights)
-        return replace(page, figure=figure), stand
-
-    def picture(self, frame: int) -> QImage:
-        """Paint a frame."""
-        page, stand = self.page(frame)
-        image = blank(*self.size)
-        image.fill(page.theme.paper)
-        painter = QPainter(image)
-        painter.scale(self.ratio, self.ratio)
-        paint_page(painter, page)
-        self.around.paint(painter, stand.transport, page.theme)
-        painter.end()
-        return image
-
-    def pixels(self, frame: int) -> np.ndarray:
-        """Paint a frame as words 0xrrggbb, uint32 [row, column]."""
-        image = self.picture(frame)
-        words = np.frombuffer(image.constBits(), np.uint32)
-        rows = words.reshape(image.height(), image.bytesPerLine() // 4)
-        pixels: np.ndarray = rows[:, : image.width()] & np.uint32(0xFFFFFF)
-        return pixels
 
 
 def reel_of(shot: Shot, look: FigureLook, progress: Progress = quietly) -> Reel:

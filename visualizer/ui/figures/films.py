@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from visualizer.state.progress import Progress, quietly
-from visualizer.ui.figures.film import Reel, reel_of
+from visualizer.ui.figures.film import reel_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from visualizer.state.figure import FigureLook, Shot
+    from visualizer.ui.figures.reel import Reel
 
 SAMPLES = 3
 """Of how many steps of a kind the size is measured, to tell how large a film will be."""
