@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from visualizer.state.view import View
     from visualizer.ui.slots import Layout
 
-USUAL_SHAPE = 0.625
-"""Its height of its width, where no height is asked for: that of a usual screen."""
+USUAL_SHAPE = 0.7
+"""Its most height of its width, where no height is asked for: so that numbers can be read."""
 HIGHEST_SHAPE = 1.25
 """Likewise, where many heads are under each other."""
 SPACE = 8
