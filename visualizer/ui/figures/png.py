@@ -43,7 +43,7 @@ def picture(page: Page, dpi: float) -> QImage:
     """
     width, height = page.size.width(), page.size.height()
     ratio = min(dpi / PIXELS_AN_INCH, LARGEST_SIDE / max(width, height))
-    image = _blank(round(width * ratio), round(height * ratio))
+    image = blank(round(width * ratio), round(height * ratio))
     painter = QPainter(image)
     painter.scale(ratio, ratio)
     paint_page(painter, page)
@@ -55,7 +55,14 @@ def picture(page: Page, dpi: float) -> QImage:
     return image
 
 
-def _blank(width: int, height: int) -> QImage:
+def blank(width: int, height: int) -> QImage:
+    """Make a picture to paint on.
+
+    Raises
+    ------
+    InputError
+        When it is too large for the memory.
+    """
     image = QImage(max(1, width), max(1, height), QImage.Format.Format_RGB32)
     if image.isNull():
         sentence = (
