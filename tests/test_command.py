@@ -151,7 +151,7 @@ WRONG = [
     ("--heads", "--heads", "expected one argument", ""),
     ("--head 2", "--head", "unrecognized arguments", ""),
     ("--nonsense", "--nonsense", "unrecognized arguments", ""),
-    ("words", "words", "unrecognized arguments", ""),
+    ("one two", "two", "unrecognized arguments", ""),
 ]
 
 

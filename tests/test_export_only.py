@@ -62,7 +62,8 @@ def numbers(path: Path) -> dict[str, np.ndarray]:
 
 def test_the_numbers_of_a_shell_without_a_screen_and_a_home(tmp_path: Path) -> None:
     ended = run(["--export", "numbers.npz", "--mechanism", "causal", "--heads", "2"], tmp_path)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    assert (ended.returncode, ended.stdout) == (0, "")
+    assert ended.stderr == "attention-visualizer: numbers.npz written.\n"
     arrays = numbers(tmp_path / "numbers.npz")
     expected = printed("3.6.1", "context")
     np.testing.assert_allclose(arrays["concat"], expected, rtol=0, atol=1e-4)
@@ -71,7 +72,8 @@ def test_the_numbers_of_a_shell_without_a_screen_and_a_home(tmp_path: Path) -> N
 
 
 def test_the_picture_of_a_shell_without_a_screen_and_a_home(tmp_path: Path) -> None:
-    ended = run(["--export", "picture.png", "--text", "我爱 🙂 <b> سلام"], tmp_path)
+    text = "我爱 🙂 <b> سلام"
+    ended = run(["--export", "picture.png", "--text", text, "--quiet"], tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "")
     assert ended.stderr == ""
     image = QImage(str(tmp_path / "picture.png"))
@@ -134,6 +136,7 @@ def test_an_absent_device_is_said_and_it_works(
     captured = capsys.readouterr()
     assert captured.err == (
         "attention-visualizer: A CUDA GPU is not present; computed on the CPU.\n"
+        f"attention-visualizer: {path.name} written.\n"
     )
     assert captured.out == ""
     assert path.stat().st_size > 0
