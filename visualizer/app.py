@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import InputError
 from visualizer.command import complaint, document_of, look_of, option_of, parser
-from visualizer.exporting import StoppedError, Teller, stoppable, write_all
+from visualizer.exporting import STOPPED, StoppedError, Teller, stoppable, write_all
 from visualizer.headless import ROOMY, compute, said_if_qt_cannot_start, say
 from visualizer.state.asked.parts import looked_at
 from visualizer.state.figure import Shot
@@ -41,7 +41,10 @@ NAME = "Attention Visualizer"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; give the exit status."""
-    options = parser().parse_args(arguments)
+    try:
+        options = parser().parse_args(arguments)
+    except KeyboardInterrupt:  # while a text was typed
+        return STOPPED["SIGINT"]
     if options.reset_settings:
         return reset_settings()
     try:

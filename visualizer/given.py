@@ -185,7 +185,7 @@ def _typed(kind: type, value: Any) -> object:
         return bool(value)
     if issubclass(kind, Enum):
         return kind(value)
-    return index(value) if issubclass(kind, int) else kind(value)
+    return index(value) if issubclass(kind, int) else float(value)
 
 
 def _matrix(field: str, name: str, values: ArrayLike) -> NumberMatrix:

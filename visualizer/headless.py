@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NO_PICTURE = "Nothing can be drawn: Qt could not start. Install PySide6-Essentials anew."
 NO_FONTS = (
-    "There are no fonts on this system, so pictures have no words and no numbers. "
+    "There are no fonts on this system, so pictures have boxes for words and numbers. "
     "Install some, such as those of the package fonts-dejavu-core."
 )
 NOT_HERE = (
@@ -114,9 +114,9 @@ def _application() -> QGuiApplication | None:
 
 def has_fonts() -> bool:
     """Whether there is anything to write with; asked while drawing."""
-    from PySide6.QtGui import QFontDatabase
+    from PySide6.QtGui import QFontMetricsF, QGuiApplication
 
-    return bool(QFontDatabase.families())
+    return QFontMetricsF(QGuiApplication.font()).inFont("0")
 
 
 @contextmanager
