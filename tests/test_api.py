@@ -105,7 +105,8 @@ def test_own_vectors_and_weights_give_what_numpy_works_out(
 @pytest.mark.parametrize("projection", ["uniform", "linear"])
 def test_the_weights_of_one_can_be_given_to_another(mechanism: str, projection: str) -> None:
     given: Settings = {"mechanism": mechanism, "projection": projection, "output_projection": False}
-    first = attend(SENTENCE, seed=5, output_size=4, **given)
+    drawn: Settings = {**given, "seed": 5, "output_size": 4}
+    first = attend(SENTENCE, **drawn)
     again = attend(SENTENCE, weights=first.weights, vectors=first["input"], **given)
     assert again.spec.d_out == 4
     np.testing.assert_allclose(again["context"], first["context"], rtol=1e-5)
@@ -270,7 +271,8 @@ def test_what_cannot_be_is_refused_in_a_sentence(ask: Any, said: str) -> None:
 def test_a_figure_is_the_same_as_pixels_as_a_file_and_in_a_notebook(tmp_path: Path) -> None:
     figure = attend(SENTENCE).figure(["weights"], [1], width="85mm", dpi=300, title="Head 2")
     pixels = figure.array()
-    assert (pixels.dtype, pixels.ndim, pixels.shape[2]) == (np.uint8, 3, 4)
+    assert pixels.dtype == np.uint8
+    assert (pixels.ndim, pixels.shape[2]) == (3, 4)
     assert pixels.shape[1] == round(85 / 25.4 * 300)
     assert (pixels[..., 3] == 255).all()
     figure.save(tmp_path / "a.png", str(tmp_path / "b.png"))
@@ -290,8 +292,8 @@ def test_a_figure_looks_as_it_is_asked_to() -> None:
         paper=Paper.DARK, has_caption=False
     )
     figure = attention.figure(["scores", "weights"], [0])
-    assert figure.shot.view.stages == {"scores", "weights"}
-    assert figure.shot.view.heads == {0}
+    assert figure.shot.view.stages == frozenset({"scores", "weights"})
+    assert figure.shot.view.heads == frozenset({0})
     assert attention.figure("weights").shot.view.stages == {"weights"}
 
 

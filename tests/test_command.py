@@ -401,7 +401,7 @@ def test_the_examples_are_understood() -> None:
         taken = [each for each in arguments if each not in {"--text-file", "poem.txt", "-"}]
         options = parser().parse_args(taken)
         assert complaint(options, document_of(options).spec) is None
-        assert look_of(options)
+        assert isinstance(look_of(options), FigureLook)
 
 
 # ------------------------------------------------------------------------------------ settings
