@@ -35,6 +35,7 @@ from visualizer.state.asked.films import FilmAsked
 from visualizer.state.asked.parts import heads_of
 from visualizer.state.document import BOOK_SENTENCE, Document, Lines
 from visualizer.state.figure import PRESETS, Extent, FigureLook, Paper
+from visualizer.state.formats import taken
 from visualizer.state.playback.timeline import Grain, Place
 from visualizer.ui import settings
 from visualizer.ui.sentence import SentenceBox
@@ -256,8 +257,8 @@ WRONG = [
     ("--projection x", "--projection", "got 'x'", "none, uniform, linear"),
     ("--device gpu", "--device", "got 'gpu'", "auto, cpu, cuda, mps"),
     ("--dtype int8", "--dtype", "got 'int8'", "float32, float64"),
-    ("--export a.bmp", "--export", "got 'a.bmp'", "ends in .png or .npz"),
-    ("--export a", "--export", "got 'a'", "ends in .png or .npz"),
+    ("--export a.bmp", "--export", "got 'a.bmp'", f"ends in {taken()}"),
+    ("--export a", "--export", "got 'a'", f"ends in {taken()}"),
     ("--stages weights,sums", "--stages", "no stage “sums”", "There are embedding, position"),
     ("--heads-shown 0", "--heads-shown", "got '0'", "such as 1,3-5, or all"),
     ("--heads-shown 3-1", "--heads-shown", "got '3-1'", "such as 1,3-5, or all"),
