@@ -321,10 +321,9 @@ def test_a_notebook_gets_a_drawing_where_drawings_can_be_written(
     assert figure._repr_svg_() is None
 
 
-def test_missing_fonts_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    figure = attend("a b").figure()
-    monkeypatch.setattr(notebook, "has_fonts", lambda: False)
-    with pytest.warns(UserWarning, match="There are no fonts on this system") as said:
+def test_letters_that_no_font_has_are_a_warning() -> None:
+    figure = attend("a \ue000\ue001 b \u200d").figure()
+    with pytest.warns(UserWarning, match="No font on this system has “\ue000\ue001”") as said:
         figure.array()
     assert said[0].filename == __file__
 

@@ -125,6 +125,18 @@ def test_a_system_without_fonts_is_said(tmp_path: Path) -> None:
         assert ended.stderr.splitlines() == [f"attention-visualizer: {line}" for line in lines]
 
 
+def test_letters_that_no_font_has_are_said(tmp_path: Path) -> None:
+    ended = run(["--export", "a.png", "--text", "one", "--title", "\ue000 of one"], tmp_path)
+    assert (ended.returncode, ended.stderr.splitlines()) == (
+        0,
+        [
+            "attention-visualizer: No font on this system has “\ue000”, so pictures have boxes for "
+            "that. Install one.",
+            "attention-visualizer: a.png written.",
+        ],
+    )
+
+
 HALF_WRITTEN = """
 import os, signal, sys
 from visualizer import app

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import InputError
-from visualizer.headless import NO_FONTS, drawing, has_fonts, say
+from visualizer.headless import drawing, lacking_fonts, say
 from visualizer.state.formats import Kind, format_of
 
 if TYPE_CHECKING:
@@ -130,8 +130,9 @@ def write_all(paths: Sequence[Path], shot: Shot, look: FigureLook, teller: Telle
     with drawing():
         from visualizer.ui.exports import export
 
-        if any(_has_words(path) for path in paths) and not has_fonts():
-            say(NO_FONTS)
+        lacking = lacking_fonts(shot, look) if any(map(_has_words, paths)) else ""
+        if lacking:
+            say(lacking)
         for path in paths:
             try:
                 export(path, shot, look, teller.progress(path.name))

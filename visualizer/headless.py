@@ -11,19 +11,23 @@ import sys
 import threading
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING
+from unicodedata import category
 
 from visualizer.attention.spec import InputError
 from visualizer.state.view import View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from PySide6.QtCore import QMessageLogContext, QtMsgType
     from PySide6.QtGui import QGuiApplication
 
     from visualizer.attention.run import Run
     from visualizer.state.document import Document
+    from visualizer.state.figure import FigureLook, Shot
 
 NO_PICTURE = "Nothing can be drawn: Qt could not start. Install PySide6-Essentials anew."
 NO_FONTS = (
@@ -37,6 +41,9 @@ NOT_HERE = (
 ROOMY = View(room=512)
 """The usual view, with more room in it than a window has."""
 
+MOST_NAMED = 10
+"""Letters that are named where no font has them."""
+_UNSEEN = {"Cc", "Cf", "Cs", "Zs"}
 _DRAWING = threading.RLock()
 
 
@@ -83,10 +90,13 @@ def drawing() -> Iterator[None]:
     """
     with _DRAWING:
         made = _application()
-        try:
+        if made is None:
             yield
-        finally:
-            if made:
+            return
+        with _heard(_not_of_fonts):
+            try:
+                yield
+            finally:
                 from visualizer.ui.theme import forget_fonts
 
                 forget_fonts()
@@ -112,25 +122,49 @@ def _application() -> QGuiApplication | None:
         return QGuiApplication([sys.argv[0] or "visualizer", "-platform", "offscreen"])
 
 
-def has_fonts() -> bool:
-    """Whether there is anything to write with; asked while drawing."""
+def lacking_fonts(shot: Shot, look: FigureLook) -> str:
+    """Say what of a picture no font can write, which would be boxes in it; asked while drawing.
+
+    Empty where all can be written.
+    """
     from PySide6.QtGui import QFontMetricsF, QGuiApplication
 
-    return QFontMetricsF(QGuiApplication.font()).inFont("0")
+    measures = QFontMetricsF(QGuiApplication.font())
+    if not measures.inFont("0"):
+        return NO_FONTS
+    words = (token for text in shot.run.texts for token in text)
+    letters = dict.fromkeys(chain(look.title, *words))
+    seen = (letter for letter in letters if category(letter) not in _UNSEEN)
+    lacking = [letter for letter in seen if not measures.inFontUcs4(ord(letter))]
+    if not lacking:
+        return ""
+    named = f"“{''.join(lacking[:MOST_NAMED])}{'…' * (len(lacking) > MOST_NAMED)}”"
+    return f"No font on this system has {named}, so pictures have boxes for that. Install one."
 
 
-@contextmanager
-def said_if_qt_cannot_start(sentence: str) -> Iterator[None]:
+def said_if_qt_cannot_start(sentence: str) -> AbstractContextManager[None]:
     """End with a sentence where Qt, without a platform to run on, would abort the process."""
-    from PySide6.QtCore import QtMsgType, qInstallMessageHandler
 
-    def handle(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
-        if kind is QtMsgType.QtFatalMsg:
+    def hear(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
+        if kind.name == "QtFatalMsg":
             say(sentence)
             os._exit(1)
         print(message, file=sys.stderr)  # noqa: T201 - what Qt does itself
 
-    before = qInstallMessageHandler(handle)
+    return _heard(hear)
+
+
+def _not_of_fonts(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
+    if context.category != "qt.text.font.db":  # `lacking_fonts` says it in words
+        print(message, file=sys.stderr)  # noqa: T201 - what Qt does itself
+
+
+@contextmanager
+def _heard(hear: Callable[[QtMsgType, QMessageLogContext, str], None]) -> Iterator[None]:
+    """Have what Qt says taken by someone."""
+    from PySide6.QtCore import qInstallMessageHandler
+
+    before = qInstallMessageHandler(hear)
     try:
         yield
     finally:

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from visualizer.headless import NO_FONTS, drawing, has_fonts
+from visualizer.headless import drawing, lacking_fonts
 from visualizer.state.figure import PIXELS_AN_INCH
 from visualizer.state.formats import format_of
 from visualizer.state.progress import quietly
@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 
 LARGEST_SVG = 2_000_000
 """Bytes of a drawing that a notebook keeps; above, it gets a picture."""
-
-
-@contextmanager
-def _drawing() -> Iterator[None]:
-    with drawing():
-        if not has_fonts():
-            warnings.warn(NO_FONTS, stacklevel=4)
-        yield
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +47,7 @@ class Figure:
         InputError
             When a format is unknown, a file cannot be written or the memory does not hold it.
         """
-        with _drawing():
+        with self._drawing():
             from visualizer.ui.exports import export
 
             for path in paths:
@@ -69,10 +61,17 @@ class Figure:
         numpy.ndarray
             uint8 [row, column, 4]: red, green, blue and opacity.
         """
-        with _drawing():
+        with self._drawing():
             from visualizer.ui.figures.png import pixels
 
             return pixels(self.shot, self.look)
+
+    @contextmanager
+    def _drawing(self) -> Iterator[None]:
+        with drawing():
+            if lacking := lacking_fonts(self.shot, self.look):
+                warnings.warn(lacking, stacklevel=4)
+            yield
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         content = self._written(".png")
@@ -86,7 +85,7 @@ class Figure:
         return content.decode() if len(content) <= LARGEST_SVG else None
 
     def _written(self, suffix: str) -> bytes:
-        with _drawing():
+        with self._drawing():
             from visualizer.ui.exports import WRITERS
 
             file = io.BytesIO()
