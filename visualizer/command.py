@@ -57,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
     """Make the reader of the command line."""
     made = _Parser(
         prog="attention-visualizer",
+        usage="%(prog)s [FILE] [options]",
         description="See a real attention module compute. Without --export, opens the window.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
