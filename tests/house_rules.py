@@ -204,7 +204,11 @@ what_is_heavy_is_loaded_late = Border(
 )
 state_is_plain_values = Border(
     lambda source: source.within("visualizer.state"),
-    lambda found: not found.within(*STANDARD_LIBRARY, "numpy", "visualizer.state", *FOR_STATE),
+    lambda found: (
+        not found.within(
+            *STANDARD_LIBRARY, "numpy", "visualizer.__version__", "visualizer.state", *FOR_STATE
+        )
+    ),
 )
 packages_import_nothing_heavy = Border(
     lambda source: source.is_package and not source.is_test,

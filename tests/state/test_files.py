@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import re
 import stat
@@ -235,11 +236,21 @@ def read(content: bytes) -> dict[str, np.ndarray]:
 def test_every_stage_is_in_the_numbers(dtype: Dtype) -> None:
     run = a_run(dtype=dtype, dropout=0.5)
     arrays = read(written(run))
-    assert set(arrays) == {*run.trace.names, "tokens"}
+    weights = {f"parameters/{name}" for name in run.trace.parameters}
+    assert set(arrays) == {*run.trace.names, *weights, "tokens", "spec"}
     for name in run.trace.names:
         np.testing.assert_array_equal(arrays[name], run.trace.read(name))
         assert arrays[name].dtype == dtype
     assert arrays["tokens"].tolist() == list(run.texts[0])
+
+
+def test_the_weights_and_the_spec_are_in_the_numbers() -> None:
+    run = a_run(bias=True)
+    arrays = read(written(run))
+    for name in run.trace.parameters:
+        np.testing.assert_array_equal(arrays[f"parameters/{name}"], run.trace.read(name))
+    assert "parameters/W_query.bias" in arrays
+    assert json.loads(str(arrays["spec"]))["d_in"] == run.trace.spec.d_in
 
 
 def test_a_batch_is_the_first_axis() -> None:

@@ -95,7 +95,7 @@ def run(texts: Texts, spec: AttentionSpec, previous: Run | None = None) -> Run:
         When the spec or the text cannot be used, or needs more memory than is free.
     """
     check(spec)
-    texts, spec = _batch(texts, spec)
+    texts, spec = padded(texts, spec)
     device, notice = devices.resolve(spec.device, spec.dtype)
     with torch.no_grad():
         try:
@@ -108,17 +108,24 @@ def run(texts: Texts, spec: AttentionSpec, previous: Run | None = None) -> Run:
     return Run(texts, trace, devices.describe(device), notices + _remarks(trace))
 
 
-def _batch(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
+def padded(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
+    """Fill texts up to the longest, and tell the spec of their lengths where these differ.
+
+    Raises
+    ------
+    InputError
+        When the spec or the texts cannot be used.
+    """
     if not texts or not all(texts):
         raise InputError("text", "There is nothing to read yet. Type a word or a sentence.")
     lengths = tuple(len(text) for text in texts)
     longest = max(lengths)
-    padded = tuple(text + (PADDING,) * (longest - len(text)) for text in texts)
+    filled = tuple(text + (PADDING,) * (longest - len(text)) for text in texts)
     spec = replace(spec, lengths=() if len(set(lengths)) == 1 else lengths)
     check(spec)
     if spec.own_input:
         _check_own_input(spec.own_input, len(texts), longest, spec.d_in)
-    return padded, spec
+    return filled, spec
 
 
 def _check_own_input(own: NumberMatrix, texts: int, tokens: int, d_in: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import zipfile
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from visualizer.attention.spec import InputError
+from visualizer.state.written.specs import plain_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,16 +65,20 @@ def _refusal(path: Path, target: Path, error: OSError) -> str:
 
 
 def npz(run: Run, file: BinaryIO) -> None:
-    """Write a run as NPZ: one array a stage under the stage's name, and the tokens.
+    """Write a run as NPZ: one array a stage under the stage's name, the tokens, weights and spec.
 
     Arrays of a batch have it as their first axis; the tokens are [token] or [text, token]. A NUL
-    in a token is written as ␀, as numpy would lose it at a token's end.
+    in a token is written as ␀, as numpy would lose it at a token's end. The weights are
+    ``parameters/`` and their names in the book's ``state_dict``; the spec is one string of JSON.
     """
     with zipfile.ZipFile(file, "w") as archive:
         for name in run.trace.names:  # of a trace on a GPU, one stage at a time is copied
             _add(archive, name, run.trace.read(name))
         seen = [[token.replace("\0", "␀") for token in text] for text in run.texts]
         _add(archive, "tokens", np.array(seen if run.trace.batch else seen[0]))
+        for name in run.trace.parameters:
+            _add(archive, f"parameters/{name}", run.trace.read(name))
+        _add(archive, "spec", np.array(json.dumps(plain_spec(run.trace.spec), allow_nan=False)))
 
 
 def _add(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:

@@ -47,13 +47,19 @@ def is_spread(run: Run, view: View) -> bool:
 
 
 def _of_texts(run: Run, view: View, stage: Stage) -> Iterator[Panel]:
-    """Give a stage's panels of every text: of the pinned cell's head, or else of the first."""
-    pinned, head = existing(run, view.pinned), None
-    if "head" in stage.dims:
-        head = pinned.head if pinned else None
-        head = drawn_heads(run, replace(view, pinned=None))[0] if head is None else head
+    """Give a stage's panels of every text."""
+    head = spread_head(run, view, stage)
     for text in range(len(run.texts)):
         yield TextPanel(run, replace(view, text=text), stage, head, None)
+
+
+def spread_head(run: Run, view: View, stage: Stage) -> int | None:
+    """Give the head in which texts stand side by side: the pinned cell's, or else the first."""
+    if "head" not in stage.dims:
+        return None
+    pinned = existing(run, view.pinned)
+    head = pinned.head if pinned else None
+    return drawn_heads(run, replace(view, pinned=None))[0] if head is None else head
 
 
 def overview_of(run: Run, view: View, known: dict[Hashable, Heatmap]) -> Heatmap | None:

@@ -1,0 +1,135 @@
+// Colours, marks and numbers of cells, as the window draws them.
+
+function paint(panel) {
+  const {colours: base, bar, dot} = panel.box, table = colours(panel);
+  const [rows, columns] = panel.shape;
+  picture(base, columns, rows, (at) => table.words(panel.entries[at]));
+  picture(bar, LARGEST + 1, 1, (at) => table.words(at));
+  const heads = theme().heads;
+  if (dot) dot.style.background = heads[panel.head % heads.length];
+  const sharpness = isPrinting ? 2 : devicePixelRatio; // Chromium misplaces thirds on paper
+  const canvas = panel.box.drawn, ink = canvas.getContext("2d");
+  canvas.width = Math.round(columns * panel.width * sharpness);
+  canvas.height = Math.round(rows * panel.height * sharpness);
+  ink.scale(canvas.width / (columns * panel.width), canvas.height / (rows * panel.height));
+  if (isPrinting) { // paper has no cells that are whole pixels, and would blur them
+    const large = document.createElement("canvas"), {width, height} = canvas;
+    Object.assign(large, {width, height});
+    const copy = large.getContext("2d");
+    copy.imageSmoothingEnabled = false;
+    copy.drawImage(base, 0, 0, width, height);
+    ink.drawImage(large, 0, 0, columns * panel.width, rows * panel.height);
+  }
+  if (Math.min(panel.width, panel.height) >= 20) lines(panel, ink);
+  marks(panel, ink, table);
+  numbers(panel, ink, table);
+}
+
+/** Make a picture of one pixel a cell. */
+function picture(canvas, width, height, word) {
+  Object.assign(canvas, {width, height});
+  const ink = canvas.getContext("2d"), image = ink.createImageData(width, height);
+  const pixels = new DataView(image.data.buffer);
+  for (let at = 0; at < width * height; at++) pixels.setUint32(4 * at, word(at) * 256 + 255);
+  ink.putImageData(image, 0, 0);
+}
+
+function lines(panel, ink) {
+  const [rows, columns] = panel.shape;
+  const width = columns * panel.width, height = rows * panel.height;
+  ink.fillStyle = theme().paper;
+  for (let row = 1; row < rows; row++) ink.fillRect(0, row * panel.height, width, 1);
+  for (let at = 1; at < columns; at++) ink.fillRect(at * panel.width, 0, 1, height);
+}
+
+function marks(panel, ink, table) {
+  const {width, height} = panel, [, columns] = panel.shape;
+  const share = height >= 20 ? 0.25 : 1, size = Math.min(width, height, 36) / 4;
+  hatch(panel, ink, FORBIDDEN, theme().hatch, 1);
+  hatch(panel, ink, UNEVEN, theme().border, share);
+  panel.marks.forEach((mark, at) => {
+    if (!(mark & (DROPPED | BELOW | ABOVE))) return;
+    const left = at % columns * width, top = Math.floor(at / columns) * height;
+    if (mark & DROPPED && width >= 6) cross(ink, left, top, width, height);
+    if (mark & (BELOW | ABOVE) && size >= 3) {
+      ink.fillStyle = table.isLight(panel.entries[at]) ? "#000000" : "#FFFFFF";
+      triangle(ink, left + width - 2, top + 2, size, mark & ABOVE);
+    }
+  });
+}
+
+/** Hatch the cells with a mark, those side by side as one, along so much of their height. */
+function hatch(panel, ink, mark, colour, share) {
+  const {width, height, marks} = panel, [rows, columns] = panel.shape;
+  ink.beginPath();
+  for (let row = 0; row < rows; row++) {
+    const bottom = (row + 1) * height, top = bottom - share * height;
+    for (let first = 0, at = 0; at < columns; first = ++at) {
+      while (at < columns && marks[row * columns + at] & mark) at++;
+      if (at > first) diagonals(ink, first * width, top, at * width, bottom);
+    }
+  }
+  ink.strokeStyle = colour;
+  ink.lineWidth = 1;
+  ink.stroke();
+}
+
+/** Draw the diagonals that cross an area; those of areas side by side meet. */
+function diagonals(ink, left, top, right, bottom) {
+  for (let sum = Math.ceil((left + top) / 8) * 8; sum < right + bottom; sum += 8) {
+    const start = Math.max(left, sum - bottom), end = Math.min(right, sum - top);
+    ink.moveTo(start, sum - start);
+    ink.lineTo(end, sum - end);
+  }
+}
+
+function cross(ink, left, top, width, height) {
+  const inset = width * 0.22, right = left + width - inset, bottom = top + height - inset;
+  ink.strokeStyle = theme().border;
+  ink.lineWidth = width >= 20 ? 1.25 : 1;
+  ink.beginPath();
+  ink.moveTo(left + inset, top + inset);
+  ink.lineTo(right, bottom);
+  ink.moveTo(left + inset, bottom);
+  ink.lineTo(right, top + inset);
+  ink.stroke();
+}
+
+function triangle(ink, right, top, size, isUp) {
+  const [base, tipped] = isUp ? [top + size, top] : [top, top + size];
+  ink.beginPath();
+  ink.moveTo(right - size, base);
+  ink.lineTo(right, base);
+  ink.lineTo(right - size / 2, tipped);
+  ink.fill();
+}
+
+function numbers(panel, ink, table) {
+  if (panel.pooled || panel.width < 24) return;
+  const values = Array.from(panel.values);
+  let texts = values.map((value) => written(value));
+  const fitting = (usual) => fittingSize(texts, panel.width, usual);
+  let size = fitting("−0.0000") || fitting("0.0000");
+  if (!size && panel.isChange && panel.isCoarse) {
+    texts = values.map((value) => (Math.abs(value) >= 0.005 ? written(value, 2) : "0"));
+    size = fitting("−0.00");
+  }
+  if (!size) return;
+  ink.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
+  ink.textAlign = "center";
+  ink.textBaseline = "middle";
+  texts.forEach((text, at) => {
+    const entry = panel.entries[at];
+    if (entry >= BLANK && text !== "−∞") return; // the mark says it
+    ink.fillStyle = entry >= BLANK ? theme().quiet : table.isLight(entry) ? "#000000" : "#FFFFFF";
+    const row = Math.floor(at / panel.shape[1]), column = at % panel.shape[1];
+    ink.fillText(text, (column + 0.5) * panel.width, (row + 0.5) * panel.height + 0.5);
+  });
+}
+
+/** Choose the size at which every number fits its cell; 0 where none is readable. */
+function fittingSize(texts, width, usual) {
+  const longest = texts.reduce((most, text) => (text.length > most.length ? text : most), usual);
+  const size = Math.floor(Math.min(18, 12 * (width - 4) / textWidth(longest)));
+  return size < 9 ? 0 : size;
+}

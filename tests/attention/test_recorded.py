@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+
+from tests.attention.strategies import Case, cases
+from visualizer.app import compute
+from visualizer.attention.recorded import recorded_run, restored
+from visualizer.attention.run import run
+from visualizer.attention.spec import AttentionSpec, Device, InputError, Mask, Normalisation
+from visualizer.state.compare.comparison import Against, Comparison
+from visualizer.state.document import Document, Lines
+from visualizer.state.needed import warm
+from visualizer.state.saved.document_file import document_bytes, read_document
+from visualizer.state.saved.recorded import Recorded
+from visualizer.state.saved.traces import parameter_sizes, unpadded
+from visualizer.state.view import View
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.state.saved.document_file import Saved
+
+SPEC = AttentionSpec(device=Device.CPU)
+DOCUMENT = Document(text="some words\nand more of them", lines=Lines.APART, spec=SPEC)
+
+
+def recorded(made: Run) -> Recorded:
+    """Take down a run, every number turned around so that none could have been computed."""
+    trace = made.trace
+    return Recorded(
+        unpadded(made),
+        {name: -trace.read(name) for name in trace.names},
+        {name: trace.read(name).copy() for name in trace.parameters},
+        made.device,
+        made.notices,
+    )
+
+
+def through_a_file(document: Document, view: View, made: Run | None) -> Saved:
+    return read_document(io.BytesIO(document_bytes(document, view, made)))
+
+
+@settings(max_examples=60)
+@given(cases())
+def test_exactly_the_recorded_numbers_are_shown(case: Case) -> None:
+    made = case.run()
+    down = recorded(made)
+    again = recorded_run(case.spec, down)
+    assert again.texts == made.texts
+    assert again.trace.spec == made.trace.spec
+    assert again.trace.names == made.trace.names
+    for name in made.trace.names:
+        np.testing.assert_array_equal(again.trace.read(name), -made.trace.read(name))
+    for name in made.trace.parameters:
+        np.testing.assert_array_equal(again.trace.read(name), made.trace.read(name))
+
+
+@settings(max_examples=60)
+@given(cases())
+def test_the_sizes_of_all_weights_are_known(case: Case) -> None:
+    trace = case.run().trace
+    sizes = {name: tuple(tensor.shape) for name, tensor in trace.parameters.items()}
+    assert parameter_sizes(trace.spec, trace.tokens) == sizes
+
+
+def test_what_did_not_change_is_taken_over() -> None:
+    first = recorded_run(SPEC, recorded(run(DOCUMENT.tokens(), SPEC)))
+    # What is given is compared, number by number, so it has to be what it would be.
+    first.trace.tensor("input").neg_()
+    changed = run(DOCUMENT.tokens(), replace(SPEC, mask=Mask.NONE), first)
+    for name in ("input", "queries", "keys", "values", "scores", "scaled"):
+        assert changed.trace.tensor(name) is first.trace.tensor(name)
+    assert "weights" in changed.trace.recomputed
+    expected = torch.softmax(changed.trace.tensor("masked"), -1)
+    torch.testing.assert_close(changed.trace.tensor("weights"), expected)
+    assert changed.trace.parameters["W_query.weight"] is first.trace.parameters["W_query.weight"]
+
+
+def test_it_says_that_it_was_recorded_and_says_it_once() -> None:
+    made = run(DOCUMENT.tokens(), SPEC)
+    again = recorded_run(SPEC, recorded(made))
+    assert again.device == "recorded on CPU"
+    assert recorded_run(SPEC, recorded(again)).device == "recorded on CPU"
+
+
+def test_what_had_to_be_known_is_still_said() -> None:
+    document = Document(text="one two", spec=replace(SPEC, normalisation=Normalisation.SUM))
+    document = document.set("mask", Mask.NONE)
+    made = run(document.tokens(), document.spec)
+    saved = through_a_file(document, View(), made)
+    assert saved.recorded
+    assert recorded_run(document.spec, saved.recorded).notices == made.notices
+
+
+def test_numbers_that_are_not_of_the_settings_are_refused() -> None:
+    down = recorded(run(DOCUMENT.tokens(), SPEC))
+    with pytest.raises(InputError, match="not those of these settings"):
+        recorded_run(replace(SPEC, mask=Mask.NONE, dropout=0.5), down)
+    stages = {**down.stages, "weights": down.stages["weights"][:, :, :1]}
+    with pytest.raises(InputError, match="weights has shape"):
+        recorded_run(SPEC, replace(down, stages=stages))
+
+
+# --------------------------------------------------------------------------------- as the worker
+
+
+def never(document: Document, view: View, previous: Run | None) -> Run:
+    raise AssertionError("nothing is to be computed")
+
+
+def test_a_file_with_numbers_opens_without_computing() -> None:
+    made = compute(DOCUMENT, View(), None)
+    a = Document(spec=SPEC)
+    view = View(comparison=Comparison(Against.KEPT, kept=compute(a, View(), None), document=a))
+    saved = through_a_file(DOCUMENT, view, made)
+    again, seen = restored(saved, never)
+    warm(again, seen)
+    assert seen.comparison
+    assert seen.comparison.kept
+    assert seen.comparison.kept.texts == a.tokens()
+    np.testing.assert_array_equal(again.trace.read("output"), made.trace.read("output"))
+
+
+def test_a_file_without_numbers_is_computed_and_a_before() -> None:
+    a = Document(spec=SPEC)
+    view = View(comparison=Comparison(Against.KEPT, kept=compute(a, View(), None), document=a))
+    again, seen = restored(through_a_file(DOCUMENT, view, None), compute)
+    assert again.device == "CPU"
+    assert seen.comparison
+    assert seen.comparison.kept
+    assert seen.comparison.kept.texts == a.tokens()
+    assert again.texts[0] == ("some", "words", "⟨pad⟩", "⟨pad⟩")
+
+
+def test_an_a_that_cannot_be_computed_is_let_go() -> None:
+    comparison = Comparison(Against.KEPT, document=Document(text=""))
+    again, seen = restored(through_a_file(DOCUMENT, View(comparison=comparison), None), compute)
+    assert seen.comparison is None
+    assert again.trace.names
+
+
+def test_another_comparison_needs_no_run() -> None:
+    comparison = Comparison(Against.HEAD, heads=(1, 0))
+    _, seen = restored(through_a_file(DOCUMENT, View(comparison=comparison), None), compute)
+    assert seen.comparison == comparison

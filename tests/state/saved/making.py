@@ -1,0 +1,65 @@
+"""Documents with runs, and the files of them that later programs must still open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from visualizer.attention.run import Run, run
+from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Mask, NumberMatrix
+from visualizer.state.compare.comparison import Against, Comparison
+from visualizer.state.document import Document, Lines
+from visualizer.state.playback.timeline import Grain, Place, Playhead
+from visualizer.state.saved.document_file import SCHEMA, SUFFIX, document_bytes
+from visualizer.state.view import Cell, Part, View
+from visualizer.state.zoom import Zoom
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "documents"
+
+PLAIN = Document()
+OWN = Document(
+    text="Über 猫 🙂",
+    spec=AttentionSpec(
+        mask=Mask.OWN,
+        own_mask=BooleanMatrix.of(np.tri(3, dtype=bool)),
+        own_kept=BooleanMatrix.of(~np.eye(3, dtype=bool)),
+        own_input=NumberMatrix.of(np.arange(9).reshape(3, 3) / 8),
+        own_weights=(("W_query", NumberMatrix.of(np.array([[1, 0], [0.1, -2], [0, 1]]))),),
+        dropout=0.5,
+        device=Device.CPU,
+    ),
+)
+OWN_VIEW = View(
+    stages=frozenset({"weights", "dropped"}),
+    pinned=Cell("weights", (1, 2, 0), part=Part.B),
+    past=(Cell("scores", (0, 1, 1)),),
+    zoom=Zoom(range(0, 2), range(1, 3)),
+    playhead=Playhead(Place("scores", 1), Grain.CELL, 2.0),
+    comparison=Comparison(Against.KEPT, document=PLAIN, before=frozenset({"weights"})),
+)
+BATCH = Document(text="one text\nand three words", lines=Lines.APART, spec=AttentionSpec(bias=True))
+
+
+def run_of(document: Document) -> Run:
+    return run(document.tokens(), document.spec)
+
+
+def golden() -> dict[str, tuple[Document, View, Run | None]]:
+    """Give what the files of every schema hold, by how their names begin."""
+    return {
+        "plain": (PLAIN, View(), None),
+        "own": (OWN, OWN_VIEW, None),
+        "recorded": (BATCH, View(text=1), run_of(BATCH)),
+    }
+
+
+def write_golden() -> None:
+    """Write the files anew: for a new schema, beside those of the older ones."""
+    GOLDEN.mkdir(parents=True, exist_ok=True)
+    for name, saved in golden().items():
+        (GOLDEN / f"{name}-{SCHEMA}{SUFFIX}").write_bytes(document_bytes(*saved))
+
+
+if __name__ == "__main__":
+    write_golden()

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tests.state.saved.making import BATCH, GOLDEN, golden
+from visualizer.attention.recorded import restored
+from visualizer.state.saved.inside import open_any
+from visualizer.state.saved.lasting import lasting
+from visualizer.state.saved.migrations import SCHEMA, STEPS, migrated
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.state.document import Document
+    from visualizer.state.view import View
+
+FILES = sorted(path.name for path in GOLDEN.glob("*.attention"))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_of_every_schema_opens(name: str) -> None:
+    saved = open_any(GOLDEN / name)
+    document, view, made = golden()[name.split("-")[0]]
+    assert saved.document == document
+    assert saved.view == lasting(view)
+    assert (saved.recorded is None) == (made is None)
+
+
+def test_there_are_files_of_today() -> None:
+    assert {f"{name}-{SCHEMA}.attention" for name in golden()} <= set(FILES)
+
+
+def test_there_is_a_step_from_every_schema() -> None:
+    assert set(STEPS) == set(range(1, SCHEMA))
+
+
+def test_the_steps_are_taken_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("visualizer.state.saved.migrations.SCHEMA", 3)
+    monkeypatch.setitem(STEPS, 1, lambda tree: {**tree, "way": [1]})
+    monkeypatch.setitem(STEPS, 2, lambda tree: {**tree, "way": [*tree["way"], 2]})
+    assert migrated({"schema": 1}) == {"schema": 3, "way": [1, 2]}
+    assert migrated({"schema": 3, "way": []}) == {"schema": 3, "way": []}
+
+
+def test_recorded_numbers_are_shown_as_they_are_in_the_file() -> None:
+    def never(document: Document, view: View, previous: Run | None) -> Run:
+        raise AssertionError("nothing is to be computed")
+
+    saved = open_any(GOLDEN / "recorded-1.attention")
+    with np.load(GOLDEN / "recorded-1.attention") as arrays:
+        run, view = restored(saved, never)
+        for name in run.trace.names:
+            np.testing.assert_array_equal(run.trace.read(name), arrays[f"trace/{name}"])
+    assert saved.document == BATCH
+    assert view.text == 1
+    assert run.device == "recorded on CPU"

@@ -1,0 +1,350 @@
+"""Numbers that were written are the numbers that are read back."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.state.making import EVERYTHING, a_run, board
+from visualizer import __version__
+from visualizer.attention.choices import BooleanMatrix, NumberMatrix
+from visualizer.attention.derived import Fold, Lens
+from visualizer.attention.run import run as compute
+from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Normalisation
+from visualizer.state.caption import caption
+from visualizer.state.view import Cell, View
+from visualizer.state.words import number
+from visualizer.state.written.commas import TIDY, harmless, write_csv
+from visualizer.state.written.markdown import write_markdown
+from visualizer.state.written.sheets import Sheet, shown
+from visualizer.state.written.specs import plain_spec
+from visualizer.state.written.whole import write_json
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+
+HOSTILE = ["=1+1", "-2+3", "+cmd|x", "@SUM(A1)", '"', 'a"b', ",", "a,b;c", "a\nb", "\r\n", "\0",
+           "\ud800", "|", "a|b", "\\", "\\|", "<b>", "</script>", "*_`", "", " ", "\ufeff",
+           "\u2028", "猫", "سلام", "🙂", "'", "-", "="]  # fmt: skip
+TOKENS = st.lists(st.sampled_from(HOSTILE) | st.text(max_size=5), min_size=1, max_size=6)
+
+
+def of_tokens(tokens: list[str], **changed: Any) -> Run:
+    return compute((tuple(tokens),), AttentionSpec(**{"device": Device.CPU, **changed}))
+
+
+def as_csv(run: Run, *sheets: Sheet) -> str:
+    file = io.BytesIO()
+    write_csv(run, sheets, file)
+    return file.getvalue().decode("utf-8")
+
+
+def table(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True))
+
+
+def as_markdown(run: Run, *sheets: Sheet) -> str:
+    file = io.BytesIO()
+    write_markdown(run, sheets, file)
+    return file.getvalue().decode("utf-8")
+
+
+def as_json(run: Run) -> dict[str, Any]:
+    file = io.BytesIO()
+    write_json(run, __version__, file)
+    read: dict[str, Any] = json.loads(file.getvalue().decode("ascii"), parse_constant=pytest.fail)
+    return read
+
+
+# ------------------------------------------------------------------------------ which matrices
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        View(),
+        View(stages=EVERYTHING, heads=frozenset({1})),
+        View(folds=frozenset(Fold), lens=Lens.TIMES_VALUE),
+        View(text=1),
+        View(spread=True, pinned=Cell("weights", (1, 0, 0))),
+        View(spread=True),
+    ],
+)
+def test_what_is_written_is_what_is_shown(view: View) -> None:
+    run = a_run("one two three", "four five six", dropout=0.5)
+    seen = {field.name: getattr(view, field.name) for field in fields(view)}
+    heatmaps = board(run, **seen).heatmaps
+    sheets = shown(run, view)
+    assert [(one.stage, one.head, one.text, one.fold) for one in sheets] == [
+        (one.stage, one.head, one.text, one.fold) for one in heatmaps
+    ]
+    for sheet, heatmap in zip(sheets, heatmaps, strict=True):
+        np.testing.assert_array_equal(sheet.read(run), heatmap.values)
+        assert sheet.labels(run) == (heatmap.rows.labels, heatmap.columns.labels)
+
+
+def test_a_stage_that_is_drawn_pooled_is_written_whole() -> None:
+    run = a_run(" ".join(["word"] * 40))
+    view = View(stages=frozenset({"weights"}), room=8)
+    assert board(run, stages=view.stages, room=8).heatmaps[0].values.shape == (8, 8)
+    assert shown(run, view)[0].read(run).shape == (40, 40)
+
+
+def test_a_matrix_is_named() -> None:
+    run = a_run("one two", "three four")
+    assert Sheet("weights", 1, 1).title(run) == "Weights, head 2, text 2"
+    assert Sheet("weights", fold=Fold.MEAN).title(run) == "Weights, mean of the heads, text 1"
+    whole = Sheet("weights", 0, lens=Lens.TIMES_VALUE)
+    assert whole.title(run) == "Weights × ‖value‖, head 1, text 1"
+    assert Sheet("scores", 0, lens=Lens.TIMES_VALUE).title(run) == "Scores, head 1, text 1"
+
+
+# ----------------------------------------------------------------------------------------- CSV
+
+
+@pytest.mark.parametrize("dtype", Dtype)
+@pytest.mark.parametrize("stage", ["input", "scores", "masked", "weights", "context", "output"])
+def test_a_table_of_commas_has_the_very_numbers(stage: str, dtype: Dtype) -> None:
+    run = a_run(dtype=dtype)
+    head = 1 if "head" in run.trace.stage(stage).dims else None
+    text = as_csv(run, Sheet(stage, head))
+    numbers = run.trace.read(stage) if head is None else run.trace.read(stage, (head,))
+    header, *rows = table(text)
+    read = np.array([row[1:] for row in rows]).astype(dtype)
+    np.testing.assert_array_equal(read, numbers)
+    assert [row[0] for row in rows] == list(run.texts[0])
+    assert header[0] in {"token", "query"}
+    by_numpy = np.loadtxt(
+        io.StringIO(text), delimiter=",", skiprows=1, usecols=range(1, len(header)), dtype=dtype
+    )
+    np.testing.assert_array_equal(by_numpy.reshape(numbers.shape), numbers)
+
+
+def test_numbers_have_no_more_digits_than_they_need() -> None:
+    own = NumberMatrix.of(np.array([[0.1, 1e-7, -3.0]] * 2))
+    run = of_tokens(["a", "b"], own_input=own)
+    assert table(as_csv(run, Sheet("input")))[1] == ["a", "0.1", "1e-07", "-3.0"]
+
+
+def test_what_is_no_number_is_written_as_others_read_it() -> None:
+    large = NumberMatrix.of(np.full((2, 3), 1e20))
+    run = of_tokens(["a", "b"], own_input=large, normalisation=Normalisation.NAIVE_SOFTMAX)
+    assert not np.isfinite(run.trace.read("scores", (0,))).all()
+    scores = [row[1:] for row in table(as_csv(run, Sheet("scores", 0)))[1:]]
+    np.testing.assert_array_equal(np.array(scores).astype("f4"), run.trace.read("scores", (0,)))
+    weights = [cell for row in table(as_csv(run, Sheet("weights", 0)))[1:] for cell in row[1:]]
+    assert "NaN" in weights
+    assert table(as_csv(a_run(), Sheet("masked", 0)))[1][2] == "-inf"
+
+
+def test_several_tables_are_a_line_a_number() -> None:
+    run = a_run("one two", "three four", dropout=0.5)
+    sheets = shown(run, View(stages=EVERYTHING, folds=frozenset({Fold.MAX}), text=1))
+    header, *lines = table(as_csv(run, *sheets))
+    assert tuple(header) == TIDY
+    expected = []
+    for sheet in sheets:
+        rows, columns = sheet.labels(run)
+        values = sheet.read(run)
+        for (row, column), value in np.ndenumerate(values):
+            whose = "max" if sheet.fold else "" if sheet.head is None else str(sheet.head + 1)
+            key = columns[column] if sheet.has_keys(run) else ""
+            places = [str(row + 1), str(column + 1)]
+            expected.append([sheet.stage, whose, "2", *places, rows[row], key, float(value)])
+    read = [[*line[:-1], float(np.float32(line[-1]))] for line in lines]
+    assert read == expected
+
+
+def test_a_lens_is_named_beside_the_stage() -> None:
+    run = a_run()
+    sheets = shown(run, View(stages=frozenset({"scores", "weights"}), lens=Lens.TIMES_VALUE))
+    names = {line[0] for line in table(as_csv(run, *sheets))[1:]}
+    assert names == {"scores", "weights times-value"}
+
+
+@given(TOKENS)
+def test_any_tokens_are_read_back_from_commas(tokens: list[str]) -> None:
+    run = of_tokens(tokens)
+    sheet = Sheet("weights", 0)
+    rows, columns = (list(map(harmless, labels)) for labels in sheet.labels(run))
+    header, *lines = table(as_csv(run, sheet))
+    assert header[1:] == columns
+    assert [line[0] for line in lines] == rows
+    tidy = table(as_csv(run, sheet, Sheet("context", 0)))
+    assert {len(line) for line in tidy} == {len(TIDY)}
+    assert [line[5] for line in tidy[1 : 1 + len(rows)]] == [rows[0]] * len(rows)
+
+
+@given(TOKENS)
+def test_no_token_is_a_formula(tokens: list[str]) -> None:
+    run = of_tokens(tokens)
+    header, *lines = table(as_csv(run, Sheet("weights", 0)))
+    for cell in [*header, *(line[0] for line in lines)]:
+        assert len(cell) < 2 or cell[0] not in "=+-@\t\r"
+
+
+@pytest.mark.parametrize("label", ["-", "=", "a-b", "1+1", "", "’"])
+def test_what_is_no_formula_stays_as_it_is(label: str) -> None:
+    assert harmless(label) == label
+
+
+# ------------------------------------------------------------------------------------ Markdown
+
+
+def cells(line: str) -> list[str]:
+    """Split a row as GitHub does: at bars that no backslash stands before."""
+    inner, found, is_escaped = line.removeprefix("| ").removesuffix(" |"), [""], False
+    for letter in inner:
+        if letter == "|" and not is_escaped:
+            found.append("")
+        elif letter == "\\" and not is_escaped:
+            is_escaped = True
+            continue
+        else:
+            found[-1] += letter
+        is_escaped = False
+    return [cell.strip(" ") for cell in found]
+
+
+@pytest.mark.parametrize("stage", ["scores", "masked", "weights", "context"])
+def test_a_table_of_markdown_has_the_windows_numbers(stage: str) -> None:
+    run = a_run()
+    title, empty, header, rule, *rows = as_markdown(run, Sheet(stage, 0)).splitlines()
+    assert title == f"**{run.trace.stage(stage).title}, head 1** · {caption(run)}"
+    assert empty == ""
+    assert set(rule) == set("| -:")
+    values = run.trace.read(stage, (0,)).tolist()
+    assert [cells(row)[1:] for row in rows] == [list(map(number, row)) for row in values]
+    assert [cells(row)[0] for row in rows] == list(run.texts[0])
+    assert len(cells(header)) == len(cells(rule)) == len(values[0]) + 1
+
+
+def test_what_the_mask_forbids_is_minus_infinity() -> None:
+    assert cells(as_markdown(a_run(), Sheet("masked", 0)).splitlines()[4])[2] == "−∞"
+
+
+def test_tables_of_markdown_stand_apart() -> None:
+    run = a_run()
+    both = Sheet("scores", 0), Sheet("weights", 1)
+    assert as_markdown(run, *both) == "\n".join(as_markdown(run, one) for one in both)
+
+
+@given(TOKENS)
+def test_any_tokens_are_read_back_from_markdown(tokens: list[str]) -> None:
+    run = of_tokens(tokens)
+    sheet = Sheet("weights", 0)
+    _, _, header, _, *rows = as_markdown(run, sheet).removesuffix("\n").split("\n")
+    row_labels, column_labels = sheet.labels(run)
+    assert cells(header)[1:] == [label.strip(" ") for label in column_labels]
+    assert [cells(row)[0] for row in rows] == [label.strip(" ") for label in row_labels]
+    assert "<" not in as_markdown(run, sheet).replace("\\<", "")
+
+
+# ---------------------------------------------------------------------------------------- JSON
+
+
+def as_numbers(values: Any) -> Any:
+    """Turn the words for what is no number back, whatever the nesting."""
+    return list(map(as_numbers, values)) if isinstance(values, list) else float(values)
+
+
+@pytest.mark.parametrize("dtype", Dtype)
+def test_json_has_every_stage_and_every_weight(dtype: Dtype) -> None:
+    run = a_run(dtype=dtype, dropout=0.5, bias=True)
+    read = as_json(run)
+    assert [stage["name"] for stage in read["stages"]] == list(run.trace.names)
+    for stage in read["stages"]:
+        numbers = run.trace.read(stage["name"]).astype(np.float64)
+        assert np.array_equal(as_numbers(stage["values"]), numbers)
+        assert tuple(stage["shape"]) == numbers.shape
+        assert tuple(stage["dims"]) == run.trace.stage(stage["name"]).dims
+    assert list(read["parameters"]) == list(run.trace.parameters)
+    for name, parameter in read["parameters"].items():
+        numbers = run.trace.read(name).astype(np.float64)
+        assert np.array_equal(parameter["values"], numbers)
+        assert tuple(parameter["shape"]) == numbers.shape
+
+
+def test_json_says_what_it_is() -> None:
+    run = a_run("one two", "three four")
+    read = as_json(run)
+    assert (read["program"], read["version"]) == ("Attention Visualizer", __version__)
+    assert read["caption"] == caption(run)
+    assert read["texts"] == [["one", "two"], ["three", "four"]]
+    assert read["stages"][0]["dims"][0] == "text"
+    assert read["spec"] == plain_spec(run.trace.spec)
+
+
+def test_what_json_has_no_number_for_is_a_word() -> None:
+    large = NumberMatrix.of(np.full((2, 3), 1e20))
+    run = of_tokens(["a", "b"], own_input=large, normalisation=Normalisation.NAIVE_SOFTMAX)
+    stages = {stage["name"]: stage["values"] for stage in as_json(run)["stages"]}
+    assert stages["masked"][0][0][1] == "-Infinity"
+    for name in run.trace.names:
+        numbers = run.trace.read(name).astype(np.float64)
+        assert np.array_equal(as_numbers(stages[name]), numbers, equal_nan=True)
+    assert any(math.isnan(one) for one in np.ravel(as_numbers(stages["weights"])))
+
+
+def test_the_spec_has_all_its_fields_as_plain_values() -> None:
+    cells = np.tri(2, dtype=bool)
+    weights = np.arange(6).reshape(3, 2) / 3
+    spec = AttentionSpec(
+        mask=Mask.OWN,
+        own_mask=BooleanMatrix.of(cells),
+        own_weights=(("W_query", NumberMatrix.of(weights)),),
+        lengths=(1, 2),
+    )
+    read = json.loads(json.dumps(plain_spec(spec), allow_nan=False))
+    assert list(read) == [field.name for field in fields(spec)]
+    assert read["own_mask"] == [[1, 0], [1, 1]]
+    assert np.array_equal(read["own_weights"]["W_query"], weights)
+    assert (read["mask"], read["lengths"], read["own_kept"]) == ("own", [1, 2], None)
+
+
+@given(TOKENS)
+def test_any_tokens_are_read_back_from_json(tokens: list[str]) -> None:
+    assert as_json(of_tokens(tokens))["texts"] == [tokens]
+
+
+# ------------------------------------------------------------------------------------ progress
+
+
+class EnoughError(Exception):
+    pass
+
+
+def test_how_far_it_is_is_told_up_to_the_end() -> None:
+    run, told = a_run("one two", "three four"), list[tuple[int, int]]()
+    write_json(run, __version__, io.BytesIO(), lambda *far: told.append(far))
+    total = sum(math.prod(run.trace.tensor(name).shape[:-2]) for name in run.trace.names)
+    assert told == [(done, total) for done in range(1, total + 1)]
+
+
+@pytest.mark.parametrize("write", [write_csv, write_markdown])
+def test_how_far_tables_are_is_told(write: Any) -> None:
+    run, told = a_run(), list[tuple[int, int]]()
+    sheets = shown(run, View())
+    write(run, sheets, io.BytesIO(), lambda *far: told.append(far))
+    assert told == [(done, len(sheets)) for done in range(1, len(sheets) + 1)]
+
+
+def test_writing_ends_when_progress_says_so() -> None:
+    def stop(done: int, _: int) -> None:
+        if done == 2:
+            raise EnoughError
+
+    file, whole = io.BytesIO(), io.BytesIO()
+    with pytest.raises(EnoughError):
+        write_json(a_run(), __version__, file, stop)
+    write_json(a_run(), __version__, whole)
+    assert len(file.getvalue()) < len(whole.getvalue()) / 4

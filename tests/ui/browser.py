@@ -1,0 +1,60 @@
+"""A real browser without a screen: opens a page, does there what a script says, tells what is."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+FOUND = next(filter(None, map(shutil.which, NAMES)), None)
+OPTIONS = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
+    *("--disable-dev-shm-usage", "--no-first-run", "--force-device-scale-factor=1"),
+    *("--enable-logging=stderr", "--virtual-time-budget=10000"),
+)
+
+
+def driven(page: bytes, script: str) -> bytes:
+    """Put a script into a page whose rules let none but its own run.
+
+    It is the inside of an asynchronous function; what that gives stands in the page at the end.
+    """
+    whole = f"""
+    (async () => {{
+      const saw = await (async () => {{ await ready; {script} }})();
+      const result = document.createElement("pre");
+      result.id = "result";
+      result.textContent = JSON.stringify(saw);
+      document.body.append(result);
+    }})();
+    """
+    digest = base64.b64encode(hashlib.sha256(whole.encode()).digest())
+    page = page.replace(b"script-src ", b"script-src 'sha256-" + digest + b"' ", 1)
+    return page.replace(b"</body>", f"<script>{whole}</script></body>".encode())
+
+
+def see(page: bytes, script: str, folder: Path, *options: str) -> tuple[Any, list[str]]:
+    """Give what a script found in a page, and what the browser said of it on its console."""
+    assert FOUND
+    file = folder / "page.html"
+    file.write_bytes(driven(page, script))
+    command = [FOUND, *OPTIONS, f"--user-data-dir={folder / 'profile'}", *options]
+    ended = subprocess.run(
+        [*command, "--window-size=1280,1000", "--dump-dom", file.as_uri()],
+        capture_output=True,
+        timeout=100,
+        check=True,
+    )
+    said = [line for line in ended.stderr.decode("utf-8", "replace").splitlines()
+            if "CONSOLE" in line]  # fmt: skip
+    found = re.search(r'<pre id="result">(.*?)</pre>', ended.stdout.decode("utf-8"), re.DOTALL)
+    return (json.loads(html.unescape(found.group(1))) if found else None), said

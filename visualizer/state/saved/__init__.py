@@ -1,0 +1,1 @@
+"""The document file: written, read with suspicion, and kept while one works."""

@@ -1,0 +1,213 @@
+"""The document file: what is computed and how it is looked at, and if wished the numbers.
+
+A zip of ``document.json``, of an array for each of the document's own matrices, and of the recorded
+numbers below ``trace/``; those of the A of a comparison are below ``kept/``.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from visualizer import __version__
+from visualizer.attention.spec import InputError
+from visualizer.state.document import Document
+from visualizer.state.saved.archive import read_archive, write_archive
+from visualizer.state.saved.coding import DamagedError, Members
+from visualizer.state.saved.lasting import CODING, lasting
+from visualizer.state.saved.lawful import check_saved
+from visualizer.state.saved.migrations import SCHEMA, migrated
+from visualizer.state.saved.traces import is_of, taken, trace_members
+from visualizer.state.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from visualizer.attention.run import Run
+    from visualizer.state.saved.recorded import Recorded
+
+__all__ = ["SCHEMA", "SUFFIX", "Saved", "document_bytes", "read_document", "write_document"]
+
+SUFFIX = ".attention"
+_TREE = "document.json"
+_NUMBERS = {"numbers": "<f8"}
+"""Bytes that are better read as something else than bytes, by the name of their field."""
+_MOST_MARKS = 1_000_000
+"""Commas and opening brackets of the tree: each may become a value."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Saved:
+    """What a document file holds.
+
+    Parameters
+    ----------
+    view : View
+        How it is looked at, as `lasting` leaves it. A comparison with a kept A has its document
+        and not its run: `restored` of `attention.recorded` puts it in.
+    recorded : Recorded or None
+        The document's numbers as they were computed where it was saved.
+    kept : Recorded or None
+        Those of the A of the view's comparison.
+    """
+
+    document: Document
+    view: View
+    recorded: Recorded | None = None
+    kept: Recorded | None = None
+
+
+# ------------------------------------------------------------------------------ writing
+
+
+def document_bytes(document: Document, view: View, run: Run | None = None) -> bytes:
+    """Write a document file into memory; see `write_document`."""
+    file = io.BytesIO()
+    write_document(file, document, view, run)
+    return file.getvalue()
+
+
+def write_document(file: BinaryIO, document: Document, view: View, run: Run | None = None) -> None:
+    """Write a document and how it is looked at.
+
+    Parameters
+    ----------
+    file : file
+        Open for writing bytes, and at its start.
+    run : Run, optional
+        Its numbers are written too, if they are this document's, and with them those of the A of
+        a comparison.
+
+    Raises
+    ------
+    InputError
+        Of ``save``, when there is more than can be opened again.
+    """
+    members: Members = {}
+    with _said("save", "The document", ", so it was not saved."):
+        tree = {
+            "schema": SCHEMA,
+            "program": __version__,
+            "document": CODING.encode(document, Document, "document", members),
+            "view": CODING.encode(lasting(view), View, "view", members),
+        }
+        texts = {_TREE: _json(tree)}
+        arrays = {path: _as_array(path, content) for path, content in members.items()}
+        for place, one in _runs(document, view, run):
+            more_texts, more_arrays = trace_members(place, one)
+            texts |= more_texts
+            arrays |= more_arrays
+        write_archive(file, texts, arrays)
+
+
+def _runs(document: Document, view: View, run: Run | None) -> Iterator[tuple[str, Run]]:
+    if run is None or not is_of(run, document):
+        return
+    yield "trace", run
+    compared = view.comparison
+    if compared and compared.kept and compared.document and is_of(compared.kept, compared.document):
+        yield "kept", compared.kept
+
+
+def _json(tree: Mapping[str, Any]) -> bytes:
+    # A lone surrogate stays what it is, and two of them do not become one character.
+    text = json.dumps(tree, ensure_ascii=False, indent=1, allow_nan=False)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _as_array(path: str, content: bytes) -> np.ndarray:
+    return np.frombuffer(content, _NUMBERS.get(path.rpartition("/")[2], "|u1"))
+
+
+# ------------------------------------------------------------------------------ reading
+
+
+def read_document(file: BinaryIO) -> Saved:
+    """Read a document file.
+
+    Parameters
+    ----------
+    file : file
+        Open for reading bytes, and able to seek; only of the document from its start to its end.
+
+    Raises
+    ------
+    InputError
+        Of ``open``, for anything that is not a document as `write_document` writes it.
+    """
+    name = getattr(file, "name", None)
+    subject = f"“{Path(name).name}”" if isinstance(name, str) else "The file"
+    with _said("open", subject):
+        texts, arrays = read_archive(file)
+        tree = migrated(_tree(texts.pop(_TREE, b"")))
+        if tree.keys() != {"schema", "program", "document", "view"}:
+            raise DamagedError("has something unknown in its description.")
+        members = {path: arrays.pop(path) for path in [*arrays] if _is_of_tree(path)}
+        given = {path: _as_bytes(path, array) for path, array in members.items()}
+        document = CODING.decode(tree["document"], Document, "document", given)
+        view = CODING.decode(tree["view"], View, "view", given)
+        check_saved(document, view)
+        recorded = taken("trace", document, texts, arrays)
+        of_a = view.comparison.document if view.comparison else None
+        kept = taken("kept", of_a, texts, arrays) if of_a else None
+        if left := [*given, *texts, *arrays]:
+            raise DamagedError(f"has something in it that belongs to nothing: “{left[0]}”.")
+    return Saved(document, view, recorded, kept)
+
+
+def _is_of_tree(path: str) -> bool:
+    return path.startswith(("document/", "view/"))
+
+
+def _as_bytes(path: str, array: np.ndarray) -> bytes:
+    if array.ndim != 1 or array.dtype != _NUMBERS.get(path.rpartition("/")[2], "|u1"):
+        raise DamagedError(f"has numbers of another type at {path}.")
+    return array.tobytes()
+
+
+def _tree(content: bytes) -> Any:
+    if not content:
+        raise DamagedError("is no document of Attention Visualizer.")
+    if sum(map(content.count, (b",", b"[", b"{"))) > _MOST_MARKS:
+        raise DamagedError("is too large to be opened.")
+    try:
+        text = content.decode("utf-8", "surrogatepass")
+        return json.loads(text, object_pairs_hook=_table, parse_constant=_refuse)
+    except DamagedError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise DamagedError("is damaged: its description cannot be read.") from error
+
+
+def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise DamagedError("is damaged: its description says something twice.")
+    return table
+
+
+def _refuse(constant: str) -> None:
+    raise DamagedError(f"is damaged: its description has {constant} in it.")
+
+
+@contextmanager
+def _said(field: str, subject: str, remedy: str = "") -> Iterator[None]:
+    """Make of what goes wrong a sentence about a file."""
+    try:
+        yield
+    except DamagedError as error:
+        end = f"{str(error).rstrip('.')}{remedy}" if remedy else str(error)
+        raise InputError(field, f"{subject} {end}") from error
+    except OSError as error:
+        if field == "save":  # who writes the file knows its place
+            raise
+        reason = error.strerror or str(error)
+        raise InputError(field, f"{subject} could not be read: {reason}.") from error
+    except MemoryError as error:
+        raise InputError(field, f"{subject} needs more memory than is free.") from error

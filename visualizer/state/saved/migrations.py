@@ -1,0 +1,41 @@
+"""Older documents as those of today: one step for each number of the schema."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from visualizer.state.saved.coding import DamagedError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SCHEMA = 1
+"""Counted up with every change of what is saved; with it comes a step from the number before."""
+
+Tree = dict[str, Any]
+
+STEPS: dict[int, Callable[[Tree], Tree]] = {}
+"""By the number of a schema: turns its ``document.json`` into that of the next one."""
+
+
+def migrated(tree: Any) -> Tree:
+    """Bring what is in a ``document.json`` up to date.
+
+    Raises
+    ------
+    DamagedError
+        When it is of a schema that is not known.
+    """
+    schema = tree.get("schema") if isinstance(tree, dict) else None
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
+        raise DamagedError("does not say which kind of document it is.")
+    if schema > SCHEMA:
+        program = tree.get("program")
+        newer = f" {shown(program)}" if isinstance(program, str) else ""
+        raise DamagedError(
+            f"was written by a newer version{newer}. Update Attention Visualizer to open it."
+        )
+    while schema < SCHEMA:
+        tree = STEPS[schema](tree)
+        schema += 1
+    return {**tree, "schema": SCHEMA}

@@ -1,0 +1,74 @@
+"""Numbers as CSV (RFC 4180), for spreadsheets and data frames.
+
+Numbers have the fewest digits that give back the very same number of the spec's type; −∞ is
+``-inf``, ∞ is ``inf`` and what is no number is ``NaN``: Python, numpy, pandas and R read all of
+them. The file starts with a byte order mark, without which Excel takes it for another encoding;
+pandas skips it, and Python's name for such a file is ``utf-8-sig``.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from visualizer.attention.run import Run
+    from visualizer.state.written.sheets import Progress, Sheet
+
+TIDY = ("stage", "head", "text", "row", "column", "row token", "column token", "value")
+STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_csv(
+    run: Run, sheets: Sequence[Sheet], file: BinaryIO, progress: Progress | None = None
+) -> None:
+    """Write matrices of a run.
+
+    One is a table as it is seen: the column labels above, the row labels before. Several are a
+    line for each number, with the columns of `TIDY`; heads, texts, rows and columns are counted
+    from 1, as in the window, and what a stage does not have is empty.
+    """
+    writer = csv.writer(codecs.getwriter("utf-8-sig")(file))
+    rows = _wide if len(sheets) == 1 else _tidy
+    if len(sheets) != 1:
+        writer.writerow(TIDY)
+    for done, sheet in enumerate(sheets, 1):
+        writer.writerows(rows(run, sheet))
+        if progress:
+            progress(done, len(sheets))
+
+
+def _wide(run: Run, sheet: Sheet) -> Iterator[list[str]]:
+    row_labels, column_labels = sheet.labels(run)
+    yield [sheet.axes(run)[0], *map(harmless, column_labels)]
+    for label, numbers in zip(row_labels, sheet.read(run), strict=True):
+        yield [harmless(label), *_exact(numbers)]
+
+
+def _tidy(run: Run, sheet: Sheet) -> Iterator[tuple[str, ...]]:
+    row_labels, column_labels = (list(map(harmless, labels)) for labels in sheet.labels(run))
+    tokens = column_labels if sheet.has_keys(run) else [""] * len(column_labels)
+    head = sheet.fold or ("" if sheet.head is None else str(sheet.head + 1))
+    whose = (sheet.name(run), head, str(sheet.text + 1))
+    for row, (label, numbers) in enumerate(zip(row_labels, sheet.read(run), strict=True), 1):
+        for column, (token, value) in enumerate(zip(tokens, _exact(numbers), strict=True), 1):
+            yield (*whose, str(row), str(column), label, token, value)
+
+
+def _exact(numbers: np.ndarray) -> list[str]:
+    """Write a row with as many digits as its type needs to be read back."""
+    written: list[str] = numbers.astype(np.str_).tolist()
+    return ["NaN" if one == "nan" else one for one in written]
+
+
+def harmless(label: str) -> str:
+    """Put an apostrophe before a token that a spreadsheet would take for a formula.
+
+    A sign alone is none, so that minus and equals signs of a text stay as they are.
+    """
+    return f"'{label}" if len(label) > 1 and label.startswith(STARTS_A_FORMULA) else label

@@ -1,0 +1,53 @@
+"""Numbers as tables of Markdown, as GitHub shows them (GitHub Flavored Markdown, §4.10)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, BinaryIO
+
+from visualizer.state.caption import caption
+from visualizer.state.words import number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from visualizer.attention.run import Run
+    from visualizer.state.written.sheets import Progress, Sheet
+
+_MEANS_SOMETHING = re.compile(r"[\\`*_\[\]<>&|~$#]")
+
+
+def write_markdown(
+    run: Run, sheets: Sequence[Sheet], file: BinaryIO, progress: Progress | None = None
+) -> None:
+    """Write matrices of a run, a table each, with the window's four decimals and its −∞.
+
+    Over each stands whose it is, and how the numbers were computed.
+    """
+    for done, sheet in enumerate(sheets, 1):
+        if done > 1:
+            file.write(b"\n")
+        for line in _lines(run, sheet):
+            file.write(f"{line}\n".encode())
+        if progress:
+            progress(done, len(sheets))
+
+
+def _lines(run: Run, sheet: Sheet) -> Iterator[str]:
+    row_labels, column_labels = sheet.labels(run)
+    rows, columns = sheet.axes(run)
+    yield f"**{plain(sheet.title(run))}** · {plain(caption(run))}"
+    yield ""
+    yield _row((f"{plain(rows)} ↓ {plain(columns)} →", *map(plain, column_labels)))
+    yield _row(("---", *("---:" for _ in column_labels)))
+    for label, numbers in zip(row_labels, sheet.read(run).tolist(), strict=True):
+        yield _row((plain(label), *map(number, numbers)))
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def plain(text: str) -> str:
+    """Put a backslash before all that Markdown would take for more than a letter."""
+    return _MEANS_SOMETHING.sub(r"\\\g<0>", text)

@@ -1,0 +1,125 @@
+"""The matrices that are written: whole stages of one text and head, whatever a panel pools."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from visualizer.attention.derived import Fold, Lens
+from visualizer.language.tokenizers import all_visible, visible
+from visualizer.state.heatmaps import is_spread, rows_of, shown_stages, spread_head
+from visualizer.state.panel import counted_from_one
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy as np
+
+    from visualizer.attention.run import Run
+    from visualizer.attention.stages import Stage
+    from visualizer.state.view import View
+
+    Progress = Callable[[int, int], None]
+    """Told how many matrices of how many are written; what it raises ends the writing."""
+
+FOLDED = {Fold.MEAN: "mean of the heads", Fold.MAX: "largest of the heads"}
+SEEN = {Lens.WITHOUT_FIRST: "without the first token", Lens.TIMES_VALUE: "× ‖value‖"}
+
+_NO_LETTER = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One matrix of a run.
+
+    Parameters
+    ----------
+    head : int or None
+        None for a stage without heads, and for heads that are folded into one.
+    text : int
+        Which text of a batch.
+    lens : Lens
+        What it is looked at as, where it is weights.
+    """
+
+    stage: str
+    head: int | None = None
+    text: int = 0
+    fold: Fold | None = None
+    lens: Lens = Lens.PLAIN
+
+    def title(self, run: Run) -> str:
+        """Name the stage, the head and the text, for a reader."""
+        parts = [self._stage(run).title]
+        if self._lens(run) is not Lens.PLAIN:
+            parts[0] += f" {SEEN[self.lens]}"
+        if self.fold:
+            parts.append(FOLDED[self.fold])
+        if self.head is not None:
+            parts.append(f"head {self.head + 1}")
+        if len(run.texts) > 1:
+            parts.append(f"text {self.text + 1}")
+        return ", ".join(parts)
+
+    def axes(self, run: Run) -> tuple[str, str]:
+        """Name what its rows and its columns count."""
+        rows, columns = self._stage(run).dims[-2:]
+        return rows, columns
+
+    def labels(self, run: Run) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Give a label for every row and column: tokens as they are seen, or numbers from 1.
+
+        Line breaks, controls and halves of surrogate pairs are signs for them, so a label is one
+        line of text that any file can hold.
+        """
+        tokens = tuple(map(_on_one_line, all_visible(run.texts[self.text])))
+        return tokens, tokens if self.has_keys(run) else counted_from_one(self._columns(run))
+
+    def has_keys(self, run: Run) -> bool:
+        """Whether its columns are tokens."""
+        return self.axes(run)[1] == "key"
+
+    def name(self, run: Run) -> str:
+        """Give the stage's name, with the lens it is looked at through, for a program."""
+        lens = self._lens(run)
+        return self.stage if lens is Lens.PLAIN else f"{self.stage} {lens}"
+
+    def read(self, run: Run) -> np.ndarray:
+        """Read all of it, read-only [row, column], in the spec's floating-point type."""
+        head = () if self.head is None else (self.head,)
+        held = run.trace.seen(self.stage, self.lens, self.fold)
+        return held.read((*run.index(self.text), *head))
+
+    def _stage(self, run: Run) -> Stage:
+        return run.trace.stage(self.stage)
+
+    def _lens(self, run: Run) -> Lens:
+        return self.lens if self._stage(run).is_weights else Lens.PLAIN
+
+    def _columns(self, run: Run) -> int:
+        return int(run.trace.tensor(self.stage).shape[-1])
+
+
+def _on_one_line(label: str) -> str:
+    return _NO_LETTER.sub(lambda found: visible(found.group()), label)
+
+
+def shown(run: Run, view: View) -> tuple[Sheet, ...]:
+    """Name the matrices of a run that a view shows panels of, stage after stage.
+
+    Of a comparison, those of the run itself.
+    """
+    names = shown_stages(run, view)
+    stages = [stage for stage in run.trace.stages if stage.name in names]
+    return tuple(sheet for stage in stages for sheet in _of(run, view, stage))
+
+
+def _of(run: Run, view: View, stage: Stage) -> Iterator[Sheet]:
+    if is_spread(run, view):
+        head = spread_head(run, view, stage)
+        for text in range(len(run.texts)):
+            yield Sheet(stage.name, head, text, None, view.lens)
+        return
+    for one, fold in rows_of(run, view, stage):
+        yield Sheet(stage.name, one, run.nearest(view.text), fold, view.lens)

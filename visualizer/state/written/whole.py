@@ -1,0 +1,115 @@
+"""A whole run as one object of JSON (RFC 8259): how it was computed, every stage, every weight.
+
+The keys are ``format``, ``program``, ``version``, ``caption``, ``texts`` (lists of tokens),
+``spec`` (see `plain_spec`), ``stages`` in their order (``name``, ``title``, ``symbol``, ``dims``,
+``shape``, ``values``) and ``parameters`` by the names of the book's ``state_dict`` (``shape``,
+``values``). Values are nested lists, one level a dim; each number is exactly that of the trace.
+JSON has no −∞, ∞ and NaN: they are the strings ``"-Infinity"``, ``"Infinity"`` and ``"NaN"``,
+which ``float`` in Python and ``Number`` in JavaScript turn back.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from visualizer.state.caption import caption
+from visualizer.state.written.specs import plain_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from visualizer.attention.run import Run
+    from visualizer.attention.stages import Stage
+    from visualizer.state.written.sheets import Progress
+
+FORMAT = 1
+PROGRAM = "Attention Visualizer"
+
+
+def write_json(run: Run, version: str, file: BinaryIO, progress: Progress | None = None) -> None:
+    """Write a run a row of numbers at a time, in ASCII, without holding the text in memory.
+
+    Parameters
+    ----------
+    version : str
+        The program's.
+    progress : callable, optional
+        Told after each head of each stage how many are written of how many.
+    """
+    trace = run.trace
+    matrices = [math.prod(trace.tensor(name).shape[:-2]) for name in trace.names]
+    written = 0
+    for piece in _pieces(run, version):
+        file.write(piece.encode("ascii"))
+        if piece == _END_OF_MATRIX:
+            written += 1
+            if progress and written <= sum(matrices):
+                progress(written, sum(matrices))
+
+
+_END_OF_MATRIX = "]\n"
+
+
+def _pieces(run: Run, version: str) -> Iterator[str]:
+    head = {
+        "format": FORMAT,
+        "program": PROGRAM,
+        "version": version,
+        "caption": caption(run),
+        "texts": run.texts,
+        "spec": plain_spec(run.trace.spec),
+    }
+    yield from ("{", json.dumps(head, allow_nan=False)[1:-1])
+    yield ',\n"stages": ['
+    for position, stage in enumerate(run.trace.stages):
+        yield ",\n" if position else "\n"
+        yield from _object(_described(run, stage), run.trace.read(stage.name))
+    yield '],\n"parameters": {'
+    for position, name in enumerate(run.trace.parameters):
+        yield ",\n" if position else "\n"
+        yield f"{json.dumps(name)}: "
+        yield from _object({}, run.trace.read(name))
+    yield "}}\n"
+
+
+def _described(run: Run, stage: Stage) -> dict[str, object]:
+    batch = ["text"] * len(run.trace.batch)
+    dims = [*batch, *stage.dims]
+    return {"name": stage.name, "title": stage.title, "symbol": stage.symbol, "dims": dims}
+
+
+def _object(described: dict[str, object], numbers: np.ndarray) -> Iterator[str]:
+    head = json.dumps(described | {"shape": numbers.shape})
+    yield f'{head[:-1]}, "values": '
+    yield from _nested(numbers)
+    yield "}"
+
+
+def _nested(numbers: np.ndarray) -> Iterator[str]:
+    """Write [..., row, column] as lists in lists, a row at a time."""
+    if numbers.ndim == 1:
+        yield json.dumps(_row(numbers), allow_nan=False)
+        return
+    yield "["
+    for position, part in enumerate(numbers):
+        if position:
+            yield ","
+        yield from _nested(part)
+    yield _END_OF_MATRIX if numbers.ndim == 2 else "]"
+
+
+def _row(numbers: np.ndarray) -> list[float | str]:
+    values = numbers.tolist()
+    if np.isfinite(numbers).all():
+        return list(values)
+    return [value if math.isfinite(value) else _named(value) for value in values]
+
+
+def _named(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"

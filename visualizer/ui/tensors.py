@@ -1,0 +1,45 @@
+"""The weights of a run as safetensors: what torch, JAX and other programs load."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+from safetensors.numpy import save
+
+from visualizer import __version__
+from visualizer.attention.spec import InputError
+from visualizer.state.caption import caption
+from visualizer.state.written.specs import plain_spec
+from visualizer.state.written.whole import PROGRAM
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+
+
+def write_safetensors(run: Run, file: BinaryIO) -> None:
+    """Write the weights under the names of the book's ``state_dict``, with the spec beside them.
+
+    The metadata are ``program``, ``version``, ``caption`` and ``spec``, the last as JSON (see
+    `plain_spec`). The book's causal modules keep their mask in their ``state_dict``, too, as large
+    as the context length: it is no weight and not in the file, so load with ``strict=False``.
+
+    Raises
+    ------
+    InputError
+        When the module has no weights.
+    """
+    trace = run.trace
+    if not trace.parameters:
+        sentence = "This attention has no weights to write. Choose one with trainable weights."
+        raise InputError("export", sentence)
+    # It writes the memory as it lies, so columns that were taken for rows would be mixed up.
+    arrays = {name: np.ascontiguousarray(trace.read(name)) for name in trace.parameters}
+    said = {
+        "program": PROGRAM,
+        "version": __version__,
+        "caption": caption(run),
+        "spec": json.dumps(plain_spec(trace.spec), allow_nan=False),
+    }
+    file.write(save(arrays, said))
