@@ -18,7 +18,7 @@ from PySide6.QtGui import QImage
 import visualizer
 from tests.house_rules import ROOT
 from tests.test_export_only import BOOK, numbers, printed
-from visualizer import InputError, app, attend, headless, notebook
+from visualizer import InputError, app, attend, headless, load, notebook
 from visualizer.api import Attention
 from visualizer.attention import device as devices
 from visualizer.attention.modules import MultiHeadAttention
@@ -26,6 +26,8 @@ from visualizer.attention.spec import Device, Mask
 from visualizer.given import Look, Settings
 from visualizer.state.document import Document
 from visualizer.state.figure import PRESETS, FigureLook, Paper
+from visualizer.state.saved.document_file import write_document
+from visualizer.state.view import View
 
 if TYPE_CHECKING:
     from io import BytesIO
@@ -338,6 +340,25 @@ def test_drawing_is_done_in_any_thread_where_there_is_an_application(
     thread.join()
     np.testing.assert_array_equal(drawn[0], figure.array())
     assert type(qapp).instance() is qapp
+
+
+@pytest.mark.parametrize("has_numbers", [False, True])
+def test_a_document_is_loaded_as_it_was_saved(has_numbers: bool, tmp_path: Path) -> None:
+    first = attend([SENTENCE, "one two"], seed=5, dropout=0.5, device="cpu")
+    path = tmp_path / "a.attention"
+    view = View(stages=frozenset({"weights"}))
+    with path.open("wb") as file:
+        write_document(file, first.document, view, first.run if has_numbers else None)
+    again = load(path)
+    assert again.document == first.document
+    assert again.figure().shot.view.stages == frozenset({"weights"})
+    for stage in first.stages:
+        np.testing.assert_array_equal(again[stage], first[stage])
+
+
+def test_what_cannot_be_loaded_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="could not be opened"):
+        load(tmp_path / "a.attention")
 
 
 # ---------------------------------------------------------------------------- a fresh interpreter

@@ -24,6 +24,7 @@ from visualizer.attention.spec import Device
 from visualizer.exporting import Teller
 from visualizer.headless import NO_FONTS
 from visualizer.state import heatmaps
+from visualizer.state.saved.document_file import write_document
 from visualizer.state.view import View
 from visualizer.ui.figures import png
 
@@ -389,3 +390,63 @@ def test_how_far_it_is_has_a_line_a_quarter(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().err.splitlines() == [
         f"attention-visualizer: 100.gif: {share} %" for share in (25, 50, 75)
     ]
+
+
+# ------------------------------------------------------------------------------------ documents
+
+
+def saved(path: Path, options: str, *, has_numbers: bool = False) -> Run:
+    """Save the document that options describe, looked at in its own way."""
+    made = document(*options.split(), "--device", "cpu")
+    made_of = compute(made.tokens(), made.spec)
+    view = View(stages=frozenset({"weights"}), heads=frozenset({1}))
+    with path.open("wb") as file:
+        write_document(file, made, view, made_of if has_numbers else None)
+    return made_of
+
+
+@pytest.mark.parametrize("has_numbers", [False, True])
+def test_a_document_is_exported_as_it_was_saved(has_numbers: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a.attention"
+    expected = saved(path, "--seed 5 --output-size 4 --dropout 0.5", has_numbers=has_numbers)
+    assert app.main([str(path), "--export", str(tmp_path / "a.npz")]) == 0
+    found = numbers(tmp_path / "a.npz")
+    for name in expected.trace.names:
+        np.testing.assert_array_equal(found[name], expected.trace.read(name))
+
+
+def test_options_change_what_was_opened(tmp_path: Path) -> None:
+    path = tmp_path / "a.attention"
+    saved(path, "--text one --seed 5", has_numbers=True)
+    sentence = " ".join(BOOK["tokens"])
+    options = ["--text", sentence, "--seed", "123", "--export", str(tmp_path / "a.npz")]
+    assert app.main([str(path), *options]) == 0
+    expected = printed("3.6.2", "output")
+    found = numbers(tmp_path / "a.npz")["output"]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+
+
+def test_a_document_is_drawn_as_it_was_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "a.attention"
+    saved(path, "--heads 2")
+    sizes = []
+    for options in ("", "--heads-shown all", "--stages scores,weights"):
+        picture = tmp_path / "a.png"
+        assert app.main([str(path), *options.split(), "--export", str(picture)]) == 0
+        image = QImage(str(picture))
+        sizes.append((image.width(), image.height()))
+    assert sizes[1][1] > sizes[0][1]
+    assert sizes[2][0] > sizes[0][0]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"PK", b"no document"])
+def test_what_is_no_document_is_said(
+    content: bytes | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.attention"
+    if content is not None:
+        path.write_bytes(content)
+    assert app.main([str(path), "--export", str(tmp_path / "a.npz")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("attention-visualizer: argument FILE: “a.attention” ")
+    assert not (tmp_path / "a.npz").exists()

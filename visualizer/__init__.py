@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from visualizer.api import Attention, Figure, InputError, Look, Settings, attend
+    from visualizer.api import Attention, Figure, InputError, Look, Settings, attend, load
 
 __version__ = "0.1.0"
-__all__ = ["Attention", "Figure", "InputError", "Look", "Settings", "attend"]
+__all__ = ["Attention", "Figure", "InputError", "Look", "Settings", "attend", "load"]
 
 
 def __getattr__(name: str) -> Any:

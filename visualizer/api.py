@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import InputError
@@ -17,12 +18,12 @@ from visualizer.state.asked.parts import looked_at, named_stages
 from visualizer.state.caption import caption
 from visualizer.state.figure import Shot
 from visualizer.state.readout import present_readout
+from visualizer.state.saved.inside import open_any
 from visualizer.state.view import Cell
 from visualizer.state.weights import weights_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
     from typing import Unpack
 
     import numpy as np
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from visualizer.state.document import Document
     from visualizer.state.view import View
 
-__all__ = ["Attention", "Explained", "Figure", "InputError", "Look", "Settings", "attend"]
+__all__ = ["Attention", "Explained", "Figure", "InputError", "Look", "Settings", "attend", "load"]
 
 
 def attend(
@@ -66,16 +67,35 @@ def attend(
     InputError
         A `ValueError` whose sentence says what cannot be used and what to do about it.
     """
-    return _computed(document_given(text, vectors, weights or {}, settings))
+    document = document_given(text, vectors, weights or {}, settings)
+    return _warned(Attention(document, ROOMY, _run(document)))
 
 
-def _computed(document: Document) -> Attention:
+def _run(document: Document, previous: Run | None = None) -> Run:
     from visualizer.attention.run import run
 
-    made = run(document.tokens(), document.spec)
-    for notice in made.notices:
+    return run(document.tokens(), document.spec, previous)
+
+
+def _warned(attention: Attention) -> Attention:
+    for notice in attention.notices:
         warnings.warn(notice, stacklevel=3)
-    return Attention(document, ROOMY, made)
+    return attention
+
+
+def load(path: str | Path) -> Attention:
+    """Open a document, or a picture that has one in it, and compute it unless it holds its numbers.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be opened, or what is in it cannot be computed.
+    """
+    from visualizer.attention.recorded import restored
+
+    saved = open_any(Path(path))
+    run, view = restored(saved, lambda document, view, previous: _run(document, previous))
+    return _warned(Attention(saved.document, view, run))
 
 
 def _several(names: Iterable[str]) -> list[str]:

@@ -6,7 +6,6 @@ import ctypes
 import sys
 import traceback
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,10 @@ from visualizer.command import complaint, document_of, look_of, option_of, parse
 from visualizer.exporting import STOPPED, StoppedError, Teller, stoppable, write_all
 from visualizer.headless import ROOMY, compute, said_if_qt_cannot_start, say
 from visualizer.state.asked.parts import looked_at
+from visualizer.state.document import Document
 from visualizer.state.figure import Shot
+from visualizer.state.saved.document_file import Saved
+from visualizer.state.saved.inside import open_any
 
 if TYPE_CHECKING:
     import argparse
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication
 
     from visualizer.attention.run import Run
-    from visualizer.state.document import Document
     from visualizer.state.view import View
     from visualizer.ui.window import Window
 
@@ -48,33 +49,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.reset_settings:
         return reset_settings()
     try:
-        opened = open_file(options)
+        saved = open_file(options)
     except InputError as refused:
-        say(f"argument {option_of(refused.field)}: {refused.sentence}")
+        say(f"argument FILE: {refused.sentence}")
         return 2
-    wrong = complaint(options, opened.document.spec)
+    wrong = complaint(options, saved.document.spec)
     if wrong:
         say(wrong)
         return 2
-    return export_only(options, opened) if options.export else show(opened.document)
+    return export_only(options, saved) if options.export else show(saved.document)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Opened:
-    """What the program begins with.
-
-    Parameters
-    ----------
-    run : Run or None
-        Its numbers, where a file holds them.
-    """
-
-    document: Document
-    view: View = ROOMY
-    run: Run | None = None
-
-
-def open_file(options: argparse.Namespace) -> Opened:
+def open_file(options: argparse.Namespace) -> Saved:
     """Open the file that was named, if any was, with what the options change of it.
 
     Raises
@@ -82,12 +68,13 @@ def open_file(options: argparse.Namespace) -> Opened:
     InputError
         When it cannot be opened.
     """
-    if options.file:
-        raise InputError("file", f"got '{options.file}', which is no document.")
-    return Opened(document_of(options))
+    saved = open_any(options.file) if options.file else Saved(Document(), ROOMY)
+    document = document_of(options, saved.document)
+    # Numbers of another document are none of this one.
+    return saved if document == saved.document else Saved(document, saved.view)
 
 
-def export_only(options: argparse.Namespace, opened: Opened) -> int:
+def export_only(options: argparse.Namespace, saved: Saved) -> int:
     """Write files without a window or a screen.
 
     Returns
@@ -100,12 +87,11 @@ def export_only(options: argparse.Namespace, opened: Opened) -> int:
     try:
         with stoppable(teller):
             look = look_of(options)
-            document, view = opened.document, opened.view
-            run = opened.run or compute(document, view, None)
+            run, view = begin(saved)
             view = looked_at(run, view, options.stages, options.heads_shown)
             for notice in run.notices:
                 say(notice)
-            return write_all(options.export, Shot(document, view, run), look, teller)
+            return write_all(options.export, Shot(saved.document, view, run), look, teller)
     except InputError as refused:
         option = f"argument {option_of(refused.field)}: " if refused.field in _LOOKS else ""
         say(option + refused.sentence)
@@ -113,6 +99,13 @@ def export_only(options: argparse.Namespace, opened: Opened) -> int:
     except StoppedError as stopped:
         teller.clear()
         return stopped.status
+
+
+def begin(saved: Saved) -> tuple[Run, View]:
+    """Give the run of what was opened, computed unless it was recorded, and how it is looked at."""
+    from visualizer.attention.recorded import restored
+
+    return restored(saved, compute)
 
 
 _LOOKS = {"stages", "heads_shown", "size", "dpi"}

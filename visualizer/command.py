@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import visualizer
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from visualizer.state.document import Document
     from visualizer.state.figure import FigureLook
 
-OPTIONS = {"d_in": "--embedding-size", "d_out": "--output-size", "file": "FILE"}
+OPTIONS = {"d_in": "--embedding-size", "d_out": "--output-size"}
 """Of the fields that are not named as their options."""
 FOR_FILES = (
     *("stages", "heads_shown", "layout", "theme", "size", "dpi", "title", "no_caption"),
@@ -79,7 +80,7 @@ def _named(values_: type[StrEnum], help_: str = "") -> dict[str, Any]:
 # fmt: off
 _GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     "Document": {
-        "file": {"metavar": "FILE", "nargs": "?",
+        "file": {"type": Path, "metavar": "FILE", "nargs": "?",
                  "help": "what to open: a document, or a file that holds one"},
         "--text": {"type": values.said(documents.text_of), "action": "append",
                    "help": "the text; given several times, a batch of texts"},
