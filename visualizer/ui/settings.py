@@ -49,5 +49,15 @@ def save_window(window: QMainWindow) -> None:
     settings.setValue("seal", _seal(geometry, state))
 
 
+def forget() -> str:
+    """Forget all of it; say why that could not be, if it could not."""
+    settings = QSettings()
+    settings.clear()
+    settings.sync()
+    if settings.status() is QSettings.Status.NoError:
+        return ""
+    return f"The settings in {settings.fileName()} could not be changed."
+
+
 def _seal(geometry: QByteArray, state: QByteArray) -> str:
     return blake2b(bytes(geometry.data()) + bytes(state.data()), digest_size=16).hexdigest()

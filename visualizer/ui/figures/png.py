@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO
 
+import numpy as np
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice
 from PySide6.QtGui import QImage, QImageWriter, QPainter
 
@@ -31,6 +32,13 @@ def write_png(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) 
     image = picture(page_of(figure_of(shot, look), look), look.dpi)
     progress(1, 2)
     save(image, file)
+
+
+def pixels(shot: Shot, look: FigureLook) -> np.ndarray:
+    """Paint a figure as numbers, uint8 [row, column, 4]: red, green, blue and opacity."""
+    image = picture(page_of(figure_of(shot, look), look), look.dpi)
+    image = image.convertToFormat(QImage.Format.Format_RGBA8888)
+    return np.array(image.constBits()).reshape(image.height(), image.width(), 4)
 
 
 def picture(page: Page, dpi: float) -> QImage:
