@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 
 QT = ("PySide6", "pyqtgraph", "shiboken6")
+MEETING = tuple(
+    f"visualizer.{name}" for name in ("api", "app", "exporting", "headless", "notebook")
+)
+"""Where all parts meet, loaded as late as they are needed."""
 TORCH_HOMES = ("visualizer.attention", "visualizer.language")
 FOR_STATE = (
     "visualizer.attention.choices",
@@ -82,6 +86,10 @@ class Import:
 
     def within(self, *modules: str) -> bool:
         return within(self.name, *modules)
+
+    @property
+    def is_of_the_api_late(self) -> bool:
+        return self.in_function and self.within("visualizer.api")
 
     @property
     def brings_torch(self) -> bool:
@@ -185,11 +193,11 @@ ui_leads_to_no_torch = Border(
     lambda found: found.brings_torch,
 )
 qt_never_enters_below_ui = Border(
-    lambda source: not source.is_test and not source.within("visualizer.ui", "visualizer.app"),
+    lambda source: not source.is_test and not source.within("visualizer.ui", *MEETING),
     lambda found: found.within(*QT, "visualizer.ui"),
 )
-app_loads_what_is_heavy_late = Border(
-    lambda source: source.within("visualizer.app", "main"),
+what_is_heavy_is_loaded_late = Border(
+    lambda source: source.within(*MEETING, "visualizer.__main__", "main"),
     lambda found: (
         not found.in_function and (found.brings_torch or found.within(*QT, "visualizer.ui"))
     ),
@@ -204,7 +212,7 @@ state_is_plain_values = Border(
 )
 packages_import_nothing_heavy = Border(
     lambda source: source.is_package and not source.is_test,
-    lambda found: not found.within(*STANDARD_LIBRARY),
+    lambda found: not found.within(*STANDARD_LIBRARY) and not found.is_of_the_api_late,
 )
 imports_give_the_whole_name = Border(
     lambda _: True,
@@ -269,7 +277,7 @@ RULES: dict[str, Callable[[Source], Iterator[str]]] = {
     "torch-free files lead to no torch": torch_free_files_lead_to_no_torch,
     "ui leads to no torch": ui_leads_to_no_torch,
     "Qt never enters below ui": qt_never_enters_below_ui,
-    "app loads what is heavy late": app_loads_what_is_heavy_late,
+    "what is heavy is loaded late": what_is_heavy_is_loaded_late,
     "state is plain values": state_is_plain_values,
     "packages import nothing heavy": packages_import_nothing_heavy,
     "imports give the whole name": imports_give_the_whole_name,

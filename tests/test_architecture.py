@@ -48,14 +48,25 @@ OFFENCES = [
     ("Qt never enters below ui", "visualizer/state/view.py", "from PySide6.QtCore import QRect"),
     ("Qt never enters below ui", "visualizer/attention/attend.py", "import pyqtgraph as pg"),
     ("Qt never enters below ui", "visualizer/state/panels.py", "from visualizer.ui import theme"),
-    ("app loads what is heavy late", "visualizer/app.py", "from PySide6 import QtWidgets"),
-    ("app loads what is heavy late", "visualizer/app.py", "import visualizer.ui.window"),
-    ("app loads what is heavy late", "visualizer/app.py", "import visualizer.attention.attend"),
+    ("what is heavy is loaded late", "visualizer/app.py", "from PySide6 import QtWidgets"),
+    ("what is heavy is loaded late", "visualizer/app.py", "import visualizer.ui.window"),
+    ("what is heavy is loaded late", "visualizer/app.py", "import visualizer.attention.attend"),
+    *(
+        ("what is heavy is loaded late", f"visualizer/{name}.py", text)
+        for name in ("api", "exporting", "headless", "notebook", "__main__")
+        for text in ("import torch", "from PySide6 import QtGui", "import visualizer.ui.exports")
+    ),
     ("state is plain values", "visualizer/state/document.py", "import psutil"),
     ("state is plain values", "visualizer/state/history.py", "import visualizer.ui.theme"),
     ("state is plain values", "visualizer/state/view.py", "import visualizer.attention.attend"),
     ("packages import nothing heavy", "visualizer/__init__.py", "import numpy"),
     ("packages import nothing heavy", "visualizer/ui/__init__.py", "import visualizer.ui.window"),
+    ("packages import nothing heavy", "visualizer/__init__.py", "import visualizer.api"),
+    (
+        "packages import nothing heavy",
+        "visualizer/__init__.py",
+        "def f():\n    import visualizer.app",
+    ),
     ("imports give the whole name", "visualizer/state/view.py", "from . import document"),
     ("imports give the whole name", "visualizer/ui/theme.py", "from ..attention import trace"),
     ("files are short", "visualizer/ui/theme.py", "\n" * (FILE_LINES + 1)),
@@ -86,6 +97,16 @@ LAWFUL = [
     ),
     ("visualizer/ui/heatmap.py", "import pyqtgraph\nimport visualizer.state.panels"),
     ("visualizer/app.py", "def main():\n    from visualizer.attention.attend import attend"),
+    ("visualizer/__init__.py", "def f():\n    from visualizer import api"),
+    *(
+        (f"visualizer/{name}.py", f"def f():\n    {text}")
+        for name in ("api", "exporting", "headless", "notebook")
+        for text in (
+            "from PySide6 import QtGui",
+            "import visualizer.ui.exports",
+            "from visualizer.attention.run import run",
+        )
+    ),
     ("tests/test_a.py", "def test_a():\n    with pytest.raises(ValueError):\n        f()"),
     ("tests/test_a.py", "def test_a(worker):\n    assert worker.wait(100)"),
 ]
@@ -161,7 +182,8 @@ def test_the_window_loads_qt_and_no_torch() -> None:
     assert "torch" not in loaded
 
 
-def test_the_command_line_loads_neither() -> None:
-    loaded = loaded_by("visualizer.app")
+@pytest.mark.parametrize("module", ["visualizer", "visualizer.app", "visualizer.api"])
+def test_the_command_line_and_the_package_load_neither(module: str) -> None:
+    loaded = loaded_by(module)
     assert "visualizer" in loaded
     assert not {"torch", "PySide6"} & loaded

@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from PySide6.QtCore import QCoreApplication, QSettings
 
 import visualizer
 from tests.house_rules import ROOT
-from visualizer import app
+from visualizer import app, values
 from visualizer.attention.mechanisms import Mechanism, mechanism_of
 from visualizer.attention.spec import Device, Dtype, Mask, Projection
-from visualizer.command import document_of, parser
+from visualizer.command import (
+    _GROUPS,
+    EXAMPLES,
+    complaint,
+    document_of,
+    film_of,
+    look_of,
+    parser,
+)
+from visualizer.state.asked.figures import LARGEST_MM
+from visualizer.state.asked.films import FilmAsked
+from visualizer.state.asked.parts import heads_of
 from visualizer.state.document import BOOK_SENTENCE, Document, Lines
+from visualizer.state.figure import PRESETS, Extent, FigureLook, Paper
+from visualizer.state.formats import taken
+from visualizer.state.playback.timeline import Grain, Place
+from visualizer.ui import settings
 from visualizer.ui.sentence import SentenceBox
+from visualizer.ui.theme import Scheme
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from pytestqt.qtbot import QtBot
 
@@ -31,7 +52,7 @@ def document(*arguments: str) -> Document:
 
 
 def run(
-    arguments: Sequence[str], folder: Path, **variables: str
+    arguments: Sequence[str], folder: Path, *, typed: str = "", **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the program as a shell without a screen and without a home does."""
     kept = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP")
@@ -40,6 +61,7 @@ def run(
         cwd=folder,
         env={name: os.environ[name] for name in kept if name in os.environ} | variables,
         capture_output=True,
+        input=typed,
         text=True,
         encoding="utf-8",
         check=False,
@@ -122,6 +144,101 @@ def test_a_text_of_a_batch_may_hold_line_ends(text: str) -> None:
     assert document("--text", text, "--text", "c").tokens() == (("a", "b"), ("c",))
 
 
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_a_text_in_a_file_is_taken_as_one_that_is_typed(mark: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(mark + ODD.encode())
+    assert document("--text-file", str(path)) == document("--text", ODD)
+    batch = document("--text", "one two", "--text-file", str(path))
+    assert batch == document("--text", "one two", "--text", ODD)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"one \xff two", "takes a text in UTF-8: byte 5 is none of UTF-8"),
+        (b"\xff\xfeo\0n\0e\0", "takes a text in UTF-8: byte 1 is none of UTF-8"),
+        (b" \n\xe2\x80\xa8", "takes a text that is not blank"),
+        (b"", "takes a text that is not blank"),
+        (b"o" * (values.LONGEST_TEXT + 1), "takes a text of at most 16 MiB"),
+    ],
+)
+def test_a_file_that_holds_no_text_is_refused(
+    content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    assert refusal(f"--text-file {path}", capsys) == (
+        2,
+        f"attention-visualizer: argument --text-file: got '{path}', {said}\n",
+    )
+
+
+def test_a_folder_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, said = refusal(f"--text-file {tmp_path}", capsys)
+    assert status == 2
+    assert f"'{tmp_path}' could not be read: " in said
+
+
+# ------------------------------------------------------------------------------ figures, films
+
+
+@pytest.mark.parametrize(
+    ("options", "look"),
+    [
+        ("", FigureLook()),
+        ("--size 180mm", FigureLook(width_mm=180, is_trimmed=False)),
+        ("--size 7in", FigureLook(width_mm=7 * 25.4, is_trimmed=False)),
+        ("--size 2.5cm", FigureLook(width_mm=25, is_trimmed=False)),
+        ("--size 180x120mm", FigureLook(width_mm=180, height_mm=120, is_trimmed=False)),
+        ("--size 180mm×120mm", FigureLook(width_mm=180, height_mm=120, is_trimmed=False)),
+        ("--size slide", PRESETS["Slide"]),
+        ("--size paper-column --dpi 300", replace(PRESETS["Paper column"], dpi=300)),
+        ("--size slide --theme dark", replace(PRESETS["Slide"], paper=Paper.DARK)),
+        ("--theme light --dpi 96", FigureLook(paper=Paper.LIGHT, dpi=96)),
+        ("--layout stages", FigureLook(extent=Extent.STAGES)),
+        ("--title Heads --no-caption", FigureLook(title="Heads", has_caption=False)),
+    ],
+)
+def test_a_figure_looks_as_it_is_asked_to(options: str, look: FigureLook) -> None:
+    assert look_of(parser().parse_args(options.split())) == look
+
+
+@given(st.integers(200, 8000), st.integers(200, 8000), st.integers(96, 400))
+def test_pixels_are_as_many_as_were_asked_for(width: int, height: int, dpi: int) -> None:
+    assume(max(width, height) / dpi * 25.4 <= LARGEST_MM)
+    options = ["--size", f"{width}x{height}px", "--dpi", str(dpi)]
+    look = look_of(parser().parse_args(options))
+    assert look.height_mm
+    assert (round(look.width_mm / 25.4 * dpi), round(look.height_mm / 25.4 * dpi)) == (
+        width,
+        height,
+    )
+
+
+@given(st.frozensets(st.integers(1, 12), min_size=1))
+def test_heads_are_counted_from_one(heads: frozenset[int]) -> None:
+    assert heads_of(",".join(map(str, heads))) == {head - 1 for head in heads}
+    span = range(min(heads), max(heads) + 1)
+    assert heads_of(f"{span[0]}-{span[-1]}") == {head - 1 for head in span}
+
+
+@pytest.mark.parametrize(
+    ("options", "film"),
+    [
+        ("", FilmAsked()),
+        ("--span scores..context", FilmAsked((Place("scores"), "context"))),
+        ("--span scores:2..weights", FilmAsked((Place("scores", 1), "weights"))),
+        ("--span weights..weights", FilmAsked((Place("weights"), "weights"))),
+        ("--span ..weights", FilmAsked((Place("embedding"), "weights"))),
+        ("--span scores..", FilmAsked((Place("scores"), "output"))),
+        ("--grain cell --speed 2.5", FilmAsked(None, Grain.CELL, 2.5)),
+    ],
+)
+def test_a_film_plays_what_it_is_asked_to(options: str, film: FilmAsked) -> None:
+    assert film_of(parser().parse_args(options.split())) == film
+
+
 # ------------------------------------------------------------------------------------ refusals
 
 WRONG = [
@@ -140,8 +257,36 @@ WRONG = [
     ("--projection x", "--projection", "got 'x'", "none, uniform, linear"),
     ("--device gpu", "--device", "got 'gpu'", "auto, cpu, cuda, mps"),
     ("--dtype int8", "--dtype", "got 'int8'", "float32, float64"),
-    ("--export a.bmp", "--export", "got 'a.bmp'", "ends in .png or .npz"),
-    ("--export a", "--export", "got 'a'", "ends in .png or .npz"),
+    ("--export a.bmp", "--export", "got 'a.bmp'", f"ends in {taken()}"),
+    ("--export a", "--export", "got 'a'", f"ends in {taken()}"),
+    ("--stages weights,sums", "--stages", "no stage “sums”", "There are embedding, position"),
+    ("--heads-shown 0", "--heads-shown", "got '0'", "such as 1,3-5, or all"),
+    ("--heads-shown 3-1", "--heads-shown", "got '3-1'", "such as 1,3-5, or all"),
+    ("--heads-shown 1,,2", "--heads-shown", "got '1,,2'", "such as 1,3-5, or all"),
+    ("--heads-shown first", "--heads-shown", "got 'first'", "such as 1,3-5, or all"),
+    ("--layout wide", "--layout", "got 'wide'", "shown, panel, head, heads, stages, all"),
+    ("--theme blue", "--theme", "got 'blue'", "print, light, dark"),
+    ("--size 180", "--size", "got '180'", "such as 180mm, 180x120mm, 1920x1080px or 7in"),
+    ("--size 180mmx7in", "--size", "got '180mmx7in'", "paper-column, paper-page, slide"),
+    ("--size 0x5mm", "--size", "got '0x5mm'", "such as 180mm"),
+    ("--size -5mm", "--size", "expected one argument", ""),
+    ("--size 5mm --export a.png", "--size", "A figure is 10 mm to 5 m wide and high", "Use"),
+    ("--size 99x200000px --export a.png", "--size", "A figure is 10 mm to 5 m", "Use"),
+    ("--dpi 0", "--dpi", "got '0'", "whole number from 1 to 2,400"),
+    ("--dpi 2401", "--dpi", "got '2401'", "whole number from 1 to 2,400"),
+    ("--span weights", "--span", "got 'weights'", "such as scores..context"),
+    ("--span context..scores", "--span", "got 'context..scores'", "in their order"),
+    ("--span scores:0..weights", "--span", "got 'scores:0..weights'", "scores:2..weights"),
+    ("--span sums..weights", "--span", "no stage “sums”", "There are embedding"),
+    ("--grain token", "--grain", "got 'token'", "stage, row, cell"),
+    ("--speed 0", "--speed", "got '0'", "a number from 0.05 to 100"),
+    ("--speed fast", "--speed", "got 'fast'", "a number from 0.05 to 100"),
+    ("--text-file nowhere.txt", "--text-file", "'nowhere.txt' could not be read", "No such file"),
+    ("--theme dark", "--theme", "is for files", "Add --export"),
+    ("--no-caption", "--no-caption", "is for files", "Add --export"),
+    ("--heads-shown all", "--heads-shown", "is for files", "Add --export"),
+    ("--stages dropped --export a.png", "--stages", "no stage “dropped”", "It has input"),
+    ("--heads-shown 3 --export a.png", "--heads-shown", "no head 3", "There are 2 heads."),
     ("--heads 3", "--heads", "got '3'", "Use 2 heads, or the output size 3."),
     ("--output-size 3", "--output-size", "got '3'", "Use 1 or 3 heads, or the output size 4."),
     ("--projection none", "--projection", "got 'none'", "or the embedding size 4."),
@@ -151,7 +296,7 @@ WRONG = [
     ("--heads", "--heads", "expected one argument", ""),
     ("--head 2", "--head", "unrecognized arguments", ""),
     ("--nonsense", "--nonsense", "unrecognized arguments", ""),
-    ("words", "words", "unrecognized arguments", ""),
+    ("one two", "two", "unrecognized arguments", ""),
 ]
 
 
@@ -167,14 +312,22 @@ def refusal(options: str, capsys: pytest.CaptureFixture[str]) -> tuple[int | str
 
 @pytest.mark.parametrize(("options", "name", "got", "takes"), WRONG)
 def test_a_wrong_value_is_named_with_what_it_got_and_takes(
-    options: str, name: str, got: str, takes: str, capsys: pytest.CaptureFixture[str]
+    options: str,
+    name: str,
+    got: str,
+    takes: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     status, said = refusal(options, capsys)
     assert status == 2
     assert said.startswith("attention-visualizer: ")
     assert said.count("\n") == 1
     for part in (name, got, takes):
         assert part in said
+    assert not list(Path().glob("a.*"))
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n", "\u2028\u00a0"])
@@ -238,3 +391,37 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
         assert all(option in said for option in action.option_strings)
         assert action.help
     assert "Without --export, opens the window." in said
+    assert all(f"\n{title}:\n" in said for title in _GROUPS)
+
+
+def test_the_examples_are_understood() -> None:
+    lines = [line.partition("attention-visualizer")[2] for line in EXAMPLES.splitlines()]
+    asked = [shlex.split(line) for line in lines if line]
+    assert len(asked) > 3
+    for arguments in asked:
+        taken = [each for each in arguments if each not in {"--text-file", "poem.txt", "-"}]
+        options = parser().parse_args(taken)
+        assert complaint(options, document_of(options).spec) is None
+        assert isinstance(look_of(options), FigureLook)
+
+
+# ------------------------------------------------------------------------------------ settings
+
+
+def test_settings_are_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
+    app.name_program(QCoreApplication)
+    settings.save_scheme(Scheme.DARK)
+    assert settings.load_scheme() is Scheme.DARK
+    assert app.main(["--reset-settings"]) == 0
+    assert settings.load_scheme() is Scheme.SYSTEM
+    assert capsys.readouterr().err == (
+        "attention-visualizer: The window's place, its panes and the colours are forgotten.\n"
+    )
+
+
+def test_settings_that_cannot_be_changed_are_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(QSettings, "status", lambda self: QSettings.Status.AccessError)
+    assert app.main(["--reset-settings"]) == 1
+    assert "could not be changed." in capsys.readouterr().err

@@ -1,3 +1,33 @@
-"""Attention Visualizer: real attention modules, computed and shown stage by stage."""
+"""Attention Visualizer: real attention modules, computed and shown stage by stage.
+
+In a notebook::
+
+    import visualizer
+
+    attention = visualizer.attend("The cat sat on the mat", embedding_size=8, heads=2)
+    attention["weights"]  # [head, query, key]
+    attention.figure(stages=["weights"])
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from visualizer.api import Attention, Figure, InputError, Look, Settings, attend, load
 
 __version__ = "0.1.0"
+__all__ = ["Attention", "Figure", "InputError", "Look", "Settings", "attend", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is for notebooks when it is asked for: the program itself has no need of it."""
+    if name not in __all__:
+        raise AttributeError(f"module 'visualizer' has no attribute {name!r}")
+    from visualizer import api
+
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

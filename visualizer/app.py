@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import ctypes
-import gc
-import os
 import sys
 import traceback
-from contextlib import contextmanager, suppress
-from functools import cache, partial
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
-from visualizer.command import complaint, document_of, parser
+from visualizer.attention.spec import InputError
+from visualizer.command import complaint, document_of, look_of, option_of, parser
+from visualizer.exporting import STOPPED, StoppedError, Teller, stoppable, write_all
+from visualizer.headless import ROOMY, compute, said_if_qt_cannot_start, say
+from visualizer.state.asked.parts import looked_at
+from visualizer.state.document import Document
+from visualizer.state.figure import Shot
+from visualizer.state.saved.document_file import Saved
+from visualizer.state.saved.inside import open_any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    import argparse
+    from collections.abc import Sequence
     from pathlib import Path
     from types import TracebackType
 
-    from PySide6.QtCore import QMessageLogContext, QtMsgType
+    from PySide6.QtCore import QCoreApplication
     from PySide6.QtWidgets import QApplication
 
     from visualizer.attention.run import Run
-    from visualizer.state.document import Document
-    from visualizer.state.saved.document_file import Saved
     from visualizer.state.view import View
     from visualizer.ui.program import Program
     from visualizer.ui.window import Window
@@ -34,84 +39,100 @@ NO_WINDOW = (
     "No window can be opened: Qt could not start on this screen. "
     "Without a screen, write a file with --export."
 )
-NO_PICTURE = "Nothing can be drawn: Qt could not start. Install PySide6-Essentials anew."
+__all__ = ["compute", "main", "make_application", "open_window"]
+NAME = "Attention Visualizer"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; give the exit status."""
-    options = parser().parse_args(arguments)
-    document = document_of(options)
-    wrong = complaint(options, document.spec)
+    try:
+        options = parser().parse_args(arguments)
+    except KeyboardInterrupt:  # while a text was typed
+        return STOPPED["SIGINT"]
+    if options.reset_settings:
+        return reset_settings()
+    try:
+        saved = open_file(options)
+    except InputError as refused:
+        say(f"argument FILE: {refused.sentence}")
+        return 2
+    wrong = complaint(options, saved.document.spec)
     if wrong:
         say(wrong)
         return 2
-    return export_only(document, options.export) if options.export else show(document)
+    return export_only(options, saved) if options.export else show(saved, options.file)
 
 
-def say(sentence: str) -> None:
-    """Tell the shell."""
-    print(f"attention-visualizer: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
+def open_file(options: argparse.Namespace) -> Saved:
+    """Open the file that was named, if any was, with what the options change of it.
 
-
-def compute(document: Document, view: View, previous: Run | None) -> Run:
-    """Compute a document, and read of it what will be shown; for the worker.
-
-    torch is imported here, on the worker, so that the window is there before it.
+    Raises
+    ------
+    InputError
+        When it cannot be opened.
     """
-    from visualizer.attention.run import run, share_cores
-    from visualizer.state.needed import warm
-
-    _leave_out_of_collections()
-    texts = document.tokens()
-    share_cores(texts, document.spec)
-    computed = run(texts, document.spec, previous)
-    warm(computed, view)
-    return computed
+    saved = open_any(options.file) if options.file else Saved(Document(), ROOMY)
+    document = document_of(options, saved.document)
+    # Numbers of another document are none of this one.
+    return saved if document == saved.document else Saved(document, saved.view)
 
 
-@cache
-def _leave_out_of_collections() -> None:
-    # What torch's import has made is there for good; looking through it for garbage would hold
-    # up the window for tens of milliseconds, again and again.
-    gc.freeze()
+def export_only(options: argparse.Namespace, saved: Saved) -> int:
+    """Write files without a window or a screen.
 
-
-def export_only(document: Document, path: Path) -> int:
-    """Write a file without a window or a screen.
-
-    The exit status is 2 where the text, the sizes or the memory are at fault, and 1 where the
-    file could not be written.
+    Returns
+    -------
+    int
+        The exit status: 2 where the options, the text or the memory are at fault, 1 where a file
+        could not be written, 128 and its number after a signal.
     """
-    os.environ["QT_QPA_PLATFORM"] = "offscreen"
-    from PySide6.QtGui import QGuiApplication
-
-    from visualizer.attention.spec import InputError
-    from visualizer.state.figure import FigureLook, Shot
-    from visualizer.state.view import View
-    from visualizer.ui.exports import export
-
-    with said_if_qt_cannot_start(NO_PICTURE):
-        application = QGuiApplication.instance() or QGuiApplication([sys.argv[0]])
-    view = View(room=512)
+    teller = Teller(is_quiet=options.quiet)
     try:
-        run = compute(document, view, None)
-        export(path, Shot(document, view, run), FigureLook())
+        with stoppable(teller):
+            look = look_of(options)
+            run, view = begin(saved)
+            view = looked_at(run, view, options.stages, options.heads_shown)
+            for notice in run.notices:
+                say(notice)
+            return write_all(options.export, Shot(saved.document, view, run), look, teller)
     except InputError as refused:
-        say(refused.sentence)
+        option = f"argument {option_of(refused.field)}: " if refused.field in _LOOKS else ""
+        say(option + refused.sentence)
         return 1 if refused.field == "export" else 2
-    for notice in run.notices:
-        say(notice)
-    del application
-    return 0
+    except StoppedError as stopped:
+        teller.clear()
+        return stopped.status
 
 
-def show(document: Document) -> int:
-    """Open the window and stay until the last one is closed."""
+def begin(saved: Saved) -> tuple[Run, View]:
+    """Give the run of what was opened, computed unless it was recorded, and how it is looked at."""
+    from visualizer.attention.recorded import restored
+
+    return restored(saved, compute)
+
+
+_LOOKS = {"stages", "heads_shown", "size", "dpi"}
+
+
+def reset_settings() -> int:
+    """Forget what is remembered between two starts."""
+    from PySide6.QtCore import QCoreApplication
+
+    from visualizer.ui.settings import forget
+
+    name_program(QCoreApplication)
+    refused = forget()
+    say(refused or "The window's place, its panes and the colours are forgotten.")
+    return 1 if refused else 0
+
+
+def show(saved: Saved, path: Path | None) -> int:
+    """Open a window on what was asked for, or on what was last open; stay until all are closed."""
     application = make_application()
     from visualizer.ui.windows import Windows
 
     windows = Windows(program())
-    windows.open(document)
+    windows.begin(saved, path)
     sys.excepthook = partial(show_bug, windows)
     status = application.exec()
     sys.excepthook = sys.__excepthook__
@@ -132,7 +153,7 @@ def program() -> Program:
     """Give the windows what they need of the parts that hold torch."""
     from visualizer.ui.program import Program
 
-    return Program(compute, read, restore)
+    return Program(compute, read, begin)
 
 
 def read(path: Path, document: Document) -> Saved | Document:
@@ -143,17 +164,7 @@ def read(path: Path, document: Document) -> Saved | Document:
     InputError
         Of ``open``, with what is wrong with the file.
     """
-    from visualizer.state.saved.inside import open_any
-
     return open_any(path)
-
-
-def restore(saved: Saved) -> tuple[Run, View]:
-    """Give the numbers of what was read, recorded or computed, and how they are looked at."""
-    from visualizer.attention.recorded import restored
-
-    _leave_out_of_collections()
-    return restored(saved, compute)
 
 
 def make_application() -> QApplication:
@@ -164,10 +175,15 @@ def make_application() -> QApplication:
     write_numbers_with_a_point()
     with said_if_qt_cannot_start(NO_WINDOW):
         application = QApplication([sys.argv[0]])
-    application.setApplicationName("Attention Visualizer")
-    application.setOrganizationName("Attention Visualizer")
+    name_program(application)
     application.setStyle("Fusion")
     return application
+
+
+def name_program(application: QCoreApplication | type[QCoreApplication]) -> None:
+    """Say whose settings are meant."""
+    application.setApplicationName(NAME)
+    application.setOrganizationName(NAME)
 
 
 def open_window(document: Document) -> Window:
@@ -196,21 +212,3 @@ def write_numbers_with_a_point() -> None:
     locale = QLocale.c()
     locale.setNumberOptions(QLocale.NumberOption.OmitGroupSeparator)
     QLocale.setDefault(locale)
-
-
-@contextmanager
-def said_if_qt_cannot_start(sentence: str) -> Iterator[None]:
-    """End with a sentence where Qt, without a platform to run on, would abort the process."""
-    from PySide6.QtCore import QtMsgType, qInstallMessageHandler
-
-    def handle(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
-        if kind is QtMsgType.QtFatalMsg:
-            say(sentence)
-            os._exit(1)
-        print(message, file=sys.stderr)  # noqa: T201 - what Qt does itself
-
-    before = qInstallMessageHandler(handle)
-    try:
-        yield
-    finally:
-        qInstallMessageHandler(before)

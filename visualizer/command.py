@@ -1,34 +1,50 @@
-"""The command line: which options there are, and the document they make. No Qt, no torch."""
+"""The command line: which options there are, and what they make. No Qt, no torch."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import visualizer
-from visualizer.attention.mechanisms import Mechanism, spec_of
+from visualizer import values
+from visualizer.attention.mechanisms import Mechanism
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Projection, problems
-from visualizer.state.document import BOOK_SENTENCE, Document, Lines
+from visualizer.state.asked import documents
+from visualizer.state.asked.figures import SIZES, figure_look
+from visualizer.state.asked.films import FilmAsked, span_of, speed_of
+from visualizer.state.asked.parts import heads_of, stages_of
+from visualizer.state.figure import Extent, Paper
+from visualizer.state.formats import taken
+from visualizer.state.playback.timeline import Grain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from enum import StrEnum
 
-# Qt shows these otherwise than they are: a text is the same here and in the sentence box.
-_AS_SHOWN = str.maketrans({"\r": "\n", "\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
+    from visualizer.state.document import Document
+    from visualizer.state.figure import FigureLook
 
-OPTIONS = {
-    "d_in": "--embedding-size",
-    "d_out": "--output-size",
-    "heads": "--heads",
-    "dropout": "--dropout",
-    "seed": "--seed",
-    "text": "--text",
-    "export": "--export",
-    "device": "--device",
-}
+OPTIONS = {"d_in": "--embedding-size", "d_out": "--output-size"}
+"""Of the fields that are not named as their options."""
+FOR_FILES = (
+    *("stages", "heads_shown", "layout", "theme", "size", "dpi", "title", "no_caption"),
+    *("span", "grain", "speed", "quiet"),
+)
+"""What says how files are written, and so needs one to write."""
+_LEFT_OUT = (None, False, "")
+
+EXAMPLES = """examples:
+  attention-visualizer
+  attention-visualizer --text "The cat sat on the mat" --embedding-size 8 --output-size 8
+  attention-visualizer --mechanism causal --seed 789 --export stages.npz
+  attention-visualizer --stages weights --size paper-column --export figure.png
+  attention-visualizer --text-file poem.txt --export poem.png --export poem.npz
+  date | attention-visualizer --text-file - --theme dark --size 1920x1080px --export date.png
+
+A file that is there already is replaced. The exit status is 0 where all was written; 1 where a
+file could not be; 2 where an option, the text or the memory is at fault; 130 after Ctrl+C and 143
+after SIGTERM, which leave no half of a file. Of several files the others are still written.
+"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -38,98 +54,94 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n")
 
 
-def _whole(low: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = low - 1
-        if value < low:
-            raise argparse.ArgumentTypeError(f"got '{text}', takes a whole number from {low}")
-        return value
-
-    return read
-
-
-def _rate(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(f"got '{text}', takes a number from 0 up to, not with, 1")
-    return value
-
-
-def _one_of(values: Sequence[str]) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in list(values):
-            takes = ", ".join(values)
-            raise argparse.ArgumentTypeError(f"got '{text}', takes one of {takes}")
-        return text
-
-    return read
-
-
-def _text(text: str) -> str:
-    if not text or text.isspace():
-        raise argparse.ArgumentTypeError(f"got {text!r}, takes a text that is not blank")
-    return text.replace("\r\n", "\n").translate(_AS_SHOWN)
-
-
-def _file(text: str) -> Path:
-    path = Path(text)
-    if path.suffix.lower() not in {".png", ".npz"}:
-        raise argparse.ArgumentTypeError(f"got '{text}', takes a file that ends in .png or .npz")
-    return path
-
-
 def parser() -> argparse.ArgumentParser:
     """Make the reader of the command line."""
     made = _Parser(
         prog="attention-visualizer",
+        usage="%(prog)s [FILE] [options]",
         description="See a real attention module compute. Without --export, opens the window.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     made.add_argument("--version", action="version", version=f"%(prog)s {visualizer.__version__}")
-    for option, settings in _OPTIONS.items():
-        made.add_argument(option, **settings)
-    made.add_argument(
-        "--causal",
-        action=argparse.BooleanOptionalAction,
-        help="whether no token reads a later one; else as the mechanism has it",
-    )
+    for title, options in _GROUPS.items():
+        group = made.add_argument_group(title)
+        for option, settings in options.items():
+            group.add_argument(option, **settings)
     return made
 
 
-def _named(values: type[StrEnum]) -> dict[str, Any]:
-    return {"type": _one_of([*values]), "metavar": "NAME", "help": f"one of {', '.join(values)}"}
+def _named(values_: type[StrEnum], help_: str = "") -> dict[str, Any]:
+    said = f"{help_ and help_ + ': '}one of {', '.join(values_)}"
+    return {"type": values.one_of([*values_]), "metavar": "NAME", "help": said}
 
 
 # fmt: off
-_OPTIONS: dict[str, dict[str, Any]] = {
-    "--text": {"type": _text, "action": "append",
-               "help": "the text; given several times, a batch of texts"},
-    "--mechanism": {**_named(Mechanism), "default": Mechanism.MULTI_HEAD},
-    "--projection": _named(Projection),
-    "--embedding-size": {"type": _whole(1), "metavar": "N", "help": "numbers in a token's vector"},
-    "--output-size": {"type": _whole(1), "metavar": "N",
-                      "help": "width of all heads together, or of each stacked head"},
-    "--heads": {"type": _whole(1), "metavar": "N", "help": "heads side by side"},
-    "--dropout": {"type": _rate, "metavar": "RATE", "help": "share of the weights dropped"},
-    "--seed": {"type": _whole(0), "metavar": "N", "help": "decides vectors and weights"},
-    "--device": _named(Device),
-    "--dtype": _named(Dtype),
-    "--export": {"type": _file, "metavar": "FILE",
-                 "help": "write the heatmaps (.png) or every stage (.npz), without a window"},
+_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
+    "Document": {
+        "file": {"type": Path, "metavar": "FILE", "nargs": "?",
+                 "help": "what to open: a document, or a file that holds one"},
+        "--text": {"type": values.said(documents.text_of), "action": "append",
+                   "help": "the text; given several times, a batch of texts"},
+        "--text-file": {"type": values.text_in_file, "action": "append", "dest": "text",
+                        "metavar": "FILE",
+                        "help": "a text in a file of UTF-8, up to 16 MiB; - is standard input"},
+    },
+    "Module": {
+        "--mechanism": _named(Mechanism),
+        "--projection": _named(Projection),
+        "--embedding-size": {"type": values.whole(1), "metavar": "N",
+                             "help": "numbers in a token's vector"},
+        "--output-size": {"type": values.whole(1), "metavar": "N",
+                          "help": "width of all heads together, or of each stacked head"},
+        "--heads": {"type": values.whole(1), "metavar": "N", "help": "heads side by side"},
+        "--causal": {"action": argparse.BooleanOptionalAction,
+                     "help": "whether no token reads a later one; else as the mechanism has it"},
+        "--dropout": {"type": values.rate, "metavar": "RATE",
+                      "help": "share of the weights dropped"},
+        "--seed": {"type": values.whole(0), "metavar": "N",
+                   "help": "decides vectors and weights"},
+        "--device": _named(Device),
+        "--dtype": _named(Dtype),
+    },
+    "Figure": {
+        "--stages": {"type": values.said(stages_of), "metavar": "NAMES",
+                     "help": "what is in it, such as scores,weights"},
+        "--heads-shown": {"type": values.said(heads_of), "metavar": "HEADS",
+                          "help": "numbers from 1, such as 1,3-5, or all"},
+        "--layout": _named(Extent, "how much of that"),
+        "--theme": _named(Paper),
+        "--size": {"type": values.said(values.size), "metavar": "SIZE",
+                   "help": "such as 180mm, 180x120mm, 1920x1080px or 7in, or one of "
+                           f"{', '.join(SIZES)}"},
+        "--dpi": {"type": values.dots, "metavar": "N", "help": "pixels an inch"},
+        "--title": {"metavar": "TEXT", "default": "", "help": "what stands over it"},
+        "--no-caption": {"action": "store_true", "help": "without what was computed under it"},
+    },
+    "Film": {
+        "--span": {"type": values.said(span_of), "metavar": "FROM..TO",
+                   "help": "stages such as scores..context, or from a row on: scores:2..weights"},
+        "--grain": _named(Grain, "what is computed in a step"),
+        "--speed": {"type": values.said(speed_of), "metavar": "X",
+                    "help": "times faster than usual"},
+    },
+    "Files": {
+        "--export": {"type": values.file, "action": "append", "metavar": "FILE",
+                     "help": "write a file without a window, once for each time it is given; its "
+                             f"name ends in {taken()}"},
+        "--quiet": {"action": "store_true", "help": "do not say how far it is"},
+        "--reset-settings": {"action": "store_true",
+                             "help": "forget the window's place, panes and colours, and end"},
+    },
 }
 # fmt: on
 
 
-def document_of(options: argparse.Namespace) -> Document:
-    """Make the document that the options describe."""
-    spec = spec_of(Mechanism(options.mechanism))
+def document_of(options: argparse.Namespace, base: Document | None = None) -> Document:
+    """Make the document that the options describe; what they leave out is the base's."""
     given = {
+        "mechanism": options.mechanism,
         "projection": options.projection and Projection(options.projection),
         "d_in": options.embedding_size,
         "d_out": options.output_size,
@@ -140,21 +152,40 @@ def document_of(options: argparse.Namespace) -> Document:
         "dtype": options.dtype and Dtype(options.dtype),
         "mask": _mask(options.causal),
     }
-    spec = replace(spec, **{name: value for name, value in given.items() if value is not None})
-    texts = options.text or [BOOK_SENTENCE]
-    lines = Lines.TOGETHER
-    if len(texts) > 1:
-        lines = Lines.APART
-        texts = [" ".join(text.splitlines()) for text in texts]  # a line is a text from now on
-    return Document(text="\n".join(texts), lines=lines, spec=spec)
+    settings = {name: value for name, value in given.items() if value is not None}
+    return documents.document_of(options.text or (), settings, base)
 
 
 def _mask(causal: bool | None) -> Mask | None:
     return None if causal is None else (Mask.CAUSAL if causal else Mask.NONE)
 
 
+def look_of(options: argparse.Namespace) -> FigureLook:
+    """Give the look of the figures that the options describe.
+
+    Raises
+    ------
+    InputError
+        When there can be no such figure.
+    """
+    return figure_look(
+        options.size,
+        layout=options.layout and Extent(options.layout),
+        theme=options.theme and Paper(options.theme),
+        dpi=options.dpi,
+        title=options.title,
+        has_caption=not options.no_caption,
+    )
+
+
+def film_of(options: argparse.Namespace) -> FilmAsked:
+    """Give what of the computation is played in films, and how fast."""
+    grain = Grain(options.grain) if options.grain else FilmAsked().grain
+    return FilmAsked(options.span, grain, options.speed or FilmAsked().speed)
+
+
 def complaint(options: argparse.Namespace, spec: AttentionSpec) -> str | None:
-    """Say which option makes a spec that cannot be computed, if any does.
+    """Say which option makes a spec that cannot be computed, if any does, or has no effect.
 
     Of the options that take part in the problem, it is one that was given.
     """
@@ -162,13 +193,21 @@ def complaint(options: argparse.Namespace, spec: AttentionSpec) -> str | None:
         remedied = problem.remedy[0] if problem.remedy else problem.field
         parts = (problem.field, remedied, "projection")
         field = next((field for field in parts if _given(options, field)), problem.field)
-        return f"argument {_option(field)}: got '{getattr(spec, field)}'. {problem.sentence}"
+        return f"argument {option_of(field)}: got '{getattr(spec, field)}'. {problem.sentence}"
+    idle = (
+        []
+        if options.export
+        else [name for name in FOR_FILES if getattr(options, name) not in _LEFT_OUT]
+    )
+    if idle:
+        return f"argument {option_of(idle[0])}: is for files. Add --export with a file's name."
     return None
 
 
-def _option(field: str) -> str:
+def option_of(field: str) -> str:
+    """Name the option of a field."""
     return OPTIONS.get(field, f"--{field.replace('_', '-')}")
 
 
 def _given(options: argparse.Namespace, field: str) -> bool:
-    return getattr(options, _option(field).strip("-").replace("-", "_"), None) is not None
+    return getattr(options, option_of(field).strip("-").replace("-", "_"), None) is not None

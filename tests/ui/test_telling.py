@@ -8,8 +8,9 @@ import pytest
 from PySide6.QtGui import QFont, QFontMetricsF
 
 from tests.ui.hand import words
-from visualizer.ui.telling import SIZES, TellingLabel
+from visualizer.ui.telling import TellingLabel
 from visualizer.ui.theme import font, text_scale
+from visualizer.ui.told import SIZES
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot

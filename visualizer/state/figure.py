@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from visualizer.state.chosen import TokenLook
+from visualizer.state.film import FilmLook
 from visualizer.state.heatmaps import drawn_heads, shown_heads, shown_stages
 from visualizer.state.playback.lights import focus
 from visualizer.state.view import existing
@@ -78,6 +79,8 @@ class FigureLook:
         Whether what was computed stands under it.
     has_marks : bool
         Whether the pinned cell and the chosen tokens are marked.
+    film : FilmLook
+        What of playback is shown, of formats that move.
     """
 
     extent: Extent = Extent.SHOWN
@@ -90,6 +93,7 @@ class FigureLook:
     title: str = ""
     has_caption: bool = True
     has_marks: bool = True
+    film: FilmLook = field(default_factory=FilmLook)
 
     @property
     def width(self) -> float:

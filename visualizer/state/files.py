@@ -59,7 +59,7 @@ def write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
 
 def _refusal(path: Path, target: Path, error: OSError) -> str:
     is_elsewhere = os.path.realpath(path.parent) != str(target.parent)
-    folder = target.parent if is_elsewhere else path.parent
+    folder = target.parent if is_elsewhere or path.parent == Path() else path.parent
     reason = error.strerror or str(error)
     return f"“{path.name}” could not be written to {folder}: {reason}."
 

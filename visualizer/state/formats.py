@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 
 
@@ -25,15 +26,22 @@ class Format:
         How the names of its files end, with the dot.
     words : str
         What is in such a file.
+    needs : str
+        The package that writes it, where it is not always installed.
     """
 
     suffix: str
     words: str
     kind: Kind
+    needs: str = ""
 
 
 FORMATS: tuple[Format, ...] = (
     Format(".png", "Picture of the heatmaps", Kind.FIGURE),
+    Format(".gif", "Film of the computation", Kind.FILM),
+    Format(".apng", "Film of the computation, exact colours", Kind.FILM),
+    Format(".webp", "Film of the computation, exact and small", Kind.FILM),
+    Format(".mp4", "Film of the computation, as video", Kind.FILM, needs="av"),
     Format(".npz", "Numbers of every stage", Kind.NUMBERS),
 )
 
@@ -42,6 +50,15 @@ def format_of(name: str) -> Format | None:
     """Find the format that a file's name asks for, however it is written."""
     lower = name.lower()
     return next((each for each in FORMATS if lower.endswith(each.suffix)), None)
+
+
+def why_not(suffix: str) -> str:
+    """Say what a format lacks here; nothing where it can be written."""
+    needs = next(each.needs for each in FORMATS if each.suffix == suffix)
+    if not needs or find_spec(needs):
+        return ""
+    name = suffix[1:].upper()
+    return f"{name} needs the package {needs}: pip install 'attention-visualizer[film]'"
 
 
 def named(name: str, chosen: str) -> Path:

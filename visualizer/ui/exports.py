@@ -14,9 +14,10 @@ from PySide6.QtGui import QGuiApplication
 from visualizer.attention.spec import InputError
 from visualizer.state import files
 from visualizer.state.code.script import script
-from visualizer.state.formats import format_of, taken
+from visualizer.state.formats import format_of, taken, why_not
 from visualizer.state.progress import CancelledError, Progress, quietly
 from visualizer.state.words import counted
+from visualizer.ui.figures.films import write_film
 from visualizer.ui.figures.png import write_png
 from visualizer.ui.worker import Worker
 
@@ -36,6 +37,7 @@ def _npz(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> No
 
 WRITERS: dict[str, Callable[[Shot, FigureLook, BinaryIO, Progress], object]] = {
     ".png": write_png,
+    **{suffix: partial(write_film, suffix) for suffix in (".gif", ".apng", ".webp", ".mp4")},
     ".npz": _npz,
 }
 """What writes each of the formats."""
@@ -52,11 +54,14 @@ def export(path: Path, shot: Shot, look: FigureLook, progress: Progress = quietl
     Raises
     ------
     InputError
-        When the format is unknown, the file cannot be written or memory runs out.
+        When the format is unknown or lacks what writes it, the file cannot be written or memory
+        runs out.
     """
     known = format_of(path.name)
     if known is None:
         raise InputError("export", f"“{path.suffix}” is no format to export. Use {taken()}.")
+    if lacking := why_not(known.suffix):
+        raise InputError("export", f"{lacking}.")
     write = WRITERS[known.suffix]
     files.write(path, lambda file: write(shot, look, file, progress))
     return path

@@ -86,11 +86,17 @@ def _grid(
     return across, widths[across]
 
 
-def lay_out(board: Board, width: float, height: float, pixel_ratio: float = 1.0) -> Layout:
+def lay_out(
+    board: Board,
+    width: float,
+    height: float,
+    pixel_ratio: float = 1.0,
+    largest_cell: float = math.inf,
+) -> Layout:
     """Place a board's panels in a window of this size, of so many device pixels a pixel."""
     if not board.columns:
         return Layout((), 0, 0, 0)
-    return _Placing(board, width, height, pixel_ratio).layout()
+    return _Placing(board, width, height, pixel_ratio, largest_cell).layout()
 
 
 def _least(column: tuple[Heatmap, ...]) -> tuple[float, float]:
@@ -101,10 +107,13 @@ def _least(column: tuple[Heatmap, ...]) -> tuple[float, float]:
 class _Placing:
     """One layout on its way."""
 
-    def __init__(self, board: Board, width: float, height: float, pixel_ratio: float) -> None:
+    def __init__(
+        self, board: Board, width: float, height: float, pixel_ratio: float, largest_cell: float
+    ) -> None:
         self.columns, self.pixel_ratio = board.columns, pixel_ratio
         self.width, self.height = width, height
         self.scale = text_scale()
+        self.largest_cell = min(LARGEST_CELL * self.scale, largest_cell)
         least = [(column, _least(column)) for column in board.columns]
         self.least = {one: widths for column, widths in least for one in column}
         self.gutter = self._gutter()
@@ -146,7 +155,7 @@ class _Placing:
     def _cell(self) -> float:
         """Find the largest cell, in whole device pixels, with which all stages fit side by side."""
         rows = max(column[0].side[0] for column in self.columns)
-        largest = min(LARGEST_CELL * self.scale, self.side / rows) * self.pixel_ratio
+        largest = min(self.largest_cell, self.side / rows) * self.pixel_ratio
         least: float = max(1, min(largest, SMALLEST_SIDE * self.pixel_ratio / rows))
         smallest = max(1, min(math.ceil(least), int(largest)))
         for pixels in range(int(largest), smallest, -1):

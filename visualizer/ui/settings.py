@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, QSettings
@@ -26,6 +27,18 @@ def save_scheme(scheme: Scheme) -> None:
     QSettings().setValue("scheme", scheme.value)
 
 
+def load_last() -> Path | None:
+    """Give the file that was open when the program was closed last, if it is still there."""
+    stored = QSettings().value("last")
+    path = Path(stored) if isinstance(stored, str) and stored and "\0" not in stored else None
+    return path if path and path.is_file() else None
+
+
+def save_last(path: Path | None) -> None:
+    """Remember which file is open; nothing, where it is none."""
+    QSettings().setValue("last", str(path.absolute()) if path else "")
+
+
 def restore_window(window: QMainWindow) -> bool:
     """Put a window where it was; say whether it had been anywhere.
 
@@ -47,6 +60,16 @@ def save_window(window: QMainWindow) -> None:
     settings.setValue("geometry", geometry)
     settings.setValue("state", state)
     settings.setValue("seal", _seal(geometry, state))
+
+
+def forget() -> str:
+    """Forget all of it; say why that could not be, if it could not."""
+    settings = QSettings()
+    settings.clear()
+    settings.sync()
+    if settings.status() is QSettings.Status.NoError:
+        return ""
+    return f"The settings in {settings.fileName()} could not be changed."
 
 
 def _seal(geometry: QByteArray, state: QByteArray) -> str:

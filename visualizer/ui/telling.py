@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from html import unescape
-from re import sub
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtGui import QFont, QFontMetricsF
+from PySide6.QtGui import QFontMetricsF
 from PySide6.QtWidgets import QLabel, QSizePolicy
 
 from visualizer.ui.theme import font, text_scale
+from visualizer.ui.told import SIZES, fitting
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QResizeEvent
-
-SIZES = (20, 18, 16, 14)
 
 
 class TellingLabel(QLabel):
@@ -54,13 +51,8 @@ class TellingLabel(QLabel):
 
     def _fit(self) -> None:
         room = self.contentsRect().width()
-        plain = unescape(sub("<[^>]*>", "", self._told))
-        widths = {
-            size: QFontMetricsF(font(size, QFont.Weight.DemiBold)).horizontalAdvance(plain)
-            for size in SIZES
-        }
-        fitting = next((size for size in SIZES if widths[size] <= room), SIZES[-1])
-        self.setWordWrap(widths[fitting] > room)
-        pixels = round(fitting * text_scale())
+        size, is_broken = fitting(self._told, room)
+        self.setWordWrap(is_broken)
+        pixels = round(size * text_scale())
         self.setText(f"<span style='font-size:{pixels}px'>{self._told}</span>")
         self.updateGeometry()

@@ -138,6 +138,12 @@ def _text_scale(system: str) -> float:
     return max(1.0, QFontInfo(QGuiApplication.font()).pixelSize() / USUAL_PX)
 
 
+def forget_fonts() -> None:
+    """Let go of the fonts that are kept; they must not outlive the application."""
+    for kept in (_font, _metrics, _text_scale):
+        kept.cache_clear()
+
+
 def palette(theme: Theme) -> QPalette:
     """Translate a theme for Qt's own widgets."""
     roles = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
@@ -14,6 +13,7 @@ from visualizer.ui.accessible import tell
 from visualizer.ui.manners import teach
 from visualizer.ui.telling import TellingLabel
 from visualizer.ui.theme import Theme, text_scale
+from visualizer.ui.told import count_of, written
 from visualizer.ui.track import Track
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QAction
 
-    from visualizer.state.playback.equation import Equation
     from visualizer.state.playback.transport import Transport
 
 BEFORE = ("player.to_start", "player.step -1", "player.toggle", "player.step 1", "player.to_end")
@@ -52,9 +51,9 @@ class TransportBar(QWidget):
         self.track.sought.connect(self.sought)
         self.track.stepped.connect(self.stepped)
         self.track.skipped.connect(self.skipped)
-        self.grain = _choice("Steps", GRAINS.items())
-        self.speed = _choice("Speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
-        self.question = _choice("What to predict", QUESTIONS.items())
+        self.grain = choice("Steps", GRAINS.items())
+        self.speed = choice("Speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
+        self.question = choice("What to predict", QUESTIONS.items())
         self.grain.activated.connect(self._choose_grain)
         self.speed.activated.connect(self._choose_speed)
         self.question.activated.connect(self._choose_question)
@@ -112,10 +111,10 @@ class TransportBar(QWidget):
         playhead = transport.playhead
         self.grain.setCurrentIndex(self.grain.findData(playhead.grain))
         self.speed.setCurrentIndex(self.speed.findData(playhead.speed))
-        self.where.setText(_where(transport))
+        self.where.setText(count_of(transport))
         self.caption.tell(transport.caption)
         self.caption.setVisible(bool(transport.caption))
-        self.equation.tell(_written(transport.equation, theme))
+        self.equation.tell(written(transport.equation, theme))
         self.equation.setVisible(bool(transport.caption))  # so that nothing jumps where it is empty
         self.question.setVisible(transport.question is not None)
         self.reveal.setVisible(transport.question is not None and not transport.is_revealed)
@@ -153,7 +152,8 @@ def _icon_size() -> QSize:
     return QSize(20, 20) * text_scale()
 
 
-def _choice(name: str, choices: Iterable[tuple[object, str]]) -> QComboBox:
+def choice(name: str, choices: Iterable[tuple[object, str]]) -> QComboBox:
+    """Make a list to choose from: values with their words."""
     box = QComboBox()
     for value, words in choices:
         box.addItem(words, value)
@@ -162,23 +162,3 @@ def _choice(name: str, choices: Iterable[tuple[object, str]]) -> QComboBox:
     box.setObjectName(name)
     teach(box)
     return box
-
-
-def _where(transport: Transport) -> str:
-    if transport.position >= transport.count:
-        return f"{transport.count:,} steps"
-    return f"{transport.position + 1:,} of {transport.count:,}"
-
-
-def _written(equation: Equation | None, theme: Theme) -> str:
-    """Write a calculation, the numbers that were read in the accent."""
-    if equation is None:
-        return ""
-    parts = "".join(
-        f"<span style='color:{theme.accent}'>{escape(part.text)}</span>"
-        if part.is_lit
-        else escape(part.text)
-        for part in equation.parts
-    )
-    left = f"<span style='color:{theme.quiet}'>{escape(equation.left)} = </span>{parts}"
-    return f"{left} = <b>{escape(equation.result)}</b>" if equation.result else left

@@ -309,6 +309,7 @@ class Window(QMainWindow):
             return
         self.presenter.leave()  # what is remembered is how it was before
         settings.save_window(self)
+        settings.save_last(self.filer.path)
         self.hide()
         self.player.stop()
         for part in (self.exporter, self.filer, self.workspace):

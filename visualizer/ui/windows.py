@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QPoint, Qt
 
 from visualizer.state.document import Document
+from visualizer.ui import settings
 from visualizer.ui.window import Window
 from visualizer.ui.workspace import Workspace
 
@@ -47,13 +48,20 @@ class Windows(QObject):
         window.filer.anotherWanted.connect(self._open_another)
         window.rescue.anotherWanted.connect(self._recover_apart)
         window.closed.connect(self._forget)
-        if not self.all:
-            window.board.painted.connect(window.filer.keeper.look_back, _ONCE)
-        else:
+        if self.all:
             window.move(self.all[-1].pos() + STEP)
         self.all.append(window)
         window.show()
         return window
+
+    def begin(self, saved: Saved, path: Path | None) -> None:
+        """Open the first window: on a file, on what was asked for, or on what was last open."""
+        window = self.open(saved.document)
+        window.board.painted.connect(window.filer.keeper.look_back, _ONCE)
+        if path:
+            window.filer.take_in(saved, path)
+        elif saved.document == Document() and (last := settings.load_last()):
+            window.filer.open(last)
 
     def _open_another(self, saved: Saved | None, path: Path | None) -> None:
         window = self.open(saved.document if saved else Document())

@@ -96,14 +96,14 @@ def page_of(figure: Figure, look: FigureLook) -> Page:
     """Place a figure: as wide and high as asked for, with cells of whole pixels where they fit."""
     scale, width = look.enlarged, look.width / look.enlarged
     high = look.height / scale if look.height else math.inf
-    titled, told = _height(figure.title, 20, width), _height(figure.caption, 12, width)
+    titled, told = text_height(figure.title, 20, width), text_height(figure.caption, 12, width)
     layout = lay_out(figure.board, width, high - titled - told, look.pixel_ratio)
     if not look.is_trimmed:
         shrunk = min(1.0, width / layout.width, (high - titled - told) / layout.height)
         scale *= max(shrunk, 0.01)
     least = max(layout.width, min(width, NARROWEST))  # a caption needs some width, too
     wide = least if look.is_trimmed else look.width / scale
-    titled, told = _height(figure.title, 20, wide), _height(figure.caption, 12, wide)
+    titled, told = text_height(figure.title, 20, wide), text_height(figure.caption, 12, wide)
     content = titled + layout.height + told
     size = QSizeF(wide * scale, look.height or content * scale)
     left, top = (wide - layout.width) / 2, max(0.0, (size.height() / scale - content) / 2)
@@ -120,7 +120,7 @@ def page_of(figure: Figure, look: FigureLook) -> Page:
     )
 
 
-def _height(text: str, size: int, width: float) -> float:
+def text_height(text: str, size: int, width: float) -> float:
     """Give the height that a text takes, with the space around it; none where there is none."""
     if not text:
         return 0
@@ -141,8 +141,8 @@ def paint_page(painter: QPainter, page: Page) -> None:
     painter.save()
     painter.scale(page.scale, page.scale)
     painter.translate(page.at)
-    _paint_text(painter, page.title, figure.title, 20, theme.ink)
-    _paint_text(painter, page.caption, figure.caption, 12, theme.quiet)
+    paint_text(painter, page.title, figure.title, 20, theme.ink)
+    paint_text(painter, page.caption, figure.caption, 12, theme.quiet)
     painter.translate(page.panels.topLeft())
     for slot in page.layout.slots:
         draw.paint_slot(painter, slot, theme)
@@ -153,7 +153,8 @@ def paint_page(painter: QPainter, page: Page) -> None:
     painter.restore()
 
 
-def _paint_text(painter: QPainter, area: QRectF, text: str, size: int, ink: str) -> None:
+def paint_text(painter: QPainter, area: QRectF, text: str, size: int, ink: str) -> None:
+    """Write a text into its place, in lines."""
     if text:
         painter.setFont(_font(size))
         painter.setPen(QColor(ink))

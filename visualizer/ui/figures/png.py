@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO
 
+import numpy as np
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice
 from PySide6.QtGui import QImage, QImageWriter, QPainter
 
@@ -33,6 +34,13 @@ def write_png(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) 
     save(image, file)
 
 
+def pixels(shot: Shot, look: FigureLook) -> np.ndarray:
+    """Paint a figure as numbers, uint8 [row, column, 4]: red, green, blue and opacity."""
+    image = picture(page_of(figure_of(shot, look), look), look.dpi)
+    image = image.convertToFormat(QImage.Format.Format_RGBA8888)
+    return np.array(image.constBits()).reshape(image.height(), image.width(), 4)
+
+
 def picture(page: Page, dpi: float) -> QImage:
     """Paint a page, as sharp as asked for, or as a picture may be large.
 
@@ -43,7 +51,7 @@ def picture(page: Page, dpi: float) -> QImage:
     """
     width, height = page.size.width(), page.size.height()
     ratio = min(dpi / PIXELS_AN_INCH, LARGEST_SIDE / max(width, height))
-    image = _blank(round(width * ratio), round(height * ratio))
+    image = blank(round(width * ratio), round(height * ratio))
     painter = QPainter(image)
     painter.scale(ratio, ratio)
     paint_page(painter, page)
@@ -55,7 +63,14 @@ def picture(page: Page, dpi: float) -> QImage:
     return image
 
 
-def _blank(width: int, height: int) -> QImage:
+def blank(width: int, height: int) -> QImage:
+    """Make a picture to paint on.
+
+    Raises
+    ------
+    InputError
+        When it is too large for the memory.
+    """
     image = QImage(max(1, width), max(1, height), QImage.Format.Format_RGB32)
     if image.isNull():
         sentence = (

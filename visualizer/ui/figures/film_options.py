@@ -1,0 +1,212 @@
+"""What can be chosen of a film: which part of the computation, how fast, and how large it gets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QHBoxLayout, QLabel, QWidget
+
+from visualizer.attention.spec import InputError
+from visualizer.state.film import WIDTHS, FilmLook, Panels, film_of
+from visualizer.state.playback.lights import standing
+from visualizer.state.playback.timeline import SPEEDS, Grain, Place
+from visualizer.state.words import counted, size
+from visualizer.ui.figures.films import estimate
+from visualizer.ui.transport import GRAINS, choice
+from visualizer.ui.worker import Worker
+
+if TYPE_CHECKING:
+    from visualizer.state.figure import FigureLook, Shot
+
+
+class Part(StrEnum):
+    """Which part of the computation a film shows."""
+
+    WHOLE = "The whole computation"
+    HERE = "From here to the end"
+    LESSON = "The part of the lesson"
+    STAGES = "From stage to stage"
+
+
+PANELS = {Panels.STEP: "those of each step", Panels.SPAN: "all stages, small"}
+
+
+class FilmOptions(QWidget):
+    """Lets one choose a film, and says how long and how large it will be.
+
+    Whoever shows it calls `stop` before it is gone, so that nothing goes on being measured.
+    """
+
+    changed = Signal(object)
+    """The film that is chosen now."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._asked: tuple[Shot, FigureLook, str] | None = None
+        self._length = ""
+        self.part = choice("Part", [])
+        self.first, self.last = choice("First stage", []), choice("Last stage", [])
+        self.grain = choice("Film steps", GRAINS.items())
+        self.speed = choice("Film speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
+        self.panels = choice("Panels", PANELS.items())
+        self.width_ = choice("Pixels", [(width, f"{width:,} pixels wide") for width in WIDTHS])
+        self.loops = QCheckBox("Begins anew at its end")
+        self.told = QLabel()
+        self.told.setWordWrap(True)
+        self.told.setAccessibleName("Size of the film")
+        self._lay_out()
+        self._show_look(FilmLook())
+        for box in self._boxes:
+            box.activated.connect(self._change)
+        self.loops.clicked.connect(self._change)
+        self._worker = Worker(self)
+        self._worker.answered.connect(self._show_size)
+        self._worker.failed.connect(self._show_problem)
+
+    @property
+    def _boxes(self) -> tuple[QComboBox, ...]:
+        choices = (self.part, self.first, self.last, self.grain, self.speed, self.panels)
+        return (*choices, self.width_)
+
+    def _lay_out(self) -> None:
+        form, stages = QFormLayout(self), QHBoxLayout()
+        form.setContentsMargins(0, 0, 0, 0)
+        for box in (self.first, self.last):
+            stages.addWidget(box)
+        form.addRow("Shows", self.part)
+        form.addRow("From, to", stages)
+        form.addRow("Goes on", self.grain)
+        form.addRow("Speed", self.speed)
+        form.addRow("Panels", self.panels)
+        form.addRow("Size", self.width_)
+        form.addRow("", self.loops)
+        form.addRow("", self.told)
+
+    def stop(self) -> None:
+        """Let what is being measured come to its end."""
+        self._worker.stop()
+
+    # ------------------------------------------------------------------ showing
+
+    def show_shot(self, shot: Shot, look: FigureLook, suffix: str) -> None:
+        """Offer the films of a moment, and measure the one that is chosen in a format."""
+        self._asked = (shot, look, suffix)
+        self._show_parts(shot)
+        self._show_look(look.film)
+        self._measure()
+
+    def _show_parts(self, shot: Shot) -> None:
+        playhead, stages = shot.view.playhead, shot.run.trace.stages
+        is_here = standing(shot.run, shot.view) is not None
+        is_there = {Part.HERE: is_here, Part.LESSON: playhead.span is not None}
+        self.part.clear()
+        for part in Part:
+            if is_there.get(part, True):
+                self.part.addItem(part, part)
+        for box in (self.first, self.last):
+            box.clear()
+            for stage in stages:
+                box.addItem(stage.title, stage.name)
+        self.last.setCurrentIndex(self.last.count() - 1)
+
+    def _show_look(self, look: FilmLook) -> None:
+        for box, value in (
+            (self.part, self._part_of(look)),
+            (self.grain, look.grain),
+            (self.speed, look.speed),
+            (self.panels, look.panels),
+            (self.width_, look.width),
+        ):
+            box.setCurrentIndex(max(0, box.findData(value)))
+        if look.span:
+            self.first.setCurrentIndex(max(0, self.first.findData(look.span[0].stage)))
+            self.last.setCurrentIndex(self.last.findData(look.span[1]))
+        self.loops.setChecked(look.loops)
+        self._show_stages()
+
+    def _part_of(self, look: FilmLook) -> Part:
+        if look.span is None:
+            return Part.WHOLE
+        found = (part for part in (Part.LESSON, Part.HERE) if self._span_of(part) == look.span)
+        return next(found, Part.STAGES)
+
+    def _show_stages(self) -> None:
+        is_chosen = self.part.currentData() == Part.STAGES
+        for box in (self.first, self.last):
+            box.setEnabled(is_chosen)
+
+    # ------------------------------------------------------------------ the hand
+
+    @property
+    def film(self) -> FilmLook:
+        """The film that is chosen."""
+        return FilmLook(
+            self._span_of(Part(self.part.currentData() or Part.WHOLE)),
+            Grain(self.grain.currentData()),
+            self.speed.currentData(),
+            self.loops.isChecked(),
+            Panels(self.panels.currentData()),
+            self.width_.currentData(),
+        )
+
+    def _span_of(self, part: Part) -> tuple[Place, str] | None:
+        if self._asked is None or part is Part.WHOLE:
+            return None
+        shot = self._asked[0]
+        if part is Part.LESSON:
+            return shot.view.playhead.span
+        if part is Part.HERE:
+            here = standing(shot.run, shot.view)
+            return (here, shot.run.trace.names[-1]) if here else None
+        return Place(self.first.currentData()), self.last.currentData()
+
+    def _change(self) -> None:
+        if self.first.currentIndex() > self.last.currentIndex():  # the one not chosen follows
+            follower = self.last if self.sender() is self.first else self.first
+            leader = self.first if follower is self.last else self.last
+            follower.setCurrentIndex(leader.currentIndex())
+        self._show_stages()
+        if self._asked:
+            shot, look, suffix = self._asked
+            self._asked = shot, replace(look, film=self.film), suffix
+            self._measure()
+        self.changed.emit(self.film)
+
+    # ------------------------------------------------------------------ its size
+
+    def _measure(self) -> None:
+        """Say how long the film is, and have its size looked for."""
+        if self._asked is None:
+            return
+        shot, look, _ = asked = self._asked
+        try:
+            film = film_of(shot.run.trace, look.film)
+        except InputError as refused:
+            self._tell(refused.sentence, "warning")
+            return
+        self._length = f"{counted(len(film.steps), 'step')} · {film.seconds:,.0f} s"
+        self._tell(self._length, "quiet")
+        self._worker.ask(partial(_measured, *asked))
+
+    def _show_size(self, measured: tuple[FigureLook, str, int]) -> None:
+        look, suffix, count = measured
+        if self._asked and (look, suffix) == self._asked[1:]:  # and no older one
+            self._tell(f"{self._length} · about {size(count)}", "quiet")
+
+    def _show_problem(self, error: Exception) -> None:
+        """Say why a film cannot be made; what nobody foresaw is said when it is written."""
+        if isinstance(error, InputError):
+            self._tell(error.sentence, "warning")
+
+    def _tell(self, sentence: str, role: str) -> None:
+        self.told.setProperty("role", role)
+        self.told.style().polish(self.told)
+        self.told.setText(sentence)
+
+
+def _measured(shot: Shot, look: FigureLook, suffix: str) -> tuple[FigureLook, str, int]:
+    return look, suffix, estimate(shot, look, suffix)

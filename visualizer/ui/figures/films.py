@@ -1,0 +1,130 @@
+"""Writing films, whatever the format: frame by frame, so that none is kept and any can be the last.
+
+What reads and writes a format is loaded when it is asked for.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from itertools import pairwise
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from visualizer.state.progress import Progress, quietly
+from visualizer.ui.figures.film import reel_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy as np
+
+    from visualizer.state.figure import FigureLook, Shot
+    from visualizer.ui.figures.reel import Reel
+
+SAMPLES = 3
+"""Of how many steps of a kind the size is measured, to tell how large a film will be."""
+
+
+class Coder(Protocol):
+    """A film that is being written.
+
+    Parameters
+    ----------
+    unit_ms : int
+        In what the format counts time.
+    written : int
+        How many bytes its frames take until now.
+    """
+
+    unit_ms: int
+    written: int
+
+    def add(self, pixels: np.ndarray, duration: int) -> None:
+        """Write a frame, words 0xrrggbb [row, column], that is seen for so many units."""
+
+    def close(self) -> None:
+        """Write what comes after the last."""
+
+
+def _coder(suffix: str) -> Callable[..., Coder]:
+    if suffix == ".gif":
+        from visualizer.ui.figures.gif import Gif
+
+        return Gif
+    if suffix == ".webp":
+        from visualizer.ui.figures.webp import Webp
+
+        return Webp
+    if suffix == ".mp4":
+        from visualizer.ui.figures.mp4 import Mp4
+
+        return Mp4
+    from visualizer.ui.figures.apng import Apng
+
+    return Apng
+
+
+def write_film(
+    suffix: str, shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress
+) -> None:
+    """Write a film.
+
+    Parameters
+    ----------
+    progress : callable
+        Told how many frames are written, of how many; asked at each whether to go on.
+
+    Raises
+    ------
+    InputError
+        When there are more frames than can be written.
+    """
+    reel = reel_of(shot, look, progress)
+    coder = _opened(suffix, reel, look, file, progress)
+    for frame, duration in enumerate(reel.film.durations(coder.unit_ms)):
+        progress(frame, len(reel))
+        coder.add(reel.pixels(frame), duration)
+    progress(len(reel), len(reel))
+    coder.close()
+
+
+def _opened(suffix: str, reel: Reel, look: FigureLook, file: BinaryIO, progress: Progress) -> Coder:
+    return _coder(suffix)(file, reel.size, len(reel), look.film.loops, _samples(reel, progress))
+
+
+def _samples(reel: Reel, progress: Progress) -> Iterator[np.ndarray]:
+    """Paint a frame of each stage, with all of its colours: the last."""
+    film = reel.film
+    ends = {film.place(at).stage: at for at in range(len(reel))}
+    for frame in ends.values():
+        progress(0, len(reel))
+        yield reel.pixels(frame)
+
+
+def estimate(shot: Shot, look: FigureLook, suffix: str) -> int:
+    """Tell about how many bytes a film will have, from some of its frames.
+
+    Raises
+    ------
+    InputError
+        When there are more frames than can be written.
+    """
+    reel = reel_of(shot, look)
+    coder = _opened(suffix, reel, look, BytesIO(), quietly)
+    coder.add(reel.pixels(0), 1)
+    whole: float = coder.written
+    stages = [reel.film.place(at).stage for at in range(len(reel))]
+    turns = [at for at, (one, other) in enumerate(pairwise(stages), 1) if one != other]
+    others = sorted({*range(1, len(reel))}.difference(turns))
+    for frames in (turns, others):
+        count = min(SAMPLES, len(frames))
+        some = (frames[len(frames) * (2 * k + 1) // (2 * count)] for k in range(count))
+        whole += len(frames) * sum(_bytes_of(at, reel, coder) for at in some) / max(1, count)
+    return round(whole)
+
+
+def _bytes_of(frame: int, reel: Reel, coder: Coder) -> int:
+    """Write a frame after the one before it, and tell how many bytes it takes."""
+    coder.add(reel.pixels(frame - 1), 1)
+    before = coder.written
+    coder.add(reel.pixels(frame), 1)
+    return coder.written - before
