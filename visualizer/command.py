@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,9 +13,10 @@ from visualizer.attention.mechanisms import Mechanism
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Projection, problems
 from visualizer.state.asked import documents
 from visualizer.state.asked.figures import SIZES, figure_look
-from visualizer.state.asked.films import FilmAsked, span_of, speed_of
+from visualizer.state.asked.films import span_of, speed_of
 from visualizer.state.asked.parts import heads_of, stages_of
 from visualizer.state.figure import Extent, Paper
+from visualizer.state.film import FilmLook
 from visualizer.state.formats import taken
 from visualizer.state.playback.timeline import Grain
 
@@ -161,7 +163,7 @@ def _mask(causal: bool | None) -> Mask | None:
 
 
 def look_of(options: argparse.Namespace) -> FigureLook:
-    """Give the look of the figures that the options describe.
+    """Give the look of the figures and films that the options describe.
 
     Raises
     ------
@@ -175,13 +177,14 @@ def look_of(options: argparse.Namespace) -> FigureLook:
         dpi=options.dpi,
         title=options.title,
         has_caption=not options.no_caption,
+        film=_film(options),
     )
 
 
-def film_of(options: argparse.Namespace) -> FilmAsked:
-    """Give what of the computation is played in films, and how fast."""
-    grain = Grain(options.grain) if options.grain else FilmAsked().grain
-    return FilmAsked(options.span, grain, options.speed or FilmAsked().speed)
+def _film(options: argparse.Namespace) -> FilmLook:
+    usual = FilmLook()
+    grain = Grain(options.grain) if options.grain else usual.grain
+    return replace(usual, span=options.span, grain=grain, speed=options.speed or usual.speed)
 
 
 def complaint(options: argparse.Namespace, spec: AttentionSpec) -> str | None:
