@@ -283,6 +283,8 @@ WRONG = [
     ("--text-file nowhere.txt", "--text-file", "'nowhere.txt' could not be read", "No such file"),
     ("--theme dark", "--theme", "is for files", "Add --export"),
     ("--no-caption", "--no-caption", "is for files", "Add --export"),
+    ("--speed 2", "--speed", "is for files", "Add --export"),
+    ("--speed 2 --export a.png", "--speed", "is for films, such as .gif", "Export one."),
     ("--heads-shown all", "--heads-shown", "is for files", "Add --export"),
     ("--stages dropped --export a.png", "--stages", "no stage “dropped”", "It has input"),
     ("--heads-shown 3 --export a.png", "--heads-shown", "no head 3", "There are 2 heads."),
