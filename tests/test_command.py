@@ -26,15 +26,14 @@ from visualizer.command import (
     EXAMPLES,
     complaint,
     document_of,
-    film_of,
     look_of,
     parser,
 )
 from visualizer.state.asked.figures import LARGEST_MM
-from visualizer.state.asked.films import FilmAsked
 from visualizer.state.asked.parts import heads_of
 from visualizer.state.document import BOOK_SENTENCE, Document, Lines
 from visualizer.state.figure import PRESETS, Extent, FigureLook, Paper
+from visualizer.state.film import FilmLook
 from visualizer.state.formats import taken
 from visualizer.state.playback.timeline import Grain, Place
 from visualizer.ui import settings
@@ -226,17 +225,17 @@ def test_heads_are_counted_from_one(heads: frozenset[int]) -> None:
 @pytest.mark.parametrize(
     ("options", "film"),
     [
-        ("", FilmAsked()),
-        ("--span scores..context", FilmAsked((Place("scores"), "context"))),
-        ("--span scores:2..weights", FilmAsked((Place("scores", 1), "weights"))),
-        ("--span weights..weights", FilmAsked((Place("weights"), "weights"))),
-        ("--span ..weights", FilmAsked((Place("embedding"), "weights"))),
-        ("--span scores..", FilmAsked((Place("scores"), "output"))),
-        ("--grain cell --speed 2.5", FilmAsked(None, Grain.CELL, 2.5)),
+        ("", FilmLook()),
+        ("--span scores..context", FilmLook((Place("scores"), "context"))),
+        ("--span scores:2..weights", FilmLook((Place("scores", 1), "weights"))),
+        ("--span weights..weights", FilmLook((Place("weights"), "weights"))),
+        ("--span ..weights", FilmLook((Place("embedding"), "weights"))),
+        ("--span scores..", FilmLook((Place("scores"), "output"))),
+        ("--grain cell --speed 2.5", FilmLook(grain=Grain.CELL, speed=2.5)),
     ],
 )
-def test_a_film_plays_what_it_is_asked_to(options: str, film: FilmAsked) -> None:
-    assert film_of(parser().parse_args(options.split())) == film
+def test_a_film_plays_what_it_is_asked_to(options: str, film: FilmLook) -> None:
+    assert look_of(parser().parse_args(options.split())).film == film
 
 
 # ------------------------------------------------------------------------------------ refusals
@@ -284,6 +283,8 @@ WRONG = [
     ("--text-file nowhere.txt", "--text-file", "'nowhere.txt' could not be read", "No such file"),
     ("--theme dark", "--theme", "is for files", "Add --export"),
     ("--no-caption", "--no-caption", "is for files", "Add --export"),
+    ("--speed 2", "--speed", "is for files", "Add --export"),
+    ("--speed 2 --export a.png", "--speed", "is for films, such as .gif", "Export one."),
     ("--heads-shown all", "--heads-shown", "is for files", "Add --export"),
     ("--stages dropped --export a.png", "--stages", "no stage “dropped”", "It has input"),
     ("--heads-shown 3 --export a.png", "--heads-shown", "no head 3", "There are 2 heads."),

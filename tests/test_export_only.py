@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from PySide6.QtGui import QColor, QImage
+from PySide6.QtGui import QColor, QImage, QImageReader
 
 import visualizer
 from tests.house_rules import ROOT
@@ -379,6 +379,19 @@ def test_heads_and_stages_that_are_chosen_are_in_the_figure(tmp_path: Path) -> N
     assert widths[1] < widths[0]
     assert heights[2] < heights[0]
     assert (widths[3], heights[3]) == (widths[0], heights[0])
+
+
+def test_a_film_plays_the_span_that_was_asked_for(tmp_path: Path) -> None:
+    counts = []
+    for span, grain in (("weights..weights", "row"), ("scores:3..weights", "row"), ("", "stage")):
+        path = tmp_path / "a.gif"
+        options = [*(["--span", span] if span else []), "--grain", grain, "--mechanism", "causal"]
+        assert app.main([*options, "--device", "cpu", "--export", str(path)]) == 0
+        counts.append(QImageReader(str(path)).imageCount())
+    made = document("--mechanism", "causal")
+    stages = len(compute(made.tokens(), made.spec).trace.names)
+    rows = len(BOOK["tokens"])
+    assert counts == [rows, (rows - 2) + 3 * rows, stages]
 
 
 def test_how_far_it_is_has_a_line_a_quarter(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,10 +13,11 @@ from visualizer.attention.mechanisms import Mechanism
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Projection, problems
 from visualizer.state.asked import documents
 from visualizer.state.asked.figures import SIZES, figure_look
-from visualizer.state.asked.films import FilmAsked, span_of, speed_of
+from visualizer.state.asked.films import span_of, speed_of
 from visualizer.state.asked.parts import heads_of, stages_of
 from visualizer.state.figure import Extent, Paper
-from visualizer.state.formats import taken
+from visualizer.state.film import FilmLook
+from visualizer.state.formats import FORMATS, Kind, format_of, taken
 from visualizer.state.playback.timeline import Grain
 
 if TYPE_CHECKING:
@@ -28,9 +30,10 @@ OPTIONS = {"d_in": "--embedding-size", "d_out": "--output-size"}
 """Of the fields that are not named as their options."""
 FOR_FILES = (
     *("stages", "heads_shown", "layout", "theme", "size", "dpi", "title", "no_caption"),
-    *("span", "grain", "speed", "quiet"),
+    "quiet",
 )
 """What says how files are written, and so needs one to write."""
+FOR_FILMS = ("span", "grain", "speed")
 _LEFT_OUT = (None, False, "")
 
 EXAMPLES = """examples:
@@ -161,7 +164,7 @@ def _mask(causal: bool | None) -> Mask | None:
 
 
 def look_of(options: argparse.Namespace) -> FigureLook:
-    """Give the look of the figures that the options describe.
+    """Give the look of the figures and films that the options describe.
 
     Raises
     ------
@@ -175,13 +178,14 @@ def look_of(options: argparse.Namespace) -> FigureLook:
         dpi=options.dpi,
         title=options.title,
         has_caption=not options.no_caption,
+        film=_film(options),
     )
 
 
-def film_of(options: argparse.Namespace) -> FilmAsked:
-    """Give what of the computation is played in films, and how fast."""
-    grain = Grain(options.grain) if options.grain else FilmAsked().grain
-    return FilmAsked(options.span, grain, options.speed or FilmAsked().speed)
+def _film(options: argparse.Namespace) -> FilmLook:
+    usual = FilmLook()
+    grain = Grain(options.grain) if options.grain else usual.grain
+    return replace(usual, span=options.span, grain=grain, speed=options.speed or usual.speed)
 
 
 def complaint(options: argparse.Namespace, spec: AttentionSpec) -> str | None:
@@ -194,13 +198,18 @@ def complaint(options: argparse.Namespace, spec: AttentionSpec) -> str | None:
         parts = (problem.field, remedied, "projection")
         field = next((field for field in parts if _given(options, field)), problem.field)
         return f"argument {option_of(field)}: got '{getattr(spec, field)}'. {problem.sentence}"
-    idle = (
-        []
-        if options.export
-        else [name for name in FOR_FILES if getattr(options, name) not in _LEFT_OUT]
-    )
-    if idle:
-        return f"argument {option_of(idle[0])}: is for files. Add --export with a file's name."
+    return _idle(options)
+
+
+def _idle(options: argparse.Namespace) -> str | None:
+    """Say which option has no effect, if any has none."""
+    given = [name for name in (*FOR_FILES, *FOR_FILMS) if getattr(options, name) not in _LEFT_OUT]
+    if given and not options.export:
+        return f"argument {option_of(given[0])}: is for files. Add --export with a file's name."
+    films = tuple(each for each in FORMATS if each.kind is Kind.FILM)
+    alone = [name for name in given if name in FOR_FILMS]
+    if alone and not {format_of(path.name) for path in options.export}.intersection(films):
+        return f"argument {option_of(alone[0])}: is for films, such as {taken(films)}. Export one."
     return None
 
 

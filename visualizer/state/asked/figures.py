@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from visualizer.attention.spec import InputError
 from visualizer.state.figure import MM_AN_INCH, PRESETS, Extent, FigureLook, Paper
+from visualizer.state.film import FilmLook
 
 SIZES = {name.lower().replace(" ", "-"): look for name, look in PRESETS.items()}
 """The figures of the presets, by names that need no quotes."""
@@ -64,6 +65,7 @@ def figure_look(
     dpi: int | None = None,
     title: str = "",
     has_caption: bool = True,
+    film: FilmLook | None = None,
 ) -> FigureLook:
     """Give the look that is asked for; what is not asked for is as a preset has it, or as usual.
 
@@ -85,4 +87,4 @@ def figure_look(
     if size and size not in SIZES:
         width, height = size_of(size).mm(look.dpi)
         look = replace(look, width_mm=width, height_mm=height, is_trimmed=False)
-    return replace(look, title=title, has_caption=has_caption)
+    return replace(look, title=title, has_caption=has_caption, film=film or FilmLook())

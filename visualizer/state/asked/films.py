@@ -3,26 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from visualizer.attention.spec import InputError
 from visualizer.state.asked.parts import named_stages
-from visualizer.state.playback.timeline import ORDER, Grain, Place
-
-
-@dataclass(frozen=True, slots=True)
-class FilmAsked:
-    """What of a computation a film plays, and how fast.
-
-    Parameters
-    ----------
-    span : tuple of (Place, str) or None
-        Where it begins, and the stage after which it ends; None for all of it.
-    """
-
-    span: tuple[Place, str] | None = None
-    grain: Grain = Grain.ROW
-    speed: float = 1.0
+from visualizer.state.playback.timeline import ORDER, Place
 
 
 def span_of(text: str) -> tuple[Place, str]:
