@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 QT = ("PySide6", "pyqtgraph", "shiboken6")
 TORCH_HOMES = ("visualizer.attention", "visualizer.language")
 FOR_STATE = (
+    "visualizer.attention.captured",
     "visualizer.attention.choices",
     "visualizer.attention.derived",
     "visualizer.attention.explain",

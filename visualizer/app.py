@@ -55,13 +55,18 @@ def compute(document: Document, view: View, previous: Run | None) -> Run:
 
     torch is imported here, on the worker, so that the window is there before it.
     """
+    from visualizer.attention.replay import replay
     from visualizer.attention.run import run, share_cores
+    from visualizer.state.labels import typed_labels
     from visualizer.state.needed import warm
 
     _leave_out_of_collections()
-    texts = document.tokens()
-    share_cores(texts, document.spec)
-    computed = run(texts, document.spec, previous)
+    if document.captured:
+        computed = replay(document.captured, *typed_labels(document), previous)
+    else:
+        texts = document.tokens()
+        share_cores(texts, document.spec)
+        computed = run(texts, document.spec, previous)
     warm(computed, view)
     return computed
 

@@ -30,6 +30,7 @@ from visualizer.attention.spec import (
 from visualizer.attention.stages import bytes_needed
 
 if TYPE_CHECKING:
+    from visualizer.attention.captured import Captured
     from visualizer.attention.spec import NumberMatrix
     from visualizer.attention.trace import Trace
 
@@ -53,12 +54,27 @@ class Run:
         Where it was computed, in words.
     notices : tuple of str
         What a reader of the numbers should know, in sentences.
+    captured : Captured or None
+        What it shows, where nothing was computed: its layers stand where texts of a batch do.
+    key_tokens : tuple of str
+        Tokens that are read, where these are not those that read.
     """
 
     texts: Texts
     trace: Trace
     device: str
     notices: tuple[str, ...]
+    captured: Captured | None = None
+    key_tokens: tuple[str, ...] = ()
+
+    def words(self, text: int, axis: str = "query") -> tuple[str, ...]:
+        """Give the tokens that an axis of a text's stages counts."""
+        return self.key_tokens if axis == "key" and self.key_tokens else self.texts[text]
+
+    @property
+    def part(self) -> str:
+        """What several of in a batch are: texts, or captured layers."""
+        return "layer" if self.captured else "text"
 
     def nearest(self, text: int) -> int:
         """Give the number of a text that there is: the last one for those beyond it."""

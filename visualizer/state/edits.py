@@ -25,6 +25,8 @@ BIAS = ".bias"
 def why_not(run: Run, name: str) -> str:
     """Say why the numbers of a tensor cannot be edited; empty where they can."""
     trace = run.trace
+    if run.captured:
+        return f"These numbers are as {run.captured.name} has them, and are not edited."
     if name.endswith(BIAS):
         return "Biases are drawn from the seed."
     if name not in trace:

@@ -131,6 +131,7 @@ _FORMULAS = {
     Operation.MIX: "Σ weight × value",
     Operation.JOIN: "taken over",
     Operation.PROJECT_OUT: "Σ number × weight",
+    Operation.CAPTURED: "read from the file",
 }
 
 
@@ -219,7 +220,7 @@ def _written(factor: Factor, at: int) -> str:
 def _named(told: Told, group: Group, at: int) -> str:
     factor = group.factors[0]
     if told.explanation.rule is Rule.SHARE or factor.name in {"weights", "dropped"}:
-        return told.word(at) if told.explanation.rule is not Rule.CHOICE else "kept"
+        return told.word(at, "key") if told.explanation.rule is not Rule.CHOICE else "kept"
     if factor.name.endswith("bias"):
         return "bias"
     if None in factor.index:

@@ -43,10 +43,10 @@ class Told:
     def token(self, dim: str) -> str:
         at = self.place[dim]
         kind = "place" if dim == "token" else dim
-        return f"<b>{escape(self.word(at))}</b> ({kind} {at + 1})"
+        return f"<b>{escape(self.word(at, dim))}</b> ({kind} {at + 1})"
 
-    def word(self, at: int) -> str:
-        return shortened(visible(self.run.texts[self.text][at]))
+    def word(self, at: int, dim: str = "query") -> str:
+        return shortened(visible(self.run.words(self.text, dim)[at]))
 
     @property
     def in_head(self) -> str:
@@ -169,6 +169,18 @@ def _output_sentence(told: Told) -> str:
     return f"{column} {mixed}: {number(told.value)}."
 
 
+def _captured_sentence(told: Told) -> str:
+    captured, stage = told.run.captured, told.explanation.stage
+    kind, name = stage.title.lower().removesuffix("s"), escape(captured.name) if captured else ""
+    source = f" This {kind} was read from {name}."
+    pair = f"{told.token('query')} and {told.token('key')}"
+    if np.isnan(told.value):
+        return f"For {pair} there is no number.{source}"
+    if stage.is_weights and 0 <= told.value <= 1:
+        return f"{told.token('query')} reads {share(told.value)} from {told.token('key')}.{source}"
+    return f"The {kind} of {pair} is {number(told.value)}.{source}"
+
+
 SENTENCES: dict[Operation, Callable[[Told], str]] = {
     Operation.GIVEN: _input_sentence,
     Operation.POSITION: _input_sentence,
@@ -186,4 +198,5 @@ SENTENCES: dict[Operation, Callable[[Told], str]] = {
     Operation.MIX: _context_sentence,
     Operation.JOIN: _concat_sentence,
     Operation.PROJECT_OUT: _output_sentence,
+    Operation.CAPTURED: _captured_sentence,
 }

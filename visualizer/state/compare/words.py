@@ -51,10 +51,11 @@ def largest_change(held: Held, index: tuple[int, ...], size: float) -> Change | 
 
 def whose(run: Run, text: int, stage: Stage, place: tuple[int, ...]) -> str:
     """Name the tokens of a cell, or the token and the column; its head, where the place has one."""
-    tokens, (row, column) = run.texts[text], place[-2:]
-    joined = shortened(visible(tokens[row]))
+    row, column = place[-2:]
+    joined = shortened(visible(run.words(text)[row]))
     if stage.dims[-1] == "key":
-        joined += f" → {shortened(visible(tokens[column]))}"
+        key = run.words(text, "key")[column]
+        joined += f" → {shortened(visible(key))}"
     else:
         joined += f", column {column + 1}"
     has_head = len(place) == 3 and run.trace.spec.heads > 1
@@ -63,7 +64,9 @@ def whose(run: Run, text: int, stage: Stage, place: tuple[int, ...]) -> str:
 
 def differences(one: Document, other: Document) -> tuple[str, ...]:
     """Say in which settings two documents differ, the first's value first."""
-    said = ["the text"] * (one.text != other.text)
+    said = ["the text"] * (one.get("text") != other.get("text"))
+    if one.captured or other.captured:
+        return (*said, *["the captured attention"] * (one.captured != other.captured))
     said += [
         f"{name}: {getattr(one, name)} → {getattr(other, name)}"
         for name in ("tokenizer", "lines")
