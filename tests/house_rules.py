@@ -23,6 +23,7 @@ FOR_STATE = (
     "visualizer.attention.captured",
     "visualizer.attention.choices",
     "visualizer.attention.derived",
+    "visualizer.attention.errors",
     "visualizer.attention.explain",
     "visualizer.attention.explanation",
     "visualizer.attention.masks",

@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,30 @@ def compute(document: Document, view: View, previous: Run | None) -> Run:
         computed = run(texts, document.spec, previous)
     warm(computed, view)
     return computed
+
+
+def opened(path: Path, document: Document) -> tuple[Document, str]:
+    """Open a file of attention or of weights; for the worker.
+
+    Returns
+    -------
+    Document
+        With what was opened; all that a file does not say is as it was.
+    str
+        What must be said of it; empty where nothing must.
+
+    Raises
+    ------
+    InputError
+        Of ``open``, when the file cannot be used.
+    """
+    from visualizer.attention.captured import Captured
+    from visualizer.attention.opening.door import read
+
+    _leave_out_of_collections()
+    found, notice = read(path, document.spec)
+    shown = document.set("captured", found if isinstance(found, Captured) else None)
+    return (shown if isinstance(found, Captured) else replace(shown, spec=found)), notice
 
 
 @cache

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.choices import LAYERS, OWN_LAYERS
+from visualizer.attention.choices import BIAS, LAYERS, OWN_LAYERS
 from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import is_hatched, parameter_names
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.blocks import written
-from visualizer.state.edits import BIAS, own_of, why_not
+from visualizer.state.edits import own_of, why_not
 from visualizer.state.panel import counted_from_one
 from visualizer.state.panels import Axis
 from visualizer.state.view import existing
