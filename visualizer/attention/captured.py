@@ -74,9 +74,7 @@ class Captured:
         """Its sizes in words."""
         layers = f"{self.layers:,} layer{'s' * (self.layers != 1)}"
         heads = f"{self.heads:,} head{'s' * (self.heads != 1)}"
-        if self.is_square:
-            return f"{layers} × {heads} × {self.queries:,} × {self.keys:,}"
-        return f"{layers} × {heads} × {self.queries:,} queries × {self.keys:,} keys"
+        return f"{layers} × {heads} × {self.queries:,} × {self.keys:,}"
 
     @property
     def spec(self) -> AttentionSpec:

@@ -163,7 +163,7 @@ def _trace(texts: Texts, spec: AttentionSpec, device: Device, previous: Run | No
 
 def _computed(texts: Texts, spec: AttentionSpec, device: Device, previous: Run | None) -> Trace:
     target = torch.device(device)
-    old = previous.trace if previous and _is_at(previous.trace, target) else None
+    old = previous.trace if previous and _is_at(previous, target) else None
     given = _given(texts, spec, target)
     parameters = old.parameters if old and _draws_alike(spec, old, given) else None
     if parameters is None:
@@ -180,8 +180,9 @@ def _given(texts: Texts, spec: AttentionSpec, target: torch.device) -> torch.Ten
     return given[0] if len(texts) == 1 else given
 
 
-def _is_at(trace: Trace, target: torch.device) -> bool:
-    return trace.tensor("input").device.type == target.type
+def _is_at(run: Run, target: torch.device) -> bool:
+    """Whether a run was computed on a device, and so may have something to keep."""
+    return run.captured is None and run.trace.tensor("input").device.type == target.type
 
 
 def _draws_alike(spec: AttentionSpec, old: Trace, given: torch.Tensor) -> bool:

@@ -89,6 +89,8 @@ def _refused(run: Run, name: str, sentence: str) -> InputError:
 
 def own_of(spec: AttentionSpec, run: Run, name: str) -> NumberMatrix | None:
     """Give the own numbers of a tensor, if a spec has some."""
+    if run.captured:
+        return None
     if name == run.trace.stages[0].name:
         return spec.own_input
     return dict(spec.own_weights).get(name)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import InputError
 from visualizer.language.tokenizers import tokenize
+from visualizer.state.words import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from visualizer.attention.captured import Captured
     from visualizer.state.document import Document
 
-Labels = tuple[tuple[str, ...], tuple[str, ...]]
+Tokens = tuple[str, ...]
+Labels = tuple[Tokens, Tokens]
 """Of the queries, and of the keys."""
 
 
 def typed_labels(document: Document) -> Labels:
     """Take the tokens of captured attention from what was typed.
 
-    One text names queries and keys where these are as many; else a line each does.
+    One text names queries and keys where these are as many; else a line each does. Where the
+    tokenizer makes another number of tokens, what stands between blanks is tried: ``[CLS]``.
 
     Returns
     -------
@@ -31,24 +37,37 @@ def typed_labels(document: Document) -> Labels:
         When these are not as many tokens as there are queries and keys.
     """
     captured = document.captured
-    whole = tokenize(document.labels, document.tokenizer)
-    if captured is None or not whole:
+    if captured is None or not document.labels.strip():
         return (), ()
+    by_tokenizer = partial(tokenize, tokenizer=document.tokenizer)
+    found = _fitting(captured, document.labels, by_tokenizer)
+    found = found or _fitting(captured, document.labels, _between_blanks)
+    if found is None:
+        raise InputError("text", _needed(captured, document.labels, by_tokenizer))
+    return found
+
+
+def _between_blanks(text: str) -> Tokens:
+    return tuple(text.split())
+
+
+def _fitting(captured: Captured, text: str, split: Callable[[str], Tokens]) -> Labels | None:
+    whole = split(text)
     if captured.is_square and len(whole) == captured.queries:
         return whole, whole
-    split = (tokenize(line, document.tokenizer) for line in document.labels.splitlines())
-    lines = [tokens for tokens in split if tokens]
+    lines = [tokens for tokens in map(split, text.splitlines()) if tokens]
     if [len(tokens) for tokens in lines] == [captured.queries, captured.keys]:
         return lines[0], lines[1]
-    raise InputError("text", _needed(captured, [len(tokens) for tokens in lines], len(whole)))
+    return None
 
 
-def _needed(captured: Captured, lines: list[int], count: int) -> str:
+def _needed(captured: Captured, text: str, split: Callable[[str], Tokens]) -> str:
     if captured.is_square:
-        typed = f"{count:,} token{'s' * (count > 1)} {'are' if count > 1 else 'is'} typed"
+        count = len(split(text))
+        typed = f"{counted(count, 'token')} {'is' if count == 1 else 'are'} typed"
         return f"{typed}, and {captured.queries:,} are needed; without any, places are numbered."
-    typed = " and ".join(f"{line:,}" for line in lines)
+    lines = filter(None, (len(split(line)) for line in text.splitlines()))
     return (
-        f"Type {captured.queries:,} tokens for the queries on one line and {captured.keys:,} for "
-        f"the keys on the next; typed are {typed}."
+        f"Type {counted(captured.queries, 'token')} for the queries on one line and "
+        f"{captured.keys:,} for the keys on the next; typed are {' and '.join(map(str, lines))}."
     )

@@ -92,14 +92,15 @@ def present_readout(run: Run, cell: Cell, text: int, is_pinned: bool) -> Readout
     explanation = explain(trace, cell.stage, whole)
     told = Told(run, text, cell, explanation)
     order, rest = _order(explanation)
+    is_read = explanation.stage.operation is Operation.CAPTURED  # and nothing is reckoned
     return Readout(
         heading=_heading(told),
         sentence=SENTENCES[explanation.stage.operation](told),
         value=number(explanation.value),
         formula=_formula(told),
-        terms=tuple(_term(told, position) for position in order),
+        terms=() if is_read else tuple(_term(told, position) for position in order),
         rest=rest,
-        closing=_closing(explanation),
+        closing="" if is_read else _closing(explanation),
         is_pinned=is_pinned,
     )
 

@@ -221,6 +221,8 @@ def _says(asked: _Asked) -> str:
     named = counted(count, "token") if count > NAMED else named
     verb = "reads" if count == 1 else "read"
     parts = [f"What {named} {verb}" if asked.reads else f"Who reads {named}"]
+    if asked.stage == "scores":
+        parts = [f"Scores of {named}" if asked.reads else f"Scores for {named}"]
     if count > 1:
         parts.append(f"Σ of {count:,} {'queries' if asked.reads else 'keys'}")
     heads = asked.run.trace.spec.heads

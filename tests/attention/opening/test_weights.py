@@ -23,9 +23,10 @@ from visualizer.attention.parameters import draw
 from visualizer.attention.spec import AttentionSpec, InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-MODULES = {
+MODULES: dict[str, Callable[[], nn.Module]] = {
     "raw": lambda: SelfAttentionV1(3, 4),
     "linear": lambda: SelfAttentionV2(3, 4),
     "linear with bias": lambda: SelfAttentionV2(3, 4, qkv_bias=True),

@@ -13,5 +13,5 @@ def why_none(run: Run) -> str:
     if "weights" not in run.trace:
         return "These are scores, and lines are drawn of weights."
     if run.words(0) != run.words(0, "key"):
-        return "Queries and keys are other tokens here, and lines lead from a text to itself."
+        return "Lines lead from a text to itself, and here queries and keys are other tokens."
     return ""
