@@ -149,6 +149,23 @@ def test_of_another_text_the_same_is_seen_where_it_has_it(
         assert new == old or new.stop == tokens
 
 
+@given(st.integers(1, 60), st.integers(1, 60), st.floats(1.1, 4), st.integers(1, 5))
+def test_each_side_is_looked_at_closer_by_its_own_length(
+    queries: int, keys: int, factor: float, steps: int
+) -> None:
+    zoom, lengths = None, (queries, keys)
+    for _ in range(steps):
+        zoom = zoomed(zoom, lengths, factor, (queries / 2, keys / 2))
+    assert fitted(zoom, lengths) == zoom
+    seen = zoom or Zoom.whole(lengths)
+    for span, count in zip((seen.queries, seen.keys), lengths, strict=True):
+        assert within(count, span)
+        assert len(span) <= max(min(SMALLEST, count), count / factor**steps + 1)
+    for _ in range(4 * steps + 10):
+        zoom = zoomed(zoom, lengths, 1 / factor, (queries / 2, keys / 2))
+    assert zoom is None
+
+
 def test_of_all_nothing_is_fitted() -> None:
     assert fitted(None, (7, 7)) is None
 

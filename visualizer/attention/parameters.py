@@ -68,7 +68,9 @@ def _own(spec: AttentionSpec, device: torch.device) -> dict[str, torch.Tensor]:
         parts = own_tensor("own_weights", matrix, spec, device).chunk(len(names), dim=1)
         is_raw = spec.projection is Projection.UNIFORM and layer in LAYERS
         for name, part in zip(names, parts, strict=True):
-            found[name] = part[0] if is_bias else (part if is_raw else part.T).contiguous()
+            laid_out = part[0] if is_bias else part if is_raw else part.T
+            # In the very strides of drawn ones: others have the last digits come out otherwise.
+            found[name] = laid_out.clone(memory_format=torch.contiguous_format)
     return found
 
 
