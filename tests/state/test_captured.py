@@ -174,6 +174,22 @@ def test_what_is_missing_is_said_in_place_of_the_settings() -> None:
     assert "1 layer × 1 head × 5 × 9." in screen(a_run((1, 1, 5, 9))).setup.captured
 
 
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        ("a.npy", "a.npy"),
+        ("l" * 200 + ".safetensors", "lllllllllllll…l.safetensors"),
+        ("<b>\n&.npy", "<b>�&.npy"),
+    ],
+)
+def test_any_name_of_a_file_is_said_in_one_short_line(name: str, called: str) -> None:
+    run = replay(Captured.of(name, weights((1, 1, 2, 2))))
+    shown = screen(run, pinned=Cell("weights", (0, 0, 0)))
+    assert shown.setup.captured.startswith(f"Opened from {called}: 1 layer")
+    assert shown.readout
+    assert shown.readout.plain.endswith(f"This weight was read from {called}.")
+
+
 def test_a_cell_says_where_it_was_read() -> None:
     run = replay(captured(np.array([[[[0.25, 0.75]]]], np.float32), ("Le",), ("The", "cat")))
     readout = screen(run, pinned=Cell("weights", (0, 0, 1))).readout

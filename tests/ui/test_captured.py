@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+import torch
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 
@@ -13,6 +14,7 @@ from tests.ui.gazing import seen
 from tests.ui.hand import CONTROL, Hand
 from visualizer import app
 from visualizer.attention.captured import Captured
+from visualizer.attention.modules import CausalAttention
 from visualizer.state.document import Document
 from visualizer.state.view import Cell
 
@@ -196,9 +198,23 @@ def test_every_pane_shows_captured_attention_or_says_why_not(opened: Opened) -> 
     assert hand.window.lines.view._panel.message.startswith("Lines lead from a text to itself")
 
 
-def test_a_file_is_opened_and_shown(
-    hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_of_a_module_are_opened_and_computed_with(hand: Hand, tmp_path: Path) -> None:
+    module = CausalAttention(3, 4, 6, 0.0, qkv_bias=True)
+    torch.save(module.state_dict(), tmp_path / "a.pt")
+    workspace = hand.window.workspace
+    document, notice = app.opened(tmp_path / "a.pt", workspace.document)
+    assert notice == "Causal attention, 3 → 4."
+    workspace.show_document(document, workspace.wanted)
+    hand.settle()
+    run = workspace.run
+    assert run
+    with torch.no_grad():
+        expected = module(torch.tensor(run.trace.read("input"))[None])[0]
+    np.testing.assert_allclose(run.trace.read(run.trace.last), expected, rtol=1e-5, atol=1e-6)
+    assert hand.text_problem == ""
+
+
+def test_a_file_is_opened_and_shown(hand: Hand, tmp_path: Path) -> None:
     array = weights(1, 2, 3, 4)
     np.savez(tmp_path / "a.npz", attention=array, query_tokens=np.array(["a", "b", "c"]))
     workspace = hand.window.workspace

@@ -16,6 +16,9 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.stages import CELLS, Operation, Stage
 
+LONGEST_NAME = 28
+HALF = 13
+
 
 @dataclass(frozen=True, slots=True)
 class Captured:
@@ -68,6 +71,12 @@ class Captured:
     def is_square(self) -> bool:
         """Whether there are as many queries as keys."""
         return self.queries == self.keys
+
+    @property
+    def called(self) -> str:
+        """The file's name as a sentence has it: in one line, and cut where it is long."""
+        seen = "".join(letter if letter.isprintable() else "�" for letter in self.name)
+        return seen if len(seen) <= LONGEST_NAME else f"{seen[:HALF]}…{seen[-HALF:]}"
 
     @property
     def size(self) -> str:

@@ -30,7 +30,7 @@ def caption(run: Run) -> str:
     Only the contents of own matrices are left out.
     """
     if run.captured:
-        return f"{run.captured.name} · {run.captured.size}"
+        return f"{run.captured.called} · {run.captured.size}"
     spec = run.trace.spec
     parts = [
         TITLES[mechanism_of(spec)],

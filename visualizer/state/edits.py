@@ -24,7 +24,7 @@ def why_not(run: Run, name: str) -> str:
     """Say why the numbers of a tensor cannot be edited; empty where they can."""
     trace = run.trace
     if run.captured:
-        return f"These numbers are as {run.captured.name} has them, and are not edited."
+        return f"These numbers are as {run.captured.called} has them, and are not edited."
     if name.endswith(BIAS):
         is_own = own_of(trace.spec, run, name) is not None
         return "Biases are given." if is_own else "Biases are drawn from the seed."

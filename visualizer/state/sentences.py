@@ -171,7 +171,7 @@ def _output_sentence(told: Told) -> str:
 
 def _captured_sentence(told: Told) -> str:
     captured, stage = told.run.captured, told.explanation.stage
-    kind, name = stage.title.lower().removesuffix("s"), escape(captured.name) if captured else ""
+    kind, name = stage.title.lower().removesuffix("s"), escape(captured.called) if captured else ""
     source = f" This {kind} was read from {name}."
     pair = f"{told.token('query')} and {told.token('key')}"
     if np.isnan(told.value):

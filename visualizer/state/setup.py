@@ -208,7 +208,7 @@ def present_setup(document: Document, refused: InputError | None) -> Setup:
 
 def _captured_in_words(captured: Captured) -> str:
     return (
-        f"Opened from {captured.name}: {captured.size}. There are no queries, keys and values in "
+        f"Opened from {captured.called}: {captured.size}. There are no queries, keys and values in "
         "it, so scores, context vectors and the module’s settings are missing."
     )
 

@@ -117,7 +117,7 @@ def _looked_at(run: Run, view: View) -> str | None:
 def _batch(run: Run) -> str:
     texts, tokens = len(run.texts), counted(run.trace.tokens, "token")
     if run.captured:
-        return f"{counted(texts, 'layer')} from {run.captured.name}."
+        return f"{counted(texts, 'layer')} from {run.captured.called}."
     if texts == 1:
         return "Batch 1: there is one text."
     padded = f", padded to {tokens}" if run.trace.spec.lengths else f" of {tokens}"

@@ -58,7 +58,7 @@ def script(run: Run, dialect: Dialect) -> str:
         When it would be too large to be read or sent.
     """
     if run.captured:
-        sentence = f"No code made these numbers: they were read from “{run.captured.name}”."
+        sentence = f"No code made these numbers: they were read from “{run.captured.called}”."
         raise InputError("script", f"{sentence} Export them as NPZ to compute with them.")
     least = _least_bytes(run)
     if least > LARGEST_BYTES:
