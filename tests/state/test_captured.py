@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.state import making
 from visualizer.attention.captured import Captured
 from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.measures import measure
@@ -29,7 +30,7 @@ from visualizer.state.lines.look import LineLook
 from visualizer.state.needed import needs, warm
 from visualizer.state.playback.timeline import Grain, Place, Playhead
 from visualizer.state.screen import Screen, present
-from visualizer.state.view import Cell, Guess, Question, TableLook, View
+from visualizer.state.view import Cell, Guess, Part, Question, TableLook, View
 from visualizer.state.zoom import Zoom
 
 if TYPE_CHECKING:
@@ -161,6 +162,24 @@ def test_whatever_is_looked_at_can_be_shown(
     assert shown.board.heatmaps
     again = present(document, view, run, None, False, shown, document)
     assert view.comparison or again.board is shown.board
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 6, 6), (1, 1, 6, 6), (1, 2, 5, 6), (3, 2, 6, 6)])
+@pytest.mark.parametrize("is_live", [True, False])
+def test_it_is_compared_with_a_module(shape: tuple[int, ...], is_live: bool) -> None:
+    module, elsewhere = making.a_run(), a_run(shape)
+    run, kept = (elsewhere, module) if is_live else (module, elsewhere)
+    comparison = Comparison(Against.KEPT, kept, Document(captured=kept.captured))
+    for cell in (None, Cell("weights", (0, 1, 1)), Cell("weights", (1, 1), Fold.MEAN)):
+        view = View(panes=PANES, comparison=comparison, pinned=cell)
+        document = Document(captured=run.captured)
+        warm(run, view)
+        shown = present(document, view, run, None, False, None, document)
+        stages = [column[0] for column in shown.board.columns if column[0].stage == "weights"]
+        fits = shape == (1, 2, 6, 6)
+        assert [panel.part for panel in stages] == [Part.A, Part.B] + [Part.CHANGE] * fits
+        assert shown.comparison
+        assert shown.comparison.lead == "From A to B: the captured attention."
 
 
 # --------------------------------------------------------------------------------- what is said

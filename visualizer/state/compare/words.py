@@ -64,9 +64,11 @@ def whose(run: Run, text: int, stage: Stage, place: tuple[int, ...]) -> str:
 
 def differences(one: Document, other: Document) -> tuple[str, ...]:
     """Say in which settings two documents differ, the first's value first."""
-    said = ["the text"] * (one.get("text") != other.get("text"))
-    if one.captured or other.captured:
-        return (*said, *["the captured attention"] * (one.captured != other.captured))
+    if one.captured != other.captured:
+        return ("the captured attention",)
+    if one.captured:
+        return ("the typed tokens",) * (one.labels != other.labels)
+    said = ["the text"] * (one.text != other.text)
     said += [
         f"{name}: {getattr(one, name)} → {getattr(other, name)}"
         for name in ("tokenizer", "lines")
