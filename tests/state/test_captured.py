@@ -219,6 +219,18 @@ def test_a_cell_says_where_it_was_read() -> None:
     assert (readout.value, readout.formula) == ("0.7500", "read from the file")
 
 
+def test_places_without_a_token_are_called_by_their_numbers() -> None:
+    run = replay(captured(np.array([[[[0.25, 0.75]]]], np.float32)))
+    readout = screen(run, pinned=Cell("weights", (0, 0, 1))).readout
+    assert readout
+    assert readout.plain == "Query 1 reads 75 % from key 2. This weight was read from attn.npz."
+    run = replay(captured(np.array([[[[-0.25, 0.75]]]], np.float32)))
+    readout = screen(run, pinned=Cell("scores", (0, 0, 0))).readout
+    assert readout
+    said = "The score of query 1 and key 1 is −0.2500. This score was read from attn.npz."
+    assert readout.plain == said
+
+
 def test_numbers_below_0_are_scores_and_are_coloured_around_0() -> None:
     shown = screen(replay(captured(weights((1, 2, 3, 3)) - 0.5)))
     ((panel, _),) = shown.board.columns

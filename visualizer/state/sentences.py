@@ -173,12 +173,20 @@ def _captured_sentence(told: Told) -> str:
     captured, stage = told.run.captured, told.explanation.stage
     kind, name = stage.title.lower().removesuffix("s"), escape(captured.called) if captured else ""
     source = f" This {kind} was read from {name}."
-    pair = f"{told.token('query')} and {told.token('key')}"
+    query, key = (_numbered(told, dim) or told.token(dim) for dim in ("query", "key"))
+    pair = f"{query} and {key}"
     if np.isnan(told.value):
         return f"For {pair} there is no number.{source}"
     if stage.is_weights and 0 <= told.value <= 1:
-        return f"{told.token('query')} reads {share(told.value)} from {told.token('key')}.{source}"
+        query = query.replace("<b>query", "<b>Query", 1) if _numbered(told, "query") else query
+        return f"{query} reads {share(told.value)} from {key}.{source}"
     return f"The {kind} of {pair} is {number(told.value)}.{source}"
+
+
+def _numbered(told: Told, dim: str) -> str:
+    """Name a place by its number, where no token of it is known; else by nothing."""
+    at = told.place[dim]
+    return f"<b>{dim} {at + 1}</b>" if told.word(at, dim) == str(at + 1) else ""
 
 
 SENTENCES: dict[Operation, Callable[[Told], str]] = {
