@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from visualizer.state.view import View
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from PySide6.QtCore import QMessageLogContext, QtMsgType
     from PySide6.QtGui import QGuiApplication
@@ -58,15 +60,44 @@ def compute(document: Document, view: View, previous: Run | None) -> Run:
 
     torch is imported here, on the worker, so that the window is there before it.
     """
+    from visualizer.attention.replay import replay
     from visualizer.attention.run import run, share_cores
+    from visualizer.state.labels import typed_labels
     from visualizer.state.needed import warm
 
     _leave_out_of_collections()
-    texts = document.tokens()
-    share_cores(texts, document.spec)
-    computed = run(texts, document.spec, previous)
+    if document.captured:
+        computed = replay(document.captured, *typed_labels(document), previous)
+    else:
+        texts = document.tokens()
+        share_cores(texts, document.spec)
+        computed = run(texts, document.spec, previous)
     warm(computed, view)
     return computed
+
+
+def opened(path: Path, document: Document) -> tuple[Document, str]:
+    """Open a file of attention or of weights; for the worker.
+
+    Returns
+    -------
+    Document
+        With what was opened; all that a file does not say is as it was.
+    str
+        What must be said of it; empty where nothing must.
+
+    Raises
+    ------
+    InputError
+        Of ``open``, when the file cannot be used.
+    """
+    from visualizer.attention.captured import Captured
+    from visualizer.attention.opening.door import read
+
+    _leave_out_of_collections()
+    found, notice = read(path, document.spec)
+    shown = document.set("captured", found if isinstance(found, Captured) else None)
+    return (shown if isinstance(found, Captured) else replace(shown, spec=found)), notice
 
 
 @cache

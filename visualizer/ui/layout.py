@@ -72,18 +72,21 @@ def _grid(
     Where they would be too small to read, they are as many as are comfortable, and are scrolled.
     """
     scale, heads = text_scale(), len(board.columns[0])
-    tokens = len(board.columns[0][0].rows.labels)
+    first = board.columns[0][0]
+    tokens, ratio = len(first.rows.labels), 1.0  # of a panel's height to its width
+    if first.columns.is_token:
+        ratio = first.side[0] / first.side[1]
     around = label + (5 + 28 + 16 + BELOW) * scale
     widths = {k: (width - 2 * MARGIN) / k - gutter - GAP for k in range(1, heads + 1)}
     heights = {k: (height - HEAD * scale - MARGIN) / -(-heads // k) - around for k in widths}
-    sides = {k: min(widths[k], heights[k]) for k in widths}
+    sides = {k: min(widths[k] * ratio, heights[k]) for k in widths}
     # Of a text that is not pooled, cells are whole pixels.
     used = {k: side if tokens >= side else side // tokens * tokens for k, side in sides.items()}
     across = max(used, key=lambda k: used[k])
-    if used[across] >= SMALLEST_GRID:
+    if used[across] / min(1, ratio) >= SMALLEST_GRID:
         return across, sides[across]
     across = max((k for k, side in widths.items() if side >= COMFORTABLE), default=1)
-    return across, widths[across]
+    return across, widths[across] * ratio
 
 
 def lay_out(

@@ -175,8 +175,9 @@ class Window(QMainWindow):
         self.actions_.show_screen(screen, self.workspace.document, self.workspace.view, self.theme)
         can_write = bool(screen.board.columns) and not self.exporter.is_working
         self.actions_.enable("export", can_write)
-        self.actions_.enable("copy_script", can_write)
-        self.twin.allow_copying(can_write)
+        has_code = can_write and not screen.setup.captured
+        self.actions_.enable("copy_script", has_code)
+        self.twin.allow_copying(has_code)
 
     def _open_lesson(self, has_lesson: bool) -> None:
         if has_lesson != self._has_lesson:  # its pane comes and goes with it

@@ -43,6 +43,7 @@ def _connect_setup(window: Window) -> None:
     editor.settled.connect(workspace.seal)
     editor.remedied.connect(workspace.remedy)
     editor.textStepped.connect(window.step_text)
+    editor.captured.left.connect(workspace.leave_captured)
 
 
 def _connect_tokens(window: Window) -> None:
