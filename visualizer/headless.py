@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING
 from unicodedata import category
 
 from visualizer.attention.spec import InputError
+from visualizer.state.saved.change import Change
+from visualizer.state.saved.inside import open_any
+from visualizer.state.saved.texts import text_in
 from visualizer.state.view import View
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.state.document import Document
     from visualizer.state.figure import FigureLook, Shot
+    from visualizer.state.saved.document_file import Saved
 
 NO_PICTURE = "Nothing can be drawn: Qt could not start. Install PySide6-Essentials anew."
 NO_FONTS = (
@@ -45,6 +49,8 @@ ROOMY = View(room=512)
 
 MOST_NAMED = 10
 """Letters that are named where no font has them."""
+TENSOR_FILES = frozenset({".npy", ".npz", ".safetensors", ".pt", ".pth", ".bin"})
+"""How the names of files end that hold numbers of others."""
 _UNSEEN = {"Cc", "Cf", "Cs", "Zs"}
 _DRAWING = threading.RLock()
 
@@ -76,28 +82,29 @@ def compute(document: Document, view: View, previous: Run | None) -> Run:
     return computed
 
 
-def opened(path: Path, document: Document) -> tuple[Document, str]:
-    """Open a file of attention or of weights; for the worker.
-
-    Returns
-    -------
-    Document
-        With what was opened; all that a file does not say is as it was.
-    str
-        What must be said of it; empty where nothing must.
+def read(path: Path, document: Document) -> Saved | Change:
+    """Read any file that can be opened: a document, or what changes the one that is there.
 
     Raises
     ------
     InputError
-        Of ``open``, when the file cannot be used.
+        Of ``open``, with what is wrong with the file and what to do about it.
     """
+    suffix = path.suffix.lower()
+    if suffix == ".txt":
+        return Change(document.set("text", text_in(path)))
+    return _tensors(path, document) if suffix in TENSOR_FILES else open_any(path)
+
+
+def _tensors(path: Path, document: Document) -> Change:
     from visualizer.attention.captured import Captured
-    from visualizer.attention.opening.door import read
+    from visualizer.attention.opening.door import read as read_tensors
 
     _leave_out_of_collections()
-    found, notice = read(path, document.spec)
-    shown = document.set("captured", found if isinstance(found, Captured) else None)
-    return (shown if isinstance(found, Captured) else replace(shown, spec=found)), notice
+    found, notice = read_tensors(path, document.spec)
+    if isinstance(found, Captured):
+        return Change(document.set("captured", found), notice)
+    return Change(replace(document.set("captured", None), spec=found), notice)
 
 
 @cache

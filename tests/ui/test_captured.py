@@ -16,6 +16,7 @@ from visualizer import headless
 from visualizer.attention.captured import Captured
 from visualizer.attention.modules import CausalAttention
 from visualizer.state.document import Document
+from visualizer.state.saved.change import Change
 from visualizer.state.view import Cell
 
 if TYPE_CHECKING:
@@ -202,9 +203,10 @@ def test_weights_of_a_module_are_opened_and_computed_with(hand: Hand, tmp_path: 
     module = CausalAttention(3, 4, 6, 0.0, qkv_bias=True)
     torch.save(module.state_dict(), tmp_path / "a.pt")
     workspace = hand.window.workspace
-    document, notice = headless.opened(tmp_path / "a.pt", workspace.document)
-    assert notice == "Causal attention, 3 → 4."
-    workspace.show_document(document, workspace.wanted)
+    change = headless.read(tmp_path / "a.pt", workspace.document)
+    assert isinstance(change, Change)
+    assert change.notice == "Causal attention, 3 → 4."
+    workspace.show_document(change.document, workspace.wanted)
     hand.settle()
     run = workspace.run
     assert run
@@ -218,9 +220,10 @@ def test_a_file_is_opened_and_shown(hand: Hand, tmp_path: Path) -> None:
     array = weights(1, 2, 3, 4)
     np.savez(tmp_path / "a.npz", attention=array, query_tokens=np.array(["a", "b", "c"]))
     workspace = hand.window.workspace
-    document, notice = headless.opened(tmp_path / "a.npz", workspace.document)
-    assert notice == ""
-    workspace.show_document(document, workspace.wanted)
+    change = headless.read(tmp_path / "a.npz", workspace.document)
+    assert isinstance(change, Change)
+    assert change.notice == ""
+    workspace.show_document(change.document, workspace.wanted)
     hand.settle()
     panel = hand.panel("weights", 1)
     np.testing.assert_array_equal(panel.values, array[0, 1])
