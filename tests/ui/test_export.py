@@ -155,7 +155,7 @@ def test_an_unknown_format_is_said(
 ) -> None:
     answer(tmp_path / "attention.bmp")
     export_by_hand(hand)
-    assert warnings == ["“.bmp” is no format to export. Use .png or .npz."]
+    assert warnings == ["“.bmp” is no format to export. Use .png, .svg, .pdf or .npz."]
     assert left(tmp_path) == []
 
 

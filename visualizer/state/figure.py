@@ -78,6 +78,8 @@ class FigureLook:
         Whether what was computed stands under it.
     has_marks : bool
         Whether the pinned cell and the chosen tokens are marked.
+    carries_document : bool
+        Whether its file opens as the document that it was made of.
     """
 
     extent: Extent = Extent.SHOWN
@@ -90,6 +92,7 @@ class FigureLook:
     title: str = ""
     has_caption: bool = True
     has_marks: bool = True
+    carries_document: bool = True
 
     @property
     def width(self) -> float:

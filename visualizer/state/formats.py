@@ -34,6 +34,8 @@ class Format:
 
 FORMATS: tuple[Format, ...] = (
     Format(".png", "Picture of the heatmaps", Kind.FIGURE),
+    Format(".svg", "Drawing of the heatmaps", Kind.FIGURE),
+    Format(".pdf", "Page with the heatmaps", Kind.FIGURE),
     Format(".npz", "Numbers of every stage", Kind.NUMBERS),
 )
 

@@ -17,6 +17,7 @@ from visualizer.state.code.script import script
 from visualizer.state.formats import format_of, taken
 from visualizer.state.progress import CancelledError, Progress, quietly
 from visualizer.state.words import counted
+from visualizer.ui.figures.drawings import write_pdf, write_svg
 from visualizer.ui.figures.png import write_png
 from visualizer.ui.worker import Worker
 
@@ -36,6 +37,8 @@ def _npz(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> No
 
 WRITERS: dict[str, Callable[[Shot, FigureLook, BinaryIO, Progress], object]] = {
     ".png": write_png,
+    ".svg": write_svg,
+    ".pdf": write_pdf,
     ".npz": _npz,
 }
 """What writes each of the formats."""

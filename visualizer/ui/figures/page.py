@@ -6,7 +6,6 @@ drawing or a document is the same.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -34,8 +33,12 @@ if TYPE_CHECKING:
 
 THEMES = {Paper.PRINT: PRINT, Paper.LIGHT: LIGHT, Paper.DARK: DARK}
 NARROWEST = 480
+SMALLEST = 0.02
+"""Of the size that was asked for."""
+SHEET = 2**0.5
+"""How much higher than wide a figure is where panels need not be smaller for it, as paper is."""
 TALLEST = 1e6
-"""Of a figure that is as high as it takes."""
+"""Of a text that is as high as it takes."""
 _WRAPPED = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft
 
 
@@ -48,6 +51,12 @@ class Figure:
     lights: Lights
     title: str
     caption: str
+
+    @property
+    def name(self) -> str:
+        """What a file says that it is: its title, or else its stages."""
+        stages = dict.fromkeys(column[0].title for column in self.board.columns)
+        return self.title or ", ".join(stages) or "Attention"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +73,8 @@ class Page:
         Where the figure begins.
     title, panels, caption : QRectF
         Where its parts are, in pixels of the window, from there.
+    fits : bool
+        Whether all of it is on the page.
     """
 
     figure: Figure
@@ -75,12 +86,13 @@ class Page:
     panels: QRectF
     caption: QRectF
     theme: Theme
+    fits: bool
 
 
 def figure_of(shot: Shot, look: FigureLook) -> Figure:
     """Read what a figure shows, pooled to what it has room for."""
     view = framed(shot.run, shot.view, look)
-    width, height = look.width / look.enlarged, (look.height or TALLEST) / look.enlarged
+    width, height = look.width / look.enlarged, _high(look) / look.enlarged
     screen = present(shot.document, view, shot.run, None, False, None, shot.document)
     space = room(screen.board, width, height, look.pixel_ratio)
     if space != view.room:
@@ -93,31 +105,44 @@ def figure_of(shot: Shot, look: FigureLook) -> Figure:
 
 
 def page_of(figure: Figure, look: FigureLook) -> Page:
-    """Place a figure: as wide and high as asked for, with cells of whole pixels where they fit."""
-    scale, width = look.enlarged, look.width / look.enlarged
-    high = look.height / scale if look.height else math.inf
-    titled, told = _height(figure.title, 20, width), _height(figure.caption, 12, width)
-    layout = lay_out(figure.board, width, high - titled - told, look.pixel_ratio)
-    if not look.is_trimmed:
-        shrunk = min(1.0, width / layout.width, (high - titled - told) / layout.height)
-        scale *= max(shrunk, 0.01)
-    least = max(layout.width, min(width, NARROWEST))  # a caption needs some width, too
-    wide = least if look.is_trimmed else look.width / scale
-    titled, told = _height(figure.title, 20, wide), _height(figure.caption, 12, wide)
+    """Place a figure: as wide and high as asked for, with cells of whole pixels where they fit.
+
+    Where it does not fit, all of it is smaller.
+    """
+    page, shrunk = _placed(figure, look, 1), 1.0
+    while not look.is_trimmed and not page.fits and shrunk > SMALLEST:
+        shrunk *= 0.96
+        page = _placed(figure, look, shrunk)
+    return page
+
+
+def _placed(figure: Figure, look: FigureLook, shrunk: float) -> Page:
+    scale = look.enlarged * shrunk
+    width, high = look.width / scale, _high(look) / scale
+    told = _height(figure.title, 20, width) + _height(figure.caption, 12, width)
+    layout = lay_out(figure.board, width, high - told, look.pixel_ratio * shrunk)
+    block = max(layout.width, min(width, NARROWEST))  # a caption needs some width, too
+    wide = block if look.is_trimmed else width
+    titled, told = _height(figure.title, 20, block), _height(figure.caption, 12, block)
     content = titled + layout.height + told
-    size = QSizeF(wide * scale, look.height or content * scale)
-    left, top = (wide - layout.width) / 2, max(0.0, (size.height() / scale - content) / 2)
+    height = look.height / scale if look.height else content
     return Page(
         figure,
         layout,
-        size,
+        QSizeF(wide, height) * scale,
         scale,
-        QPointF(0, top),
-        QRectF(MARGIN, MARGIN / 2, wide - 2 * MARGIN, titled),
-        QRectF(left, titled, layout.width, layout.height),
-        QRectF(MARGIN, titled + layout.height, wide - 2 * MARGIN, told),
+        QPointF((wide - block) / 2, max(0.0, (height - content) / 2)),
+        QRectF(MARGIN, MARGIN / 2, block - 2 * MARGIN, titled),
+        QRectF(0, titled, layout.width, layout.height),
+        QRectF(MARGIN, titled + layout.height, block - 2 * MARGIN, told),
         THEMES[look.paper],
+        block <= wide + 0.01 and content <= height + 0.01,
     )
+
+
+def _high(look: FigureLook) -> float:
+    """Give the height that panels are laid out for; where it is open, they may be higher."""
+    return look.height or look.width * SHEET
 
 
 def _height(text: str, size: int, width: float) -> float:

@@ -9,12 +9,13 @@ from PySide6.QtGui import QImage, QImageWriter, QPainter
 
 from visualizer.attention.spec import InputError
 from visualizer.state.figure import MM_AN_INCH, PIXELS_AN_INCH
+from visualizer.ui.figures.inside import carried, put_into_png
 from visualizer.ui.figures.page import figure_of, page_of, paint_page
 
 if TYPE_CHECKING:
     from visualizer.state.figure import FigureLook, Shot
     from visualizer.state.progress import Progress
-    from visualizer.ui.figures.page import Page
+from visualizer.ui.figures.page import Page
 
 LARGEST_SIDE = 30_000
 
@@ -29,6 +30,7 @@ def write_png(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) 
     """
     progress(0, 2)
     image = picture(page_of(figure_of(shot, look), look), look.dpi)
+    put_into_png(image, carried(shot, look))
     progress(1, 2)
     save(image, file)
 
@@ -51,6 +53,7 @@ def picture(page: Page, dpi: float) -> QImage:
     dots = round(PIXELS_AN_INCH * ratio / MM_AN_INCH * 1000)
     image.setDotsPerMeterX(dots)
     image.setDotsPerMeterY(dots)
+    image.setText("Title", page.figure.name)
     image.setText("Description", page.figure.caption)
     return image
 
