@@ -72,6 +72,8 @@ class BrokenWriter:
 
     def __init__(self, *_: object) -> None: ...
 
+    def setCompression(self, _: int) -> None: ...
+
     def write(self, _: QImage) -> bool:
         return False
 

@@ -13,12 +13,12 @@ from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF
 
 from visualizer.state.caption import caption
-from visualizer.state.figure import FigureLook, Paper, framed
+from visualizer.state.figure import PIXELS_AN_INCH, FigureLook, Paper, framed
 from visualizer.state.screen import described, present
 from visualizer.ui import captions
 from visualizer.ui import heatmap as draw
 from visualizer.ui.cover import paint_lights
-from visualizer.ui.layout import MARGIN, lay_out, room
+from visualizer.ui.layout import MARGIN, lay_out, room, wraps
 from visualizer.ui.light import paint_cursor
 from visualizer.ui.theme import DARK, LIGHT, PRINT, Theme, font, text_scale
 
@@ -29,14 +29,17 @@ if TYPE_CHECKING:
     from visualizer.state.figure import Shot
     from visualizer.state.panels import Board
     from visualizer.state.playback.lights import Lights
+    from visualizer.state.view import View
     from visualizer.ui.slots import Layout
 
 THEMES = {Paper.PRINT: PRINT, Paper.LIGHT: LIGHT, Paper.DARK: DARK}
 NARROWEST = 480
-SMALLEST = 0.02
-"""Of the size that was asked for."""
+READABLE = 0.55
+"""How much smaller than asked for text may be before panels are, rather."""
 SHEET = 2**0.5
 """How much higher than wide a figure is where panels need not be smaller for it, as paper is."""
+MOST_CELLS = 8_000_000
+"""Of all panels together; more are pooled, as a file would take its time and its room."""
 TALLEST = 1e6
 """Of a text that is as high as it takes."""
 _WRAPPED = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft
@@ -93,11 +96,21 @@ def figure_of(shot: Shot, look: FigureLook) -> Figure:
     """Read what a figure shows, pooled to what it has room for."""
     view = framed(shot.run, shot.view, look)
     width, height = look.width / look.enlarged, _high(look) / look.enlarged
-    screen = present(shot.document, view, shot.run, None, False, None, shot.document)
-    space = room(screen.board, width, height, look.pixel_ratio)
+    figure = _read(shot, look, view)
+    most = int((MOST_CELLS / max(1, len(figure.board.heatmaps))) ** 0.5)
+    space = min(room(figure.board, width, height, look.pixel_ratio), most)
     if space != view.room:
-        view = replace(view, room=space)
-        screen = present(shot.document, view, shot.run, None, False, None, shot.document)
+        figure = _read(shot, look, replace(view, room=space))
+    page = page_of(figure, look)
+    if page.scale < look.enlarged and any(one.is_pooled for one in figure.board.heatmaps):
+        sides = (max(slot.cells.width(), slot.cells.height()) for slot in page.layout.slots)
+        space = int(max(sides) * page.scale * look.dpi / PIXELS_AN_INCH) // 8 * 8
+        figure = _read(shot, look, replace(view, room=max(8, space)))
+    return figure
+
+
+def _read(shot: Shot, look: FigureLook, view: View) -> Figure:
+    screen = present(shot.document, view, shot.run, None, False, None, shot.document)
     board = described(screen)
     said = [caption(shot.run), board.said] if look.has_caption else []
     under = " · ".join(part for part in said if part)
@@ -107,20 +120,40 @@ def figure_of(shot: Shot, look: FigureLook) -> Figure:
 def page_of(figure: Figure, look: FigureLook) -> Page:
     """Place a figure: as wide and high as asked for, with cells of whole pixels where they fit.
 
-    Where it does not fit, all of it is smaller.
+    Where it does not fit, all of it is smaller; or only its panels, where it would be too small
+    to be read.
     """
-    page, shrunk = _placed(figure, look, 1), 1.0
-    while not look.is_trimmed and not page.fits and shrunk > SMALLEST:
-        shrunk *= 0.96
-        page = _placed(figure, look, shrunk)
-    return page
+    page = _placed(figure, look)
+    if page.fits or look.is_trimmed:
+        return page
+    sizes = [0.96**step for step in range(1, 96)]
+    smaller = (_placed(figure, look, size) for size in sizes if size > READABLE)
+    fitting = next((one for one in smaller if one.fits), None)
+    if fitting is not None or wraps(figure.board):
+        shrunk = (_placed(figure, look, size) for size in sizes)
+        return fitting or next((one for one in shrunk if one.fits), page)
+    size = next((one for one in sizes if _placed(figure, look, one, 0).fits), sizes[-1])
+    return _widest(figure, look, size)
 
 
-def _placed(figure: Figure, look: FigureLook, shrunk: float) -> Page:
-    scale = look.enlarged * shrunk
+def _widest(figure: Figure, look: FigureLook, size: float) -> Page:
+    """Find the largest panels with which a figure of a size fits."""
+    low, high = 0.0, 1.0
+    for _ in range(7):
+        middle = (low + high) / 2
+        if _placed(figure, look, size, middle).fits:
+            low = middle
+        else:
+            high = middle
+    return _placed(figure, look, size, low)
+
+
+def _placed(figure: Figure, look: FigureLook, size: float = 1, share: float = 1) -> Page:
+    """Place a figure in a size of what was asked for, its panels for a share of the width."""
+    scale = look.enlarged * size
     width, high = look.width / scale, _high(look) / scale
     told = _height(figure.title, 20, width) + _height(figure.caption, 12, width)
-    layout = lay_out(figure.board, width, high - told, look.pixel_ratio * shrunk)
+    layout = lay_out(figure.board, width * share, high - told, look.pixel_ratio)
     block = max(layout.width, min(width, NARROWEST))  # a caption needs some width, too
     wide = block if look.is_trimmed else width
     titled, told = _height(figure.title, 20, block), _height(figure.caption, 12, block)
