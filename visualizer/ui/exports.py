@@ -17,6 +17,7 @@ from visualizer.state.code.script import script
 from visualizer.state.formats import format_of, taken
 from visualizer.state.progress import CancelledError, Progress, quietly
 from visualizer.state.words import counted
+from visualizer.ui.figures.copying import Copied, copied
 from visualizer.ui.figures.drawings import write_pdf, write_svg
 from visualizer.ui.figures.png import write_png
 from visualizer.ui.worker import Worker
@@ -89,6 +90,10 @@ class Exporter(QObject):
         """Have a file written, unless something is being written."""
         self._ask(partial(export, path, shot, look, self._tell), "Exporting…")
 
+    def ask_for_picture(self, shot: Shot, look: FigureLook) -> None:
+        """Have a figure put on the clipboard, unless something is being written."""
+        self._ask(partial(copied, shot, look, self._tell), "Copying…")
+
     def ask_for_script(self, run: Run, dialect: Dialect) -> None:
         """Have a script put on the clipboard, unless something is being written."""
         self._ask(partial(script, run, dialect), "Writing the script…")
@@ -118,9 +123,13 @@ class Exporter(QObject):
         self._worker.stop()
         QCoreApplication.sendPostedEvents(self, QEvent.Type.MetaCall.value)
 
-    def _take(self, written: Path | str) -> None:
+    def _take(self, written: Path | Copied | str) -> None:
         if isinstance(written, Path):
             self._end(f"Exported to {written}")
+        elif isinstance(written, Copied):
+            QGuiApplication.clipboard().setMimeData(written.mime())
+            size = written.image.size()
+            self._end(f"Copied a picture of {size.width():,} × {size.height():,} pixels")
         else:
             QGuiApplication.clipboard().setText(written)
             self._end(f"Copied a script of {counted(len(written.splitlines()), 'line')}")
