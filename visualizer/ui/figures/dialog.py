@@ -27,12 +27,16 @@ from visualizer.ui.focus import FocusRing
 from visualizer.ui.theme import text_scale
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from visualizer.state.figure import FigureLook, Shot
     from visualizer.state.wish import Unit, Wish
     from visualizer.ui.theme import Theme
 
 USUAL = QSize(1040, 700)
 OPTIONS_WIDTH = 340
+OWN_CHOICES: dict[Kind, Callable[[], QWidget]] = {}
+"""What makes the choices that only one kind of format has."""
 
 
 class ExportDialog(QDialog):
@@ -66,12 +70,11 @@ class ExportDialog(QDialog):
     # ------------------------------------------------------------------ building
 
     def _build(self) -> None:
-        for kind, formats in groupby(FORMATS, key=lambda one: one.kind):
+        for _, formats in groupby(FORMATS, key=lambda one: one.kind):
             if self.format.count():
                 self.format.insertSeparator(self.format.count())
             for each in formats:
                 self.format.addItem(f"{each.words} ({each.suffix})", each.suffix)
-            self.pages.addWidget(self._page(kind))
         self.format.setAccessibleName("Format")
         first = QFormLayout()
         label = QLabel("&Format")
@@ -84,7 +87,7 @@ class ExportDialog(QDialog):
         self.problem.setProperty("role", "warning")
         options = QVBoxLayout()
         options.addLayout(first)
-        options.addWidget(self._scrolled(self.pages), 1)
+        options.addWidget(self._scrolled(self._choices()), 1)
         right = QVBoxLayout()
         for widget, stretch in ((self.pane, 1), (self.size_, 0), (self.problem, 0)):
             right.addWidget(widget, stretch)
@@ -97,11 +100,17 @@ class ExportDialog(QDialog):
         column.addWidget(self.buttons)
         self.save.setDefault(True)
 
-    def _page(self, kind: Kind) -> QWidget:
-        """Give the choices of a kind of format; a kind without any has an empty place."""
-        page = self.figure if kind is Kind.FIGURE else QWidget()
-        page.setObjectName(f"options {kind}")
-        return page
+    def _choices(self) -> QWidget:
+        """Stack up the choices: those of a figure, and under them those that a kind has alone."""
+        both = QWidget()
+        column = QVBoxLayout(both)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.figure)
+        column.addWidget(self.pages)
+        column.addStretch(1)
+        for kind in Kind:
+            self.pages.addWidget(OWN_CHOICES[kind]() if kind in OWN_CHOICES else QWidget())
+        return both
 
     def _scrolled(self, widget: QWidget) -> QScrollArea:
         area = QScrollArea()
@@ -128,8 +137,10 @@ class ExportDialog(QDialog):
 
     def _show(self) -> None:
         self.format.setCurrentIndex(self.format.findData(self.wish.suffix))
-        kinds = list(dict.fromkeys(each.kind for each in FORMATS))
-        self.pages.setCurrentIndex(kinds.index(self.wish.format.kind))
+        kind = self.wish.format.kind
+        self.pages.setCurrentIndex([*Kind].index(kind))
+        self.pages.setVisible(kind in OWN_CHOICES)
+        self.figure.setVisible(kind is not Kind.NUMBERS)
         self.figure.show_wish(self.wish)
         self._ask()
         self._allow()
@@ -160,10 +171,11 @@ class ExportDialog(QDialog):
         self._allow()
 
     def _allow(self) -> None:
-        is_figure = self.wish.format.kind is Kind.FIGURE
-        is_right = not (is_figure and self.figure.is_wrong) and not self._is_refused
+        kind = self.wish.format.kind
+        is_wrong = self.figure.is_wrong and kind is not Kind.NUMBERS
+        is_right = not is_wrong and not self._is_refused
         self.save.setEnabled(self._can_write and is_right)
-        self.copy.setEnabled(self._can_write and is_right and is_figure)
+        self.copy.setEnabled(self._can_write and is_right and kind is Kind.FIGURE)
 
     # ------------------------------------------------------------------ choosing
 
