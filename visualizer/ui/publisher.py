@@ -89,19 +89,19 @@ class Publisher(QObject):
         self.dialog = None
 
     def _copy(self, wish: Wish) -> None:
-        if shot := self._workspace.shot:
-            self.exporter.ask_for_picture(shot, wish.look)
+        if self.dialog:
+            self.exporter.ask_for_picture(self.dialog.shot, wish.look)
 
     def _ask_where(self, wish: Wish) -> None:
         if self.dialog:
             ask_for_file(self.dialog, wish, self.folder, self._save)
 
     def _save(self, name: str) -> None:
-        wish, shot = self.wish, self._workspace.shot
-        if shot and self.dialog:
+        if self.dialog:
+            wish = self.dialog.wish
             path = named(name, f"(*{wish.suffix})")
             self.folder = path.parent
-            self.exporter.ask(path, shot, wish.look)
+            self.exporter.ask(path, self.dialog.shot, wish.look)
             self.dialog.accept()
 
     def _show_working(self) -> None:

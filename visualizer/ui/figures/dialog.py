@@ -52,7 +52,7 @@ class ExportDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle("Export")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self._shot, self.wish, self._theme, self._previewer = shot, wish, theme, previewer
+        self.shot, self.wish, self._theme, self._previewer = shot, wish, theme, previewer
         self.format, self.figure, self.pane = QComboBox(), FigureOptions(), PreviewPane()
         self.size_, self.problem, self.pages = QLabel(), QLabel(), QStackedWidget()
         self.buttons = QDialogButtonBox()
@@ -147,7 +147,7 @@ class ExportDialog(QDialog):
 
     def _ask(self) -> None:
         """Have a preview made; the last one stays until it is there."""
-        self._previewer.ask(self.pane.maker(self._shot, self.wish))
+        self._previewer.ask(self.pane.maker(self.shot, self.wish))
 
     def show_preview(self, made: Preview) -> None:
         """Show what will be in the file."""

@@ -27,7 +27,10 @@ LARGEST_PDF_POINTS = 14_400
 """Of a page's side: more, and programs do not open it."""
 POINTS_AN_INCH = 72
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_STYLE = b"<style>rect{shape-rendering:crispEdges}image{image-rendering:pixelated}</style>"
+_STYLE = (
+    b'<style>g[stroke="none"] rect{shape-rendering:crispEdges}'
+    b"image{image-rendering:pixelated}</style>"
+)
 
 
 def write_svg(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
@@ -70,6 +73,7 @@ def _mended(drawn: bytes, size: QSizeF) -> bytes:
     sizes = f'<svg width="{width:.4f}mm" height="{height:.4f}mm"'
     text = re.sub(r'<svg width="[^"]*" height="[^"]*"', sizes, text, count=1)
     text = _NOT_XML.sub("\ufffd", text)
+    text = re.sub(r'font-family="([^"]*)"', r'font-family="\1, sans-serif"', text)
     return text.encode("utf-8").replace(b"<defs>", _STYLE + b"\n<defs>", 1)
 
 
