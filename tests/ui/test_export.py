@@ -72,20 +72,6 @@ class NoImage(QImage):
         super().__init__()
 
 
-class BrokenWriter:
-    """A writer of pictures that does not write."""
-
-    def __init__(self, *_: object) -> None: ...
-
-    def setCompression(self, _: int) -> None: ...
-
-    def write(self, _: QImage) -> bool:
-        return False
-
-    def errorString(self) -> str:
-        return "it broke"
-
-
 class Slow:
     """An export that waits until it is let through, and may be made to fail."""
 
@@ -235,10 +221,7 @@ def test_a_read_only_folder_is_said(
     assert bool(warnings) == (left(folder) == [])
 
 
-@pytest.mark.parametrize(("part", "what"), [("QImage", NoImage), ("QImageWriter", BrokenWriter)])
 def test_a_picture_that_cannot_be_made_is_said_and_the_old_file_stays(
-    part: str,
-    what: object,
     hand: Hand,
     answer: Answer,
     warnings: list[str],
@@ -252,11 +235,11 @@ def test_a_picture_that_cannot_be_made_is_said_and_the_old_file_stays(
     monkeypatch.setattr(
         hand.window.exporter,
         "ask",
-        lambda *asked: (monkeypatch.setattr(png, part, what), press(*asked)),
+        lambda *asked: (monkeypatch.setattr(png, "QImage", NoImage), press(*asked)),
     )
     export_by_hand(hand)
     (said,) = warnings
-    assert said.endswith(("Show fewer stages, or export the numbers.", "as PNG: it broke."))
+    assert said.endswith("Show fewer stages, or export the numbers.")
     assert hand.window.statusBar().currentMessage() == ""
     assert path.read_bytes() == b"old"
     assert left(tmp_path) == ["attention.png"]
