@@ -13,9 +13,11 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QFileDia
 
 from tests.ui.test_export import NoImage
 from visualizer.state.figure import PRESETS, Extent, FigureLook, Paper
+from visualizer.state.formats import Kind
 from visualizer.state.view import Cell
 from visualizer.state.wish import Unit, Wish
 from visualizer.ui import exports, settings
+from visualizer.ui.figures import dialog as dialogs
 from visualizer.ui.figures import png
 from visualizer.ui.figures.page import figure_of, page_of
 from visualizer.ui.theme import DARK
@@ -187,6 +189,20 @@ def test_of_numbers_is_said_what_they_are(hand: Hand) -> None:
     assert not dialog.figure.isVisible()
     assert not dialog.copy.isEnabled()
     assert dialog.save.isEnabled()
+
+
+def test_a_kind_of_format_may_have_choices_of_its_own(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(dialogs.OWN_CHOICES, Kind.NUMBERS, QLineEdit)
+    dialog = opened(hand)
+    own = dialog.pages.widget([*Kind].index(Kind.NUMBERS))
+    assert isinstance(own, QLineEdit)
+    assert not own.isVisible()
+    assert dialog.figure.isVisible()
+    choose(dialog, dialog.format, ".npz")
+    assert own.isVisible()
+    assert not dialog.figure.isVisible()
 
 
 def test_a_drawing_has_no_pixels(hand: Hand) -> None:

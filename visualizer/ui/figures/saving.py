@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QToolButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QSizePolicy, QToolButton, QWidget
 
 from visualizer.ui.progress import DELAY_MS
 
@@ -26,6 +26,7 @@ class Saving(QWidget):
         row.setContentsMargins(0, 0, 0, 0)
         row.addWidget(self.line)
         row.addWidget(self.cancel)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self.setMaximumHeight(QLabel("Cancel").sizeHint().height())  # no higher than what stays
         self._delay = QTimer(self, interval=DELAY_MS, singleShot=True)
         self._delay.timeout.connect(self.show)
