@@ -52,12 +52,13 @@ class Entry:
 
 # fmt: off
 ENTRIES: tuple[Entry, ...] = (
-    Entry("&File", "&Export picture or numbers…", "export", ("Ctrl+E",), icon="export"),
+    Entry("&File", "&Export…", "publisher.export", ("Ctrl+E",), icon="export"),
     Entry("&File", "&Quit", "close", ("Ctrl+Q",), divides=True),
     Entry("&Edit", "&Undo", "workspace.undo", ("Ctrl+Z",), icon="undo"),
     Entry("&Edit", "&Redo", "workspace.redo", ("Ctrl+Shift+Z", "Ctrl+Y"), icon="redo"),
     Entry("&Edit", "&Copy cell", "inspector.copy", ("Ctrl+Shift+C",), icon="copy", divides=True),
-    Entry("&Edit", "Copy as scri&pt", "copy_script", ("Ctrl+Alt+C",)),
+    Entry("&Edit", "Copy as p&icture", "publisher.copy_picture", ("Ctrl+Shift+I",)),
+    Entry("&Edit", "Copy as scri&pt", "publisher.copy_script", ("Ctrl+Alt+C",)),
     Entry("&Edit", "&Let go of the pinned cell", "pointer.let_go", ("Ctrl+Shift+P",), icon="pin"),
     Entry("&Edit", "Edit the &sentence", "edit_sentence", ("Ctrl+L",), divides=True),
     Entry("&Edit", "&Find a token", "find_token", ("Ctrl+F",)),

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, QSettings
 
+from visualizer.state import wish as wishes
 from visualizer.ui.theme import Scheme
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow
+
+    from visualizer.state.wish import Wish
 
 VERSION = 2
 
@@ -24,6 +27,16 @@ def load_scheme() -> Scheme:
 def save_scheme(scheme: Scheme) -> None:
     """Remember the chosen colours."""
     QSettings().setValue("scheme", scheme.value)
+
+
+def load_wish() -> Wish:
+    """Read how was exported last; the usual way where none or nonsense is stored."""
+    return wishes.read(str(QSettings().value("export", "")))
+
+
+def save_wish(wish: Wish) -> None:
+    """Remember how is exported."""
+    QSettings().setValue("export", wishes.written(wish))
 
 
 def restore_window(window: QMainWindow) -> bool:

@@ -29,8 +29,6 @@ def _connect_state(window: Window) -> None:
     window.workspace.broke.connect(window.show_bug)
     exporter = window.exporter
     exporter.said.connect(window.statusBar().showMessage)
-    exporter.refused.connect(window.refuse_export)
-    exporter.broke.connect(window.show_bug)
     exporter.changed.connect(window.show_screen)
     window.docks.changed.connect(window.see_panes)
 
@@ -100,7 +98,7 @@ def _connect_panes(window: Window) -> None:
     window.shapes.stageChosen.connect(window.show_stage)
     window.panes["Heads"].headChosen.connect(window.gaze.solo_head)
     window.twin.dialectChosen.connect(window.set_dialect)
-    window.twin.scriptWanted.connect(window.copy_script)
+    window.twin.scriptWanted.connect(window.publisher.copy_script)
 
 
 def _connect_numbers(window: Window) -> None:
