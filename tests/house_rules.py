@@ -24,8 +24,10 @@ MEETING = tuple(
 """Where all parts meet, loaded as late as they are needed."""
 TORCH_HOMES = ("visualizer.attention", "visualizer.language")
 FOR_STATE = (
+    "visualizer.attention.captured",
     "visualizer.attention.choices",
     "visualizer.attention.derived",
+    "visualizer.attention.errors",
     "visualizer.attention.explain",
     "visualizer.attention.explanation",
     "visualizer.attention.masks",

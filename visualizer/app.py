@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from visualizer.attention.spec import InputError
 from visualizer.command import complaint, document_of, look_of, option_of, parser
 from visualizer.exporting import STOPPED, StoppedError, Teller, stoppable, write_all
-from visualizer.headless import ROOMY, compute, said_if_qt_cannot_start, say
+from visualizer.headless import ROOMY, compute, read, said_if_qt_cannot_start, say
 from visualizer.state.asked.parts import looked_at
 from visualizer.state.document import Document
 from visualizer.state.figure import Shot
@@ -154,17 +154,6 @@ def program() -> Program:
     from visualizer.ui.program import Program
 
     return Program(compute, read, begin)
-
-
-def read(path: Path, document: Document) -> Saved | Document:
-    """Read any file that can be opened: a document, or a change of the one that is there.
-
-    Raises
-    ------
-    InputError
-        Of ``open``, with what is wrong with the file.
-    """
-    return open_any(path)
 
 
 def make_application() -> QApplication:

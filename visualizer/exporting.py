@@ -128,7 +128,7 @@ def write_all(paths: Sequence[Path], shot: Shot, look: FigureLook, teller: Telle
     """
     status = 0
     with drawing():
-        from visualizer.ui.exports import export
+        from visualizer.ui.writers import export
 
         lacking = lacking_fonts(shot, look) if any(map(_has_words, paths)) else ""
         if lacking:

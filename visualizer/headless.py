@@ -10,17 +10,22 @@ import os
 import sys
 import threading
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
 from unicodedata import category
 
 from visualizer.attention.spec import InputError
+from visualizer.state.saved.change import Change
+from visualizer.state.saved.inside import open_any
+from visualizer.state.saved.texts import text_in
 from visualizer.state.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from PySide6.QtCore import QMessageLogContext, QtMsgType
     from PySide6.QtGui import QGuiApplication
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.state.document import Document
     from visualizer.state.figure import FigureLook, Shot
+    from visualizer.state.saved.document_file import Saved
 
 NO_PICTURE = "Nothing can be drawn: Qt could not start. Install PySide6-Essentials anew."
 NO_FONTS = (
@@ -43,6 +49,8 @@ ROOMY = View(room=512)
 
 MOST_NAMED = 10
 """Letters that are named where no font has them."""
+TENSOR_FILES = frozenset({".npy", ".npz", ".safetensors", ".pt", ".pth", ".bin"})
+"""How the names of files end that hold numbers of others."""
 _UNSEEN = {"Cc", "Cf", "Cs", "Zs"}
 _DRAWING = threading.RLock()
 
@@ -58,15 +66,45 @@ def compute(document: Document, view: View, previous: Run | None) -> Run:
 
     torch is imported here, on the worker, so that the window is there before it.
     """
+    from visualizer.attention.replay import replay
     from visualizer.attention.run import run, share_cores
+    from visualizer.state.labels import typed_labels
     from visualizer.state.needed import warm
 
     _leave_out_of_collections()
-    texts = document.tokens()
-    share_cores(texts, document.spec)
-    computed = run(texts, document.spec, previous)
+    if document.captured:
+        computed = replay(document.captured, *typed_labels(document), previous)
+    else:
+        texts = document.tokens()
+        share_cores(texts, document.spec)
+        computed = run(texts, document.spec, previous)
     warm(computed, view)
     return computed
+
+
+def read(path: Path, document: Document) -> Saved | Change:
+    """Read any file that can be opened: a document, or what changes the one that is there.
+
+    Raises
+    ------
+    InputError
+        Of ``open``, with what is wrong with the file and what to do about it.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".txt":
+        return Change(document.set("text", text_in(path)))
+    return _tensors(path, document) if suffix in TENSOR_FILES else open_any(path)
+
+
+def _tensors(path: Path, document: Document) -> Change:
+    from visualizer.attention.captured import Captured
+    from visualizer.attention.opening.door import read as read_tensors
+
+    _leave_out_of_collections()
+    found, notice = read_tensors(path, document.spec)
+    if isinstance(found, Captured):
+        return Change(document.set("captured", found), notice)
+    return Change(replace(document.set("captured", None), spec=found), notice)
 
 
 @cache

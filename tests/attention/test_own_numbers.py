@@ -23,6 +23,7 @@ from visualizer.attention.spec import (
     InputError,
     NumberMatrix,
     Projection,
+    Scale,
     problems,
 )
 from visualizer.state.weights import kept_weights
@@ -74,6 +75,32 @@ def test_a_round_trip_is_exact(case: Case) -> None:
         assert torch.equal(again.parameters[name], tensor)
     for stage in trace.names:
         np.testing.assert_array_equal(again.read(stage), trace.read(stage))
+
+
+def test_own_weights_lie_in_memory_as_drawn_ones_do() -> None:
+    spec = AttentionSpec(d_in=2, d_out=1, heads=1, device=Device.CPU, scale=Scale.NONE)
+    trace = run((("Your",),), spec).trace
+    again = run((("Your",),), replace(spec, own_weights=kept_weights(trace))).trace
+    for name, tensor in trace.parameters.items():
+        assert again.parameters[name].stride() == tensor.stride()
+
+
+@given(cases(projection=Projection.LINEAR, bias=True, output_projection=True), st.data())
+def test_biases_of_ones_own_are_added(case: Case, data: st.DataObject) -> None:
+    spec, width = case.spec, case.spec.width
+    own = {f"{name}.bias": data.draw(numbers(1, width)) for name in ("W_key", "W_output")}
+    trace = run(case.texts, replace(spec, own_weights=tuple(own.items()))).trace
+    without = replace(spec, own_weights=())
+    drawn = run(case.texts, without).trace.parameters
+    stacked = spec.arrangement is Arrangement.STACKED and spec.heads > 1
+    names = [f"heads.{head}.W_key.bias" for head in range(spec.heads)] if stacked else None
+    keys = np.concatenate([trace.read(name) for name in names or ["W_key.bias"]])
+    np.testing.assert_array_equal(keys, own["W_key.bias"].array()[0])
+    np.testing.assert_array_equal(trace.read("out_proj.bias"), own["W_output.bias"].array()[0])
+    others = drawn.keys() - {*(names or ["W_key.bias"]), "out_proj.bias"}
+    assert all(torch.equal(trace.parameters[name], drawn[name]) for name in others)
+    kept = dict(kept_weights(trace))
+    assert {name: kept[name] for name in own} == own
 
 
 def test_what_is_not_named_is_drawn_as_ever() -> None:

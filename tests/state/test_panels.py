@@ -142,7 +142,7 @@ def test_every_number_is_the_traces(given_: Looked) -> None:
 @given(looked())
 def test_what_is_asked_for_is_seen_in_blocks_of_which_there_is_room(given_: Looked) -> None:
     heatmap, stage = given_.panel, given_.run.trace.stage(given_.stage)
-    zoom = fitted(given_.view.zoom, TOKENS)
+    zoom = fitted(given_.view.zoom, (TOKENS, TOKENS))
     parts = zoom.of(stage) if zoom else (None, None)
     room = given_.view.room
     for axis, part, size in zip(

@@ -51,7 +51,7 @@ def test_what_is_under_the_pointer_stays_there(
     tokens, before = given_
     shares = (down, right)
     at = place_in(before, tokens, shares)
-    after = zoomed(before, tokens, factor if is_closer else 1 / factor, at)
+    after = zoomed(before, (tokens, tokens), factor if is_closer else 1 / factor, at)
     for old, new, share, place in zip(
         sides(before, tokens), sides(after, tokens), shares, at, strict=True
     ):
@@ -70,7 +70,9 @@ def test_closer_and_further_are_as_much(
     at = place_in(before, tokens, shares)
     for by in (factor, 1 / factor):
         for old, new in zip(
-            sides(before, tokens), sides(zoomed(before, tokens, by, at), tokens), strict=True
+            sides(before, tokens),
+            sides(zoomed(before, (tokens, tokens), by, at), tokens),
+            strict=True,
         ):
             wanted = min(max(len(old) / by, min(SMALLEST, tokens)), tokens)
             assert abs(len(new) - wanted) <= max(1, 1 / by)
@@ -81,13 +83,13 @@ def test_as_many_steps_back_show_all_again(
     tokens: int, steps: int, factor: float, shares: tuple[float, float]
 ) -> None:
     at = (shares[0] * tokens, shares[1] * tokens)
-    zoom = zoomed(None, tokens, 1 / factor, at)
+    zoom = zoomed(None, (tokens, tokens), 1 / factor, at)
     assert zoom is None  # of all there is nothing further away
     for _ in range(steps):
-        zoom = zoomed(zoom, tokens, factor, at)
+        zoom = zoomed(zoom, (tokens, tokens), factor, at)
     assert (zoom is None) == (tokens <= SMALLEST)
     for _ in range(steps):
-        zoom = zoomed(zoom, tokens, 1 / factor, at)
+        zoom = zoomed(zoom, (tokens, tokens), 1 / factor, at)
     assert zoom is None
 
 
@@ -95,7 +97,7 @@ def test_as_many_steps_back_show_all_again(
 def test_by_nothing_nothing_changes(given_: tuple[int, Zoom], shares: tuple[float, float]) -> None:
     tokens, before = given_
     at = place_in(before, tokens, shares)
-    assert sides(zoomed(before, tokens, 1, at), tokens) == sides(before, tokens)
+    assert sides(zoomed(before, (tokens, tokens), 1, at), tokens) == sides(before, tokens)
 
 
 @given(zooms(), st.integers(-100, 100), st.integers(-100, 100))
@@ -103,7 +105,7 @@ def test_moving_stays_within_the_text_and_as_close(
     given_: tuple[int, Zoom], down: int, right: int
 ) -> None:
     tokens, before = given_
-    after = before.panned(tokens, down, right)
+    after = before.panned((tokens, tokens), down, right)
     for old, new, by in zip(
         sides(before, tokens), sides(after, tokens), (down, right), strict=True
     ):
@@ -120,7 +122,7 @@ def test_what_has_to_be_seen_is_seen_and_no_more_moves_than_must(
     tokens, before = given_
     token = st.none() | st.integers(0, tokens - 1)
     wanted = data.draw(st.tuples(token, token))
-    after = before.including(tokens, *wanted)
+    after = before.including((tokens, tokens), *wanted)
     for old, new, at in zip(sides(before, tokens), sides(after, tokens), wanted, strict=True):
         assert within(tokens, new)
         assert len(new) == len(old)
@@ -135,7 +137,7 @@ def test_of_another_text_the_same_is_seen_where_it_has_it(
     given_: tuple[int, Zoom], tokens: int
 ) -> None:
     _, zoom = given_
-    seen = fitted(zoom, tokens)
+    seen = fitted(zoom, (tokens, tokens))
     longest = max(len(zoom.queries), len(zoom.keys))
     shortest = min(len(zoom.queries), len(zoom.keys))
     assert (seen is None) == (longest > tokens or shortest == tokens)
@@ -147,8 +149,25 @@ def test_of_another_text_the_same_is_seen_where_it_has_it(
         assert new == old or new.stop == tokens
 
 
+@given(st.integers(1, 60), st.integers(1, 60), st.floats(1.1, 4), st.integers(1, 5))
+def test_each_side_is_looked_at_closer_by_its_own_length(
+    queries: int, keys: int, factor: float, steps: int
+) -> None:
+    zoom, lengths = None, (queries, keys)
+    for _ in range(steps):
+        zoom = zoomed(zoom, lengths, factor, (queries / 2, keys / 2))
+    assert fitted(zoom, lengths) == zoom
+    seen = zoom or Zoom.whole(lengths)
+    for span, count in zip((seen.queries, seen.keys), lengths, strict=True):
+        assert within(count, span)
+        assert len(span) <= max(min(SMALLEST, count), count / factor**steps + 1)
+    for _ in range(4 * steps + 10):
+        zoom = zoomed(zoom, lengths, 1 / factor, (queries / 2, keys / 2))
+    assert zoom is None
+
+
 def test_of_all_nothing_is_fitted() -> None:
-    assert fitted(None, 7) is None
+    assert fitted(None, (7, 7)) is None
 
 
 # --------------------------------------------------------------------------------- a cell
@@ -162,14 +181,14 @@ def test_a_cell_that_has_to_be_seen_is_in_its_panel(stage: str) -> None:
     row = SEVEN.trace.stage(stage)
     zoom = Zoom(range(2, 4), range(3, 6))
     for place in places(SEVEN, stage):
-        seen = seen_with(zoom, 7, row, Cell(stage, place))
+        seen = seen_with(zoom, (7, 7), row, Cell(stage, place))
         assert seen
         rows, columns = seen.of(row)
         assert place[-2] in rows
         assert columns is None or place[-1] in columns
         other = replace(seen, queries=zoom.queries) if row_role(stage) == "key" else seen
         assert other == seen  # what only keys are of leaves the queries where they are
-    assert seen_with(None, 7, row, Cell(stage, (0, 0))) is None
+    assert seen_with(None, (7, 7), row, Cell(stage, (0, 0))) is None
 
 
 @pytest.mark.parametrize(

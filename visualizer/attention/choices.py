@@ -13,6 +13,10 @@ LAYERS = ("W_query", "W_key", "W_value")
 # The weights that can be a user's own, and the layers they are of.
 OWN_LAYERS = {**{layer: layer for layer in LAYERS}, "W_output": "out_proj"}
 
+# The biases that can be, likewise.
+BIAS = ".bias"
+OWN_BIASES = {f"{name}{BIAS}": layer for name, layer in OWN_LAYERS.items()}
+
 # All that decides the weights of a spec, with the number of tokens.
 DRAWN_FROM = (
     *("d_in", "d_out", "heads", "arrangement", "projection", "bias", "output_projection"),

@@ -255,4 +255,5 @@ _EXPLAIN: dict[Operation, Callable[[_Asked], _Made]] = {
     Operation.MIX: _mix,
     Operation.JOIN: _join,
     Operation.PROJECT_OUT: _project_out,
+    Operation.CAPTURED: _given,
 }

@@ -68,31 +68,34 @@ def measure(weights: Tensor, lengths: tuple[int, ...]) -> Measures:
     lengths : tuple of int
         Tokens of each text that are no padding; empty where there is none.
     """
-    heads, tokens = weights.shape[:-2], weights.shape[-1]
+    heads, queries = weights.shape[:-2], weights.shape[-2]
+    is_square = queries == weights.shape[-1]
     means = weights.new_empty((*heads, READS + 1))  # text head measure
     for place in np.ndindex(heads):
-        real = lengths[place[0]] if lengths else tokens
-        means[place] = _means(_of_queries(weights[place][:real]))
+        real = lengths[place[0]] if lengths else queries
+        means[place] = _means(_of_queries(weights[place][:real], is_square=is_square))
     array = means.cpu().numpy().astype(np.float64)
     array.flags.writeable = False
     return Measures(*(array[..., column] for column in range(READS + 1)))
 
 
-def _of_queries(weights: Tensor) -> Tensor:
-    """Measure each query of one head."""
+def _of_queries(weights: Tensor, *, is_square: bool) -> Tensor:
+    """Measure each query of one head, of padding none."""
     found = weights.new_zeros((weights.shape[0], READS + 1))  # query measure
-    places = weights.new_ones(weights.shape[1]).cumsum(0)  # key
+    places = weights.new_ones(max(weights.shape)).cumsum(0)
     for start in range(0, weights.shape[0], ROWS):
-        block, queries = weights[start : start + ROWS], places[start : start + ROWS]
-        rows = found[start : start + ROWS]
-        queries = queries[: len(block)]
+        block, rows = weights[start : start + ROWS], found[start : start + ROWS]
+        queries, keys = places[start : start + len(block)], places[: block.shape[1]]
         rows[:, ENTROPY] = block.xlogy(block).sum(-1) / -math.log(2)
-        rows[:, DISTANCE] = ((queries[:, None] - places).abs() * block).sum(-1)
+        rows[:, DISTANCE] = ((queries[:, None] - keys).abs() * block).sum(-1)
         rows[:, LARGEST] = block.amax(-1)
         rows[:, READS] = block.ne(0).any(-1)
     found[:, FIRST] = weights[:, 0]
-    found[:, OWN] = weights.diagonal()
-    found[1:, PREVIOUS] = weights.diagonal(-1)
+    if is_square:
+        found[:, OWN] = weights.diagonal()
+        found[1:, PREVIOUS] = weights.diagonal(-1)
+    else:  # queries and keys are not the same tokens
+        found[:, [DISTANCE, OWN, PREVIOUS]] = math.nan
     return found
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from visualizer.attention.choices import LAYERS, OWN_LAYERS
+from visualizer.attention.choices import BIAS, LAYERS, OWN_BIASES, OWN_LAYERS
 from visualizer.attention.embedding import positions
 from visualizer.attention.spec import AttentionSpec, InputError, Position, Projection
 from visualizer.attention.stages import parameter_names
@@ -61,12 +61,16 @@ def _own(spec: AttentionSpec, device: torch.device) -> dict[str, torch.Tensor]:
     """Put own weights into the layout of the parameters: the inverse of `as_matrix`."""
     found: dict[str, torch.Tensor] = {}
     for own, matrix in spec.counting_weights:
-        layer = OWN_LAYERS[own]
-        names = [name for name in parameter_names(spec, layer) if not name.endswith(".bias")]
+        is_bias = own in OWN_BIASES
+        layer = OWN_BIASES[own] if is_bias else OWN_LAYERS[own]
+        of_layer = parameter_names(spec, layer)
+        names = [name for name in of_layer if name.endswith(BIAS) == is_bias]
         parts = own_tensor("own_weights", matrix, spec, device).chunk(len(names), dim=1)
         is_raw = spec.projection is Projection.UNIFORM and layer in LAYERS
         for name, part in zip(names, parts, strict=True):
-            found[name] = (part if is_raw else part.T).contiguous()
+            laid_out = part[0] if is_bias else part if is_raw else part.T
+            # In the very strides of drawn ones: others have the last digits come out otherwise.
+            found[name] = laid_out.clone(memory_format=torch.contiguous_format)
     return found
 
 

@@ -30,6 +30,7 @@ from visualizer.attention.spec import (
 from visualizer.attention.stages import bytes_needed
 
 if TYPE_CHECKING:
+    from visualizer.attention.captured import Captured
     from visualizer.attention.spec import NumberMatrix
     from visualizer.attention.trace import Trace
 
@@ -53,12 +54,27 @@ class Run:
         Where it was computed, in words.
     notices : tuple of str
         What a reader of the numbers should know, in sentences.
+    captured : Captured or None
+        What it shows, where nothing was computed: its layers stand where texts of a batch do.
+    key_tokens : tuple of str
+        Tokens that are read, where these are not those that read.
     """
 
     texts: Texts
     trace: Trace
     device: str
     notices: tuple[str, ...]
+    captured: Captured | None = None
+    key_tokens: tuple[str, ...] = ()
+
+    def words(self, text: int, axis: str = "query") -> tuple[str, ...]:
+        """Give the tokens that an axis of a text's stages counts."""
+        return self.key_tokens if axis == "key" and self.key_tokens else self.texts[text]
+
+    @property
+    def part(self) -> str:
+        """What several of in a batch are: texts, or captured layers."""
+        return "layer" if self.captured else "text"
 
     def nearest(self, text: int) -> int:
         """Give the number of a text that there is: the last one for those beyond it."""
@@ -154,7 +170,7 @@ def _trace(texts: Texts, spec: AttentionSpec, device: Device, previous: Run | No
 
 def _computed(texts: Texts, spec: AttentionSpec, device: Device, previous: Run | None) -> Trace:
     target = torch.device(device)
-    old = previous.trace if previous and _is_at(previous.trace, target) else None
+    old = previous.trace if previous and _is_at(previous, target) else None
     given = _given(texts, spec, target)
     parameters = old.parameters if old and _draws_alike(spec, old, given) else None
     if parameters is None:
@@ -171,8 +187,9 @@ def _given(texts: Texts, spec: AttentionSpec, target: torch.device) -> torch.Ten
     return given[0] if len(texts) == 1 else given
 
 
-def _is_at(trace: Trace, target: torch.device) -> bool:
-    return trace.tensor("input").device.type == target.type
+def _is_at(run: Run, target: torch.device) -> bool:
+    """Whether a run was computed on a device, and so may have something to keep."""
+    return run.captured is None and run.trace.tensor("input").device.type == target.type
 
 
 def _draws_alike(spec: AttentionSpec, old: Trace, given: torch.Tensor) -> bool:

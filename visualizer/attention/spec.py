@@ -11,7 +11,9 @@ import math
 from dataclasses import dataclass
 
 from visualizer.attention.choices import (
+    BIAS,
     LAYERS,
+    OWN_BIASES,
     OWN_LAYERS,
     Arrangement,
     BooleanMatrix,
@@ -26,6 +28,7 @@ from visualizer.attention.choices import (
     Route,
     Scale,
 )
+from visualizer.attention.errors import InputError, Problem, Remedy
 
 __all__ = [
     "LARGEST",
@@ -52,34 +55,6 @@ __all__ = [
 
 LARGEST = {"d_in": 1_000_000, "d_out": 1_000_000, "heads": 1_000, "window": 1_000_000}
 LARGEST_SEED = 2**31 - 1
-Remedy = tuple[str, object]
-
-
-class InputError(ValueError):
-    """Input that cannot be used, in a sentence a person can act on.
-
-    Parameters
-    ----------
-    field : str
-        Where it was given: a field of `AttentionSpec`, ``"text"`` or an option.
-    sentence : str
-        What is wrong and what to do about it.
-    remedy : tuple of (field, value), optional
-        A change that would mend it.
-    """
-
-    def __init__(self, field: str, sentence: str, remedy: Remedy | None = None) -> None:
-        super().__init__(sentence)
-        self.field, self.sentence, self.remedy = field, sentence, remedy
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One field that cannot be used, why, and a change that would mend it."""
-
-    field: str
-    sentence: str
-    remedy: Remedy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +82,7 @@ class AttentionSpec:
         The text's vectors [token, d_in], instead of those of its tokens; for a single text.
     own_weights : tuple of (name, NumberMatrix)
         Weights among `OWN_LAYERS` [d_in, width], all heads side by side, so that queries are
-        ``x @ W``; W_output is [width, width]. Those not named, and biases, are drawn.
+        ``x @ W``; W_output is [width, width]; and `OWN_BIASES` [1, width]. Others are drawn.
     lengths : tuple of int
         Tokens of each text of a padded batch; empty when nothing is padded.
     """
@@ -178,9 +153,16 @@ class AttentionSpec:
         return {name: (heights.get(name, self.d_in), self.width) for name in self.weight_names}
 
     @property
+    def own_sizes(self) -> dict[str, tuple[int, int]]:
+        """Rows and columns of all that it has and that can be its own: weights and biases."""
+        has_bias = self.bias and self.projection is Projection.LINEAR
+        biased = [name for name in self.weight_names if has_bias or name not in LAYERS]
+        return self.weight_sizes | {f"{name}{BIAS}": (1, self.width) for name in biased}
+
+    @property
     def counting_weights(self) -> tuple[tuple[str, NumberMatrix], ...]:
-        """Those of the own weights that it computes with."""
-        return tuple(own for own in self.own_weights if own[0] in self.weight_names)
+        """Those of the own weights, and of the own biases, that it computes with."""
+        return tuple(own for own in self.own_weights if own[0] in self.own_sizes)
 
 
 def problems(spec: AttentionSpec) -> tuple[Problem, ...]:
@@ -292,8 +274,8 @@ def _own(spec: AttentionSpec) -> list[Problem]:
 
 def _unfit(spec: AttentionSpec, name: str, own: NumberMatrix) -> str:
     """Say why own weights cannot be computed with; nothing of those that do not act."""
-    if name not in OWN_LAYERS:
+    if name not in OWN_LAYERS and name not in OWN_BIASES:
         return f"There are no weights “{name}”, only {', '.join(OWN_LAYERS)}."
-    rows, columns = spec.weight_sizes.get(name, (own.rows, own.columns))
+    rows, columns = spec.own_sizes.get(name, (own.rows, own.columns))
     sentence = f"{name} is {own.rows} × {own.columns} and the sizes need {rows} × {columns}."
     return "" if (own.rows, own.columns) == (rows, columns) else sentence

@@ -51,6 +51,7 @@ class Operation(StrEnum):
     MIX = auto()
     JOIN = auto()
     PROJECT_OUT = auto()
+    CAPTURED = auto()
 
 
 @dataclass(frozen=True, slots=True)

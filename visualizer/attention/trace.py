@@ -58,13 +58,26 @@ class Trace:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the text, padding included."""
-        return self.tensor("input").shape[-2]
+        """Tokens of the text, padding included; of captured attention, its queries."""
+        return self.tensor(self.stages[0].name).shape[-2]
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """How many queries and keys there are: only of captured attention not as many."""
+        first = self.stages[0]
+        keys = self.tensor(first.name).shape[-1] if first.dims[-1] == "key" else self.tokens
+        return self.tokens, keys
 
     @property
     def batch(self) -> tuple[int, ...]:
         """Sizes of the axes before the named ones; empty for a single text."""
-        return tuple(self.tensor("input").shape[:-2])
+        first = self.stages[0]
+        return tuple(self.tensor(first.name).shape[: -len(first.dims)])
+
+    @property
+    def attention(self) -> str:
+        """The stage that says who reads whom: the weights; of captured scores, these."""
+        return "weights" if "weights" in self._held else self.last
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -94,6 +107,10 @@ class Trace:
         """Give a stage together with what was read of it, to be kept by a later trace."""
         return self._held[stage]
 
+    def possible(self, lens: Lens) -> Lens:
+        """Give a lens; the plain one, where there are no values to take the length of."""
+        return lens if lens is not Lens.TIMES_VALUE or "values" in self else Lens.PLAIN
+
     def seen(self, stage: str, lens: Lens = Lens.PLAIN, by: Fold | None = None) -> Held:
         """Give a stage as it is looked at: of weights through a lens, with its heads folded.
 
@@ -105,6 +122,7 @@ class Trace:
             When there is no such stage, or heads are to be folded of one that has none.
         """
         held, row = self._held[stage], self.stage(stage)
+        lens = self.possible(lens)
         if row.is_weights and lens is not Lens.PLAIN:
             held = self._through(held, lens)
         if by is None:

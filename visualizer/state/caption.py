@@ -29,6 +29,8 @@ def caption(run: Run) -> str:
 
     Only the contents of own matrices are left out.
     """
+    if run.captured:
+        return f"{run.captured.called} · {run.captured.size}"
     spec = run.trace.spec
     parts = [
         TITLES[mechanism_of(spec)],
@@ -48,6 +50,9 @@ def caption(run: Run) -> str:
 def facts(run: Run) -> str:
     """Say what was computed where: what stands at the foot of the window."""
     spec, trace = run.trace.spec, run.trace
+    if run.captured:
+        said = (run.device, run.captured.size, str(spec.dtype), size(trace.bytes))
+        return "  ·  ".join(said)
     texts = f"{counted(len(run.texts), 'text')} of " if len(run.texts) > 1 else ""
     parts = (
         run.device,

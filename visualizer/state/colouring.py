@@ -175,7 +175,7 @@ def change_colour(held: Held, chosen: Colouring, size: float, largest: float) ->
 def _limits(trace: Trace, stage: Stage, chosen: Colouring, is_signed: bool) -> Limits:
     if chosen.limits is not Limits.AUTO:
         return chosen.limits
-    is_short = trace.tokens <= SHORT or chosen.curve is not Curve.LINEAR
+    is_short = max(trace.sides) <= SHORT or chosen.curve is not Curve.LINEAR
     return Limits.SHARED if is_signed or is_short else Limits.ROW
 
 

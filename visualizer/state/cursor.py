@@ -46,7 +46,8 @@ def present_cursor(run: Run, view: View) -> Cursor:
     """Say what lights up with the cell under the pointer, or else with the pinned one."""
     hovered, pinned = (existing(run, cell) for cell in (view.hovered, view.pinned))
     cell = hovered or pinned
-    chosen = frozenset(at for at in view.tokens.chosen if at < run.trace.tokens)
+    count = run.trace.sides[view.tokens.role is Role.KEY]
+    chosen = frozenset(at for at in view.tokens.chosen if at < count)
     if cell is None:
         return _with_chosen(Cursor(), view.tokens.role, chosen)
     stage = run.trace.stage(cell.stage)

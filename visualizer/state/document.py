@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of
-from visualizer.attention.spec import AttentionSpec, Mask
+from visualizer.attention.spec import AttentionSpec, Mask, Problem, problems
 from visualizer.language.tokenizers import Tokenizer, tokenize
+
+if TYPE_CHECKING:
+    from visualizer.attention.captured import Captured
 
 BOOK_SENTENCE = "Your journey starts with one step"
 
@@ -22,12 +25,22 @@ class Lines(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One text or batch of texts, and the attention module to run on it."""
+    """One text or batch of texts, and the attention module to run on it.
+
+    Parameters
+    ----------
+    captured : Captured or None
+        Attention that was computed elsewhere, shown instead of text and module.
+    labels : str
+        What was typed for its tokens; it is the text that one sees and types meanwhile.
+    """
 
     text: str = BOOK_SENTENCE
     tokenizer: Tokenizer = Tokenizer.WORDS
     lines: Lines = Lines.TOGETHER
     spec: AttentionSpec = field(default_factory=AttentionSpec)
+    captured: Captured | None = None
+    labels: str = ""
 
     def tokens(self) -> tuple[tuple[str, ...], ...]:
         """Split into texts and tokens; lines without a token are left out of a batch."""
@@ -36,16 +49,23 @@ class Document:
         split = (tokenize(line, self.tokenizer) for line in self.text.splitlines())
         return tuple(tokens for tokens in split if tokens)
 
+    def problems(self) -> tuple[Problem, ...]:
+        """Say what is wrong with its settings; nothing where these do not count."""
+        return () if self.captured else problems(self.spec)
+
     def held(self) -> tuple[bytes, ...]:
         """Give the numbers and the cells of its own matrices: what of it can be large."""
         spec = self.spec
         cells = [own.bits for own in (spec.own_mask, spec.own_kept) if own]
         given = [spec.own_input] if spec.own_input else []
         matrices = [*given, *(matrix for _, matrix in spec.own_weights)]
-        return (*cells, *(matrix.numbers for matrix in matrices))
+        captured = (self.captured.numbers,) if self.captured else ()
+        return (*cells, *(matrix.numbers for matrix in matrices), *captured)
 
     def get(self, name: str) -> Any:
         """Read a setting by name: a field of the document or of its spec, or one derived."""
+        if name == "text" and self.captured:
+            return self.labels
         if name == "mechanism":
             return mechanism_of(self.spec)
         if name == "causal":
@@ -56,6 +76,10 @@ class Document:
 
     def set(self, name: str, value: Any) -> Document:
         """Give the document with one setting changed, by the names that `get` takes."""
+        if name == "captured":
+            return replace(self, captured=value, labels="")
+        if name == "text" and self.captured:
+            return replace(self, labels=value)
         if name == "mechanism":
             return replace(self, spec=spec_of(Mechanism(value), self.spec))
         if name == "causal":
@@ -68,7 +92,7 @@ class Document:
         return replace(self, spec=replace(self.spec, **{name: value}))
 
 
-_OWN = frozenset({"text", "tokenizer", "lines"})
+_OWN = frozenset({"text", "tokenizer", "lines", "captured"})
 
 
 def changed_span(old: str, new: str) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.choices import DRAWN_FROM, OWN_LAYERS
+from visualizer.attention.choices import BIAS, DRAWN_FROM, OWN_BIASES, OWN_LAYERS
 from visualizer.attention.spec import InputError, NumberMatrix
 from visualizer.attention.stages import Operation
 from visualizer.state.weights import check_count, weights_of
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.state.document import Document
 
-BIAS = ".bias"
-
 
 def why_not(run: Run, name: str) -> str:
     """Say why the numbers of a tensor cannot be edited; empty where they can."""
     trace = run.trace
+    if run.captured:
+        return f"These numbers are as {run.captured.called} has them, and are not edited."
     if name.endswith(BIAS):
-        return "Biases are drawn from the seed."
+        is_own = own_of(trace.spec, run, name) is not None
+        return "Biases are given." if is_own else "Biases are drawn from the seed."
     if name not in trace:
         return ""
     stage, given = trace.stage(name), trace.stages[0]
@@ -88,6 +89,8 @@ def _refused(run: Run, name: str, sentence: str) -> InputError:
 
 def own_of(spec: AttentionSpec, run: Run, name: str) -> NumberMatrix | None:
     """Give the own numbers of a tensor, if a spec has some."""
+    if run.captured:
+        return None
     if name == run.trace.stages[0].name:
         return spec.own_input
     return dict(spec.own_weights).get(name)
@@ -104,7 +107,7 @@ def _with(document: Document, run: Run, name: str, own: NumberMatrix | None) -> 
 
 
 def _order(weights: dict[str, NumberMatrix]) -> list[str]:
-    return sorted(weights, key=[*OWN_LAYERS].index)
+    return sorted(weights, key=[*OWN_LAYERS, *OWN_BIASES].index)
 
 
 def _present(document: Document, run: Run, name: str) -> np.ndarray:

@@ -38,7 +38,7 @@ def look_of(trace: Trace, stage: Stage, view: View) -> Look:
     sizes = trace.tensor(stage.name).shape[-2:]
     whole = blocks_of(trace, stage, view.room)
     side = (math.ceil(sizes[0] / whole[0]), math.ceil(sizes[1] / whole[1]))
-    zoom = fitted(view.zoom, trace.tokens)
+    zoom = fitted(view.zoom, trace.sides)
     if zoom is None:
         return Look(whole, None, None, side)
     rows, columns = zoom.of(stage)

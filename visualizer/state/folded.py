@@ -55,20 +55,22 @@ def _heading(run: Run, cell: Cell) -> str:
 
 def _sentence(run: Run, view: View, cell: Cell, value: float, chosen: int) -> str:
     stage = run.trace.stage(cell.stage)
-    words = run.texts[run.nearest(view.text)]
-    row = f"<b>{escape(shortened(visible(words[cell.place[0]])))}</b>"
+    text = run.nearest(view.text)
+    row = f"<b>{escape(shortened(visible(run.words(text)[cell.place[0]])))}</b>"
     heads = run.trace.spec.heads
     which = f"On average over {heads} heads" if cell.fold is Fold.MEAN else f"In head {chosen + 1}"
     most = "" if cell.fold is Fold.MEAN else ", more than in any other"
     if stage.dims[-1] != "key":
         return f"{which}, column {cell.place[1] + 1} of {row} is {number(value)}{most}."
-    key = f"<b>{escape(shortened(visible(words[cell.place[1]])))}</b>"
+    read = run.words(text, "key")[cell.place[1]]
+    key = f"<b>{escape(shortened(visible(read)))}</b>"
     pair = f"{row} (query {cell.place[0] + 1})", f"{key} (key {cell.place[1] + 1})"
     if stage.is_weights and view.lens is Lens.WITHOUT_FIRST:
         if cell.place[1] == 0:
             return f"{key} is the first token, which is left out."
         most += ", the first token left out"
-    if stage.is_weights and view.lens is not Lens.TIMES_VALUE and 0 <= value <= 1:
+    lens = run.trace.possible(view.lens)
+    if stage.is_weights and lens is not Lens.TIMES_VALUE and 0 <= value <= 1:
         return f"{which}, {pair[0]} reads {share(value)} from {pair[1]}{most}."
     return f"{which}, the number of {pair[0]} and {pair[1]} is {number(value)}{most}."
 
@@ -96,6 +98,8 @@ def lens_line(run: Run, view: View, cell: Cell) -> tuple[str, ...]:
     index = (*run.index(view.text), *cell.place)
     weight = float(run.trace.read(cell.stage, index))
     seen = number(float(run.trace.seen(cell.stage, view.lens).read(index)))
+    if view.lens is Lens.TIMES_VALUE and "values" not in run.trace:
+        return ("× ‖value‖: not known, as the file has no values.",)
     if view.lens is Lens.TIMES_VALUE:
         value = run.trace.read("values", (*index[:-2], index[-1]))  # d_head
         length = float(np.sqrt((value.astype(np.float64) ** 2).sum()))

@@ -36,7 +36,7 @@ def present_board(run: Run, view: View, previous: Board) -> Board:
                 else (Panel(run, view, stage, *whose) for whose in rows_of(run, view, stage))
             )
             columns.append(tuple(panel.heatmap(known) for panel in panels))
-    zoom = fitted(view.zoom, run.trace.tokens)
+    zoom = fitted(view.zoom, run.trace.sides)
     text = run.nearest(view.text) if is_spread(run, view) else None
     return Board(tuple(columns), overview_of(run, view, known), zoom, text)
 
@@ -78,18 +78,20 @@ def overview_of(run: Run, view: View, known: dict[Hashable, Heatmap]) -> Heatmap
 
 def _overview_stage(run: Run, view: View) -> str | None:
     """Name the stage of the overview; None where all is seen."""
-    if fitted(view.zoom, run.trace.tokens) is None:
+    if fitted(view.zoom, run.trace.sides) is None:
         return None
     pinned = existing(run, view.pinned)
     square = _square(run, view)
-    usual = "weights" if "weights" in square else square[0]
+    usual = run.trace.attention if run.trace.attention in square else square[0]
     return pinned.stage if pinned and pinned.stage in square else usual
 
 
 def _square(run: Run, view: View) -> list[str]:
     """Name the stages that are shown with a panel of queries and keys, or else the weights."""
     stages = (run.trace.stage(name) for name in shown_stages(run, view))
-    return sorted(stage.name for stage in stages if stage.dims[-1] == "key") or ["weights"]
+    return sorted(stage.name for stage in stages if stage.dims[-1] == "key") or [
+        run.trace.attention
+    ]
 
 
 def shown_stages(run: Run, view: View) -> frozenset[str]:
@@ -106,7 +108,7 @@ def shown_stages(run: Run, view: View) -> frozenset[str]:
 
 def chosen_stages(run: Run, view: View) -> frozenset[str]:
     """Name the stages that were asked for: the weights, where a spec has none of them."""
-    return view.stages.intersection(run.trace.names) or frozenset({"weights"})
+    return view.stages.intersection(run.trace.names) or frozenset({run.trace.attention})
 
 
 def toggled(run: Run, view: View, stage: str) -> View:

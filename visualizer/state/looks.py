@@ -93,9 +93,12 @@ def _ends(board: Board) -> list[Ends]:
 
 def _part(run: Run, view: View) -> tuple[str, str]:
     """Say which queries and keys are seen: in short, and in words."""
-    zoom = fitted(view.zoom, run.trace.tokens)
+    zoom = fitted(view.zoom, run.trace.sides)
     if zoom is None:
         return "", ""
     queries, keys = (f"{span.start + 1}–{span.stop}" for span in (zoom.queries, zoom.keys))
-    tokens = f"of {run.trace.tokens:,}"
-    return f"{queries} × {keys} {tokens}", f"Queries {queries}, keys {keys} {tokens} are seen"
+    down, across = (f"of {count:,}" for count in run.trace.sides)
+    if down == across:
+        return f"{queries} × {keys} {down}", f"Queries {queries}, keys {keys} {down} are seen"
+    parts = f"{queries} {down}", f"{keys} {across}"
+    return " × ".join(parts), "Queries {}, keys {} are seen".format(*parts)

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 PANE = "Heads"
 NONE = "–"
+APART = (
+    " Queries and keys are not the same tokens, so none is the previous one, itself or at a "
+    "distance."
+)
+SCORES = "These are scores: how a row’s weights are shared out can be said of weights only."
 NAMED = 3
 """So many heads are named that are alike in something; of more, only how many."""
 
@@ -131,7 +136,7 @@ class HeadTable:
     sentences: tuple[str, ...]
     columns: tuple[Column, ...]
     rows: tuple[HeadRow, ...]
-    measures: Measures
+    measures: Measures | None
     text: tuple[int, ...]
 
 
@@ -148,8 +153,10 @@ def warm(run: Run, view: View) -> None:
 
 def present_heads(run: Run, view: View, previous: HeadTable | None) -> HeadTable | None:
     """Say what the heads look at, in the text that is looked at, while that can be seen."""
-    if not needs(view) or "weights" not in run.trace:
+    if not needs(view):
         return None
+    if "weights" not in run.trace:
+        return HeadTable("", (SCORES,), (), (), None, ())
     measures, text = run.trace.measured("weights"), run.index(view.text)
     lead = _lead(run, measures.queries[text], run.nearest(view.text))
     made_of = (lead, text)
@@ -188,10 +195,11 @@ def _lead(run: Run, queries: np.ndarray, text: int) -> str:
     tokens = spec.lengths[text] if spec.lengths else run.trace.tokens
     weights = "weights before dropout" if "dropped" in run.trace else "weights"
     counted = min(int(count) for count in queries)
+    rest = "" if run.captured is None or run.captured.is_square else APART
     every = "the only query" if tokens == 1 else f"{tokens:,} queries"
     if counted == tokens:
-        return f"Means over {every}, of the {weights}."
-    return f"Means over {counted:,} of {every}, of the {weights}: the others read nothing."
+        return f"Means over {every}, of the {weights}.{rest}"
+    return f"Means over {counted:,} of {every}, of the {weights}: the others read nothing.{rest}"
 
 
 _SAID: tuple[tuple[Column, Callable[[float], str], str, bool], ...] = (

@@ -111,7 +111,7 @@ def present_painting(
     covered: frozenset[str],
 ) -> Painting | None:
     """Show the mask that is being painted over the picture of the last run."""
-    if not look.is_on:
+    if not look.is_on or run.captured or document.captured:
         return None
     is_shown = is_of_text(document, computed)
     tokens = run.trace.tokens if is_shown else longest(document)

@@ -41,7 +41,7 @@ class Panel:
         self.run, self.view, self.stage, self.head, self.by = run, view, stage, head, by
         self.trace, self.spec, self.title = run.trace, run.trace.spec, stage.title
         self.text = run.nearest(view.text)
-        self.lens = view.lens if stage.is_weights else Lens.PLAIN
+        self.lens = run.trace.possible(view.lens) if stage.is_weights else Lens.PLAIN
         self.held: Held = self.trace.seen(stage.name, view.lens, by)
         self.beside: tuple[Held, ...] = ()
         self.look = look_of(self.trace, stage, view)
@@ -53,17 +53,17 @@ class Panel:
         stage, hatch = self.stage, self._hatch()
         before = self._before()
         colour = self._colour()
-        labels = self.run.texts[self.text]
+        labels = self.run.words(self.text), self.run.words(self.text, "key")
         key = (self.held, before, self.text, self.head, self.by, self.lens, self.look, colour,
                hatch, labels, stage.symbol, self.beside, self.part, self.title, self.kin,
-               self._label(),
+               self._label(), self.view.lens,
                )  # fmt: skip
         if key in known:
             return known[key]
         forbidden = self._forbidden(hatch) if hatch else None
         dropped = self._dropped(forbidden) if before else None
         hidden = self._hidden()
-        rows, columns = self._axes(all_visible(labels))
+        rows, columns = self._axes(*map(all_visible, labels))
         values = self.held.read_pooled(*self.look.blocks, self.whole)
         return Heatmap(
             key, stage.name, self.title, stage.symbol, self.head, self.by, self.text,
@@ -116,8 +116,8 @@ class Panel:
     def _hidden(self) -> np.ndarray | None:
         if self.lens is not Lens.WITHOUT_FIRST or self.look.blocks[1] > 1:
             return None  # in a block, others stand beside the first token
-        keys = range(self.trace.tokens)[self.look.cells[1]]
-        rows = range(0, self.trace.tokens, self.look.blocks[0])[self.look.cells[0]]
+        queries, keys = (range(count) for count in self.trace.sides)
+        rows, keys = queries[:: self.look.blocks[0]][self.look.cells[0]], keys[self.look.cells[1]]
         return np.broadcast_to(np.array(keys) == 0, (len(rows), len(keys)))
 
     def _dropped(self, forbidden: np.ndarray | None) -> np.ndarray | None:
@@ -128,12 +128,12 @@ class Panel:
         dropped: np.ndarray = (left == 0) & (before != 0)
         return dropped if forbidden is None else dropped & ~forbidden
 
-    def _axes(self, tokens: tuple[str, ...]) -> tuple[Axis, Axis]:
+    def _axes(self, words: tuple[str, ...], keys: tuple[str, ...]) -> tuple[Axis, Axis]:
         row, column = self.stage.dims[-2:]
         count = self.trace.tensor(self.stage.name).shape[-1]
-        labels = tokens if column == "key" else counted_from_one(count)
+        labels = keys if column == "key" else counted_from_one(count)
         return (
-            Axis(row, tokens, self.look.blocks[0], self.look.rows),
+            Axis(row, words, self.look.blocks[0], self.look.rows),
             Axis(column, labels, self.look.blocks[1], self.look.columns),
         )
 
@@ -151,6 +151,8 @@ class Panel:
         notes = []
         if self._before():
             notes.append(f"kept ×{1 / (1 - self.spec.dropout):.4g}")
+        if self.stage.is_weights and self.lens is not self.view.lens:
+            notes.append("as they are: there are no values")
         if self.lens is Lens.WITHOUT_FIRST:
             notes.append("first token hidden, ÷ the rest")
         if self.look.blocks != (1, 1):
@@ -171,10 +173,10 @@ class Panel:
 
 
 class TextPanel(Panel):
-    """A panel among those of other texts."""
+    """A panel among those of other texts, or of other layers."""
 
     def _label(self) -> str:
-        return f"Text {self.text + 1}"
+        return f"{self.run.part.capitalize()} {self.text + 1}"
 
     def _notes(
         self, colour: Colour, values: np.ndarray, marks: tuple[np.ndarray | None, ...]

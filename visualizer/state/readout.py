@@ -92,14 +92,15 @@ def present_readout(run: Run, cell: Cell, text: int, is_pinned: bool) -> Readout
     explanation = explain(trace, cell.stage, whole)
     told = Told(run, text, cell, explanation)
     order, rest = _order(explanation)
+    is_read = explanation.stage.operation is Operation.CAPTURED  # and nothing is reckoned
     return Readout(
         heading=_heading(told),
         sentence=SENTENCES[explanation.stage.operation](told),
         value=number(explanation.value),
         formula=_formula(told),
-        terms=tuple(_term(told, position) for position in order),
+        terms=() if is_read else tuple(_term(told, position) for position in order),
         rest=rest,
-        closing=_closing(explanation),
+        closing="" if is_read else _closing(explanation),
         is_pinned=is_pinned,
     )
 
@@ -131,6 +132,7 @@ _FORMULAS = {
     Operation.MIX: "Σ weight × value",
     Operation.JOIN: "taken over",
     Operation.PROJECT_OUT: "Σ number × weight",
+    Operation.CAPTURED: "read from the file",
 }
 
 
@@ -219,7 +221,7 @@ def _written(factor: Factor, at: int) -> str:
 def _named(told: Told, group: Group, at: int) -> str:
     factor = group.factors[0]
     if told.explanation.rule is Rule.SHARE or factor.name in {"weights", "dropped"}:
-        return told.word(at) if told.explanation.rule is not Rule.CHOICE else "kept"
+        return told.word(at, "key") if told.explanation.rule is not Rule.CHOICE else "kept"
     if factor.name.endswith("bias"):
         return "bias"
     if None in factor.index:

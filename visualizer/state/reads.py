@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def read_stage(run: Run, view: View) -> str:
     """Name the stage of weights that counts: after dropout, where that is shown."""
-    return "dropped" if "dropped" in shown_stages(run, view) else "weights"
+    return "dropped" if "dropped" in shown_stages(run, view) else run.trace.attention
 
 
 def head_read(run: Run, cell: Cell | None) -> int | None:

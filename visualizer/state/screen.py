@@ -137,10 +137,14 @@ def present(
         _lights(run, view, stand.lights, cursor, previous),
         present_twin(run, view.dialect, _stage(run, view, looked_at)),
         lesson,
-        can_keep_weights=computed == document and bool(document.spec.weight_names),
+        can_keep_weights=computed == document and _has_weights(document),
         can_go=ways(run, view),
         **panes,
     )
+
+
+def _has_weights(document: Document) -> bool:
+    return bool(document.spec.weight_names) and document.captured is None
 
 
 def _panes(

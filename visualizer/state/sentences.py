@@ -43,10 +43,10 @@ class Told:
     def token(self, dim: str) -> str:
         at = self.place[dim]
         kind = "place" if dim == "token" else dim
-        return f"<b>{escape(self.word(at))}</b> ({kind} {at + 1})"
+        return f"<b>{escape(self.word(at, dim))}</b> ({kind} {at + 1})"
 
-    def word(self, at: int) -> str:
-        return shortened(visible(self.run.texts[self.text][at]))
+    def word(self, at: int, dim: str = "query") -> str:
+        return shortened(visible(self.run.words(self.text, dim)[at]))
 
     @property
     def in_head(self) -> str:
@@ -169,6 +169,26 @@ def _output_sentence(told: Told) -> str:
     return f"{column} {mixed}: {number(told.value)}."
 
 
+def _captured_sentence(told: Told) -> str:
+    captured, stage = told.run.captured, told.explanation.stage
+    kind, name = stage.title.lower().removesuffix("s"), escape(captured.called) if captured else ""
+    source = f" This {kind} was read from {name}."
+    query, key = (_numbered(told, dim) or told.token(dim) for dim in ("query", "key"))
+    pair = f"{query} and {key}"
+    if np.isnan(told.value):
+        return f"For {pair} there is no number.{source}"
+    if stage.is_weights and 0 <= told.value <= 1:
+        query = query.replace("<b>query", "<b>Query", 1) if _numbered(told, "query") else query
+        return f"{query} reads {share(told.value)} from {key}.{source}"
+    return f"The {kind} of {pair} is {number(told.value)}.{source}"
+
+
+def _numbered(told: Told, dim: str) -> str:
+    """Name a place by its number, where no token of it is known; else by nothing."""
+    at = told.place[dim]
+    return f"<b>{dim} {at + 1}</b>" if told.word(at, dim) == str(at + 1) else ""
+
+
 SENTENCES: dict[Operation, Callable[[Told], str]] = {
     Operation.GIVEN: _input_sentence,
     Operation.POSITION: _input_sentence,
@@ -186,4 +206,5 @@ SENTENCES: dict[Operation, Callable[[Told], str]] = {
     Operation.MIX: _context_sentence,
     Operation.JOIN: _concat_sentence,
     Operation.PROJECT_OUT: _output_sentence,
+    Operation.CAPTURED: _captured_sentence,
 }

@@ -23,12 +23,12 @@ from visualizer.attention.spec import (
     Projection,
     Route,
     Scale,
-    problems,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from visualizer.attention.captured import Captured
     from visualizer.state.document import Document
 
 
@@ -182,11 +182,13 @@ class Setup:
     lines: object
     text_problem: str
     settings: tuple[SettingShown, ...]
+    captured: str = ""
+    """What is shown instead of a module, in sentences; empty where there is a module."""
 
 
 def present_setup(document: Document, refused: InputError | None) -> Setup:
     """Show a document's settings, each problem at the setting it belongs to."""
-    found = {problem.field: problem for problem in problems(document.spec)}
+    found = {problem.field: problem for problem in document.problems()}
     if refused and refused.field not in found:
         found[refused.field] = Problem(refused.field, refused.sentence, refused.remedy)
     rows = tuple(
@@ -200,7 +202,15 @@ def present_setup(document: Document, refused: InputError | None) -> Setup:
     )
     text = found.get("text")
     sentence = text.sentence if text else ""
-    return Setup(document.text, document.tokenizer, document.lines, sentence, rows)
+    said = _captured_in_words(document.captured) if document.captured else ""
+    return Setup(document.get("text"), document.tokenizer, document.lines, sentence, rows, said)
+
+
+def _captured_in_words(captured: Captured) -> str:
+    return (
+        f"Opened from {captured.called}: {captured.size}. There are no queries, keys and values in "
+        "it, so scores, context vectors and the module’s settings are missing."
+    )
 
 
 def remedy_in_words(field: str, value: object) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Dtype
-from visualizer.attention.stages import Stage, shape
 from visualizer.state.playback.lights import focus
 from visualizer.state.products import Parameter, equations, multiply_adds, parameter_of
 from visualizer.state.split import Split, split_of
@@ -16,6 +15,7 @@ from visualizer.state.words import counted, size
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
+    from visualizer.attention.stages import Stage
     from visualizer.state.view import View
 
 _NAMES = {"token": "tokens", "query": "queries", "key": "keys", "head": "heads"}
@@ -116,6 +116,8 @@ def _looked_at(run: Run, view: View) -> str | None:
 
 def _batch(run: Run) -> str:
     texts, tokens = len(run.texts), counted(run.trace.tokens, "token")
+    if run.captured:
+        return f"{counted(texts, 'layer')} from {run.captured.called}."
     if texts == 1:
         return "Batch 1: there is one text."
     padded = f", padded to {tokens}" if run.trace.spec.lengths else f" of {tokens}"
@@ -124,9 +126,10 @@ def _batch(run: Run) -> str:
 
 def _row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
     trace, spec, texts = run.trace, run.trace.spec, len(run.texts)
-    sizes = shape(spec, stage.dims, trace.tokens)
+    sizes = trace.tensor(stage.name).shape[-len(stage.dims) :]
     named = zip(stage.dims, sizes, strict=True)
-    dims = (Dim("batch", texts), *(Dim(_NAMES.get(name, name), size) for name, size in named))
+    first = "layers" if run.captured else "batch"
+    dims = (Dim(first, texts), *(Dim(_NAMES.get(name, name), size) for name, size in named))
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     return ShapeRow(
         stage.name,

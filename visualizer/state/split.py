@@ -101,10 +101,15 @@ class Split:
         return tuple(at + progress * gap * head for at, head in enumerate(self.columns))
 
 
-def split_of(run: Run, current: str | None) -> Split:
-    """Show the matrix of the stage that is looked at, or of the nearest that has heads."""
+def split_of(run: Run, current: str | None) -> Split | None:
+    """Show the matrix of the stage that is looked at, or of the nearest that has heads.
+
+    None where there is no such matrix, as of captured attention.
+    """
     trace, spec = run.trace, run.trace.spec
     drawn = [name for name in _DRAWN if name in trace]
+    if not drawn:
+        return None
     near = "concat" if current == "output" else current
     stage = trace.stage(near if near in drawn else drawn[0])
     has_heads = current is None or "head" in trace.stage(current).dims

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.choices import LAYERS, OWN_LAYERS
+from visualizer.attention.choices import BIAS, LAYERS, OWN_LAYERS
 from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import is_hatched, parameter_names
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.blocks import written
-from visualizer.state.edits import BIAS, own_of, why_not
+from visualizer.state.edits import own_of, why_not
 from visualizer.state.panel import counted_from_one
 from visualizer.state.panels import Axis
 from visualizer.state.view import existing
@@ -184,9 +184,10 @@ def _has_heads(run: Run, name: str) -> bool:
 def _axes(run: Run, name: str, text: int) -> tuple[Axis, Axis]:
     if name in run.trace:
         row, column = run.trace.stage(name).dims[-2:]
-        labels = all_visible(run.texts[text])
+        labels = all_visible(run.words(text))
         width = run.trace.tensor(name).shape[-1]
-        across = labels if column == "key" else counted_from_one(width)
+        is_key = column == "key"
+        across = all_visible(run.words(text, "key")) if is_key else counted_from_one(width)
         return Axis(row, labels, 1), Axis(column, across, 1)
     width = run.trace.spec.width
     if name.endswith(BIAS):

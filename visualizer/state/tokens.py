@@ -77,6 +77,10 @@ class Tokens:
         What is looked for.
     found : str
         How many tokens match, and which of them one has gone to, in words.
+    part : str
+        What there are several of: texts of a batch, or layers that were captured.
+    note : str
+        Why nothing can be said of who reads whom; empty where it can.
     """
 
     labels: tuple[str, ...] = ()
@@ -91,6 +95,8 @@ class Tokens:
     shares: Shares | None = None
     sought: str = ""
     found: str = ""
+    part: str = "text"
+    note: str = ""
 
 
 def present_tokens(
@@ -104,7 +110,8 @@ def present_tokens(
         The cell that is looked at, whose head counts while no token is chosen.
     """
     text, look = run.nearest(view.text), view.tokens
-    labels = all_visible(run.texts[text])
+    are_apart = run.words(text, "key") != run.words(text)
+    labels = all_visible(run.words(text, "query" if look.role is Role.QUERY else "key"))
     lengths = run.trace.spec.lengths
     padding = len(labels) - lengths[text] if lengths else 0
     chosen = frozenset(at for at in look.chosen if at < len(labels))
@@ -112,11 +119,11 @@ def present_tokens(
     subjects = chosen or (frozenset() if at is None else frozenset({at}))
     head = head_read(run, existing(run, view.pinned) if chosen else cell)
     asked = _Asked(run, view, labels, subjects, head, read_stage(run, view))
-    is_seen = bool(subjects) and not _is_hidden(asked, lights)
+    is_seen = bool(subjects) and not are_apart and not _is_hidden(asked, lights)
     return Tokens(
         labels,
-        cursor.query,
-        cursor.key,
+        None if are_apart and look.role is Role.KEY else cursor.query,
+        None if are_apart and look.role is Role.QUERY else cursor.key,
         text,
         len(run.texts),
         padding,
@@ -126,7 +133,14 @@ def present_tokens(
         _shares(asked) if is_seen else None,
         look.sought,
         _found(view, labels),
+        run.part,
+        _apart(look.role) if are_apart else "",
     )
+
+
+def _apart(role: Role) -> str:
+    here, there = ("queries", "keys") if role is Role.QUERY else ("keys", "queries")
+    return f"These are the {here}. The {there} are other tokens: the heatmaps show who reads whom."
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +221,8 @@ def _says(asked: _Asked) -> str:
     named = counted(count, "token") if count > NAMED else named
     verb = "reads" if count == 1 else "read"
     parts = [f"What {named} {verb}" if asked.reads else f"Who reads {named}"]
+    if asked.stage == "scores":
+        parts = [f"Scores of {named}" if asked.reads else f"Scores for {named}"]
     if count > 1:
         parts.append(f"Σ of {count:,} {'queries' if asked.reads else 'keys'}")
     heads = asked.run.trace.spec.heads

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.choices import LAYERS, OWN_LAYERS
+from visualizer.attention.choices import LAYERS, OWN_BIASES, OWN_LAYERS
 from visualizer.attention.spec import InputError, NumberMatrix, Projection
 from visualizer.attention.stages import parameter_names
 
@@ -24,7 +24,7 @@ def kept_weights(trace: Trace) -> tuple[tuple[str, NumberMatrix], ...]:
     -------
     tuple of (name, NumberMatrix)
         Each as a spec takes it, all heads side by side, whatever layout the run has them in;
-        biases are left out. Empty where a run has no weights.
+        of biases only its own. Empty where a run has no weights.
 
     Raises
     ------
@@ -33,7 +33,9 @@ def kept_weights(trace: Trace) -> tuple[tuple[str, NumberMatrix], ...]:
     """
     sizes = trace.spec.weight_sizes
     check_count(sum(rows * columns for rows, columns in sizes.values()))
-    return tuple((name, NumberMatrix.of(weights_of(trace, name))) for name in sizes)
+    kept = ((name, NumberMatrix.of(weights_of(trace, name))) for name in sizes)
+    biases = (own for own in trace.spec.counting_weights if own[0] in OWN_BIASES)
+    return (*kept, *biases)
 
 
 def are_kept(spec: AttentionSpec) -> bool:

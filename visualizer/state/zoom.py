@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 SMALLEST = 2
 
+Sides = tuple[int, int]
+"""How many queries and how many keys there are."""
+
 # The token that a row of these stages stands for is the key that is read, else the query.
 ROLES = {"keys": "key", "values": "key"}
 
@@ -33,16 +36,21 @@ class Zoom:
         rows = self.keys if row_role(stage.name) == "key" else self.queries
         return rows, self.keys if stage.dims[-1] == "key" else None
 
-    def panned(self, tokens: int, down: int, right: int) -> Zoom:
+    @classmethod
+    def whole(cls, sides: Sides) -> Zoom:
+        """Look at all there is."""
+        return cls(*map(range, sides))
+
+    def panned(self, sides: Sides, down: int, right: int) -> Zoom:
         """Look further down and right, up to the edges."""
-        return Zoom(_moved(self.queries, tokens, down), _moved(self.keys, tokens, right))
+        return Zoom(_moved(self.queries, sides[0], down), _moved(self.keys, sides[1], right))
 
-    def including(self, tokens: int, query: int | None, key: int | None) -> Zoom:
+    def including(self, sides: Sides, query: int | None, key: int | None) -> Zoom:
         """Look so that a query and a key can be seen."""
-        return self.panned(tokens, _off(self.queries, query), _off(self.keys, key))
+        return self.panned(sides, _off(self.queries, query), _off(self.keys, key))
 
 
-def zoomed(zoom: Zoom | None, tokens: int, factor: float, at: tuple[float, float]) -> Zoom | None:
+def zoomed(zoom: Zoom | None, sides: Sides, factor: float, at: tuple[float, float]) -> Zoom | None:
     """Look closer or from further away, around a place that stays where it is.
 
     Parameters
@@ -57,13 +65,14 @@ def zoomed(zoom: Zoom | None, tokens: int, factor: float, at: tuple[float, float
     Zoom or None
         None where all is seen.
     """
-    zoom = zoom or Zoom(range(tokens), range(tokens))
-    made = Zoom(*(_scaled(span, tokens, factor, centre) for span, centre in _sides(zoom, at)))
-    return None if len(made.queries) == len(made.keys) == tokens else made
-
-
-def _sides(zoom: Zoom, at: tuple[float, float]) -> tuple[tuple[range, float], ...]:
-    return (zoom.queries, at[0]), (zoom.keys, at[1])
+    zoom = zoom or Zoom.whole(sides)
+    spans = (zoom.queries, zoom.keys)
+    made = (
+        _scaled(span, tokens, factor, centre)
+        for span, tokens, centre in zip(spans, sides, at, strict=True)
+    )
+    closer = Zoom(*made)
+    return None if (len(closer.queries), len(closer.keys)) == sides else closer
 
 
 def _scaled(span: range, tokens: int, factor: float, centre: float) -> range:
@@ -88,19 +97,22 @@ def _off(span: range, at: int | None) -> int:
     return at - span.start if at < span.start else at - span.stop + 1
 
 
-def fitted(zoom: Zoom | None, tokens: int) -> Zoom | None:
+def fitted(zoom: Zoom | None, sides: Sides) -> Zoom | None:
     """Give what can be seen of a text of so many tokens; nothing less than all of a shorter one."""
     if zoom is None:
         return None
-    moved = [_moved(span, tokens, 0) for span in (zoom.queries, zoom.keys) if len(span) <= tokens]
-    return Zoom(*moved) if len(moved) == 2 and any(len(span) < tokens for span in moved) else None
+    spans = list(zip((zoom.queries, zoom.keys), sides, strict=True))
+    if any(len(span) > tokens for span, tokens in spans):
+        return None
+    is_part = any(len(span) < tokens for span, tokens in spans)
+    return Zoom(*(_moved(span, tokens, 0) for span, tokens in spans)) if is_part else None
 
 
-def seen_with(zoom: Zoom | None, tokens: int, stage: Stage, cell: Cell) -> Zoom | None:
+def seen_with(zoom: Zoom | None, sides: Sides, stage: Stage, cell: Cell) -> Zoom | None:
     """Look so that a cell can be seen."""
     if zoom is None:
         return None
     row, column = cell.place[-2:]
     is_key = row_role(stage.name) == "key"
     key = column if stage.dims[-1] == "key" else row if is_key else None
-    return zoom.including(tokens, None if is_key else row, key)
+    return zoom.including(sides, None if is_key else row, key)

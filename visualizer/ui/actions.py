@@ -24,6 +24,12 @@ from visualizer.state.weights import are_kept
 from visualizer.ui.entries import ENTRIES, Entry
 from visualizer.ui.icons import icon
 
+OF_MODULES = (
+    *("toggle_mask", "painter.toggle", "toggle_mode", "workspace.resample dropout_seed"),
+    *("workspace.resample seed", "open_settings", "gaze.set_lens times-value"),
+)
+"""What changes a module or needs more of it than weights; captured attention has none."""
+
 
 class Action(QAction):
     """An entry of the table; done by the window that it belongs to."""
@@ -90,6 +96,8 @@ class Actions:
     def show_screen(self, screen: Screen, document: Document, view: View, theme: Theme) -> None:
         """Let what is possible now be done, and only that; check what is on."""
         self._enable_for(screen)
+        for key in OF_MODULES:
+            self.enable(key, not screen.setup.captured)
         for key, is_on in (
             ("toggle_mask", document.get("causal")),
             ("toggle_mode", document.spec.mode is Mode.TRAIN),

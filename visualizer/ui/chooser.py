@@ -58,8 +58,9 @@ class Chooser(QObject):
             return
         (token,) = look.chosen
         query, key = (token, None) if look.role is Role.QUERY else (None, token)
-        zoom = self._workspace.wanted.zoom
-        zoom = zoom and zoom.including(len(labels), query, key)
+        zoom, run = self._workspace.wanted.zoom, self._workspace.run
+        if zoom and run:
+            zoom = zoom.including(run.trace.sides, query, key)
         self._workspace.look(tokens=look, zoom=zoom)
         for panel in self._workspace.screen.board.heatmaps:
             if panel.columns.name == "key":

@@ -19,14 +19,16 @@ from PySide6.QtWidgets import (
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.state.document import Lines
 from visualizer.state.setup import SETTINGS, Kind, Setting, SettingShown, Setup, remedy_in_words
+from visualizer.ui.captured import CapturedCard
 from visualizer.ui.controls import CONTROLS, Control
 from visualizer.ui.icons import icon
-from visualizer.ui.sentence import SentenceBox
+from visualizer.ui.sentence import LABELS, TEXT, SentenceBox
 from visualizer.ui.theme import LIGHT
 from visualizer.ui.token_pane import TokenPane
 
 if TYPE_CHECKING:
     from visualizer.state.screen import Screen
+    from visualizer.state.tokens import Tokens
     from visualizer.ui.theme import Theme
 
 # Qt gives an item's value back as a plain string.
@@ -107,6 +109,8 @@ class Editor(QScrollArea):
         column.setContentsMargins(16, 8, 16, 16)
         column.setSpacing(10)
         self._add_sentence(column)
+        self.captured = CapturedCard()
+        column.addWidget(self.captured)
         for setting in SETTINGS:
             if setting.common:
                 column.addWidget(self.rows[setting.name])
@@ -157,7 +161,6 @@ class Editor(QScrollArea):
         for step, button in self.text_steps.items():
             button.setAutoRaise(True)
             button.setArrowType(Qt.ArrowType.LeftArrow if step < 0 else Qt.ArrowType.RightArrow)
-            button.setAccessibleName("Previous text" if step < 0 else "Next text")
             button.setProperty("step", step)
             button.clicked.connect(self._step)
         row.addWidget(self.text_steps[-1])
@@ -213,11 +216,12 @@ class Editor(QScrollArea):
         if setup != self._setup:
             self._setup = setup
             self._show_text(setup)
+            self._show_captured(setup)
             for shown in setup.settings:
                 self.rows[shown.setting.name].show_setting(shown)
         self.token_pane.show_tokens(screen.tokens, theme)
         self.texts.setVisible(screen.tokens.texts > 1)
-        self.text_number.setText(f"Text {screen.tokens.text + 1} of {screen.tokens.texts}")
+        self._show_place(screen.tokens)
         hidden = any(shown.problem and not shown.setting.common for shown in setup.settings)
         if hidden and not self.more_button.isChecked():
             self.more_button.setChecked(True)  # a problem must be seen where it is
@@ -237,6 +241,24 @@ class Editor(QScrollArea):
         self.tokenizer.setCurrentIndex(self.tokenizer.findData(setup.tokenizer))
         self.lines.setCurrentIndex(self.lines.findData(setup.lines))
 
+    def _show_captured(self, setup: Setup) -> None:
+        """Leave out the settings where there is no module."""
+        self.captured.show_words(setup.captured)
+        has_module = not setup.captured
+        for row in self.rows.values():
+            if row.setting.common:
+                row.setVisible(has_module)
+        for widget in (self.more_button, self.lines):
+            widget.setVisible(has_module)
+        self.more.setVisible(has_module and self.more_button.isChecked())
+        self.sentence.setPlaceholderText(TEXT if has_module else LABELS)
+
+    def _show_place(self, tokens: Tokens) -> None:
+        """Say which text of a batch is looked at, or which captured layer."""
+        self.text_number.setText(f"{tokens.part.capitalize()} {tokens.text + 1} of {tokens.texts}")
+        for step, button in self.text_steps.items():
+            button.setAccessibleName(f"{'Previous' if step < 0 else 'Next'} {tokens.part}")
+
     def open_more(self) -> None:
         """Show every setting, and go to the first that counts."""
         self.more_button.setChecked(True)
@@ -246,7 +268,7 @@ class Editor(QScrollArea):
         QTimer.singleShot(0, first, lambda: self.ensureWidgetVisible(first))  # once it has a place
 
     def _show_more(self, is_open: bool) -> None:
-        self.more.setVisible(is_open)
+        self.more.setVisible(is_open and not (self._setup and self._setup.captured))
         name = "chevron-down" if is_open else "chevron-right"
         self.more_button.setIcon(icon(name, (self._theme or LIGHT).ink))
 

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 
 from visualizer.attention.spec import InputError
 from visualizer.state import files
-from visualizer.state.document import Document
+from visualizer.state.saved.change import Change
 from visualizer.state.saved.document_file import SUFFIX, write_document
 from visualizer.ui.ask_file import ask_to_open, ask_to_save
 from visualizer.ui.keeper import Keeper
@@ -24,6 +24,7 @@ from visualizer.ui.worker import Worker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from visualizer.state.document import Document
     from visualizer.state.figure import Shot
     from visualizer.state.saved.document_file import Saved
     from visualizer.state.view import View
@@ -32,10 +33,11 @@ if TYPE_CHECKING:
 
 OPENED = (
     f"Documents (*{SUFFIX});;Pictures with a document inside (*.png *.svg *.pdf);;"
-    "Attention of other programs (*.npy *.npz *.safetensors *.pt *.pth);;All files (*)"
+    "Attention and weights of other programs (*.npy *.npz *.safetensors *.pt *.pth *.bin);;"
+    "Texts (*.txt);;All files (*)"
 )
 UNTITLED = "Untitled"
-SAID_MS = 5000
+SAID_MS, NOTICE_MS = 5000, 20_000
 
 
 class Filer(QObject):
@@ -226,10 +228,11 @@ class Filer(QObject):
         if then and self.is_saved:
             then()
 
-    def _take_read(self, what: Saved | Document, path: Path) -> None:
+    def _take_read(self, what: Saved | Change, path: Path) -> None:
         self._say(f"Opened {path}")
-        if isinstance(what, Document):  # numbers of others are a change of what there is
-            self._workspace.show_document(what, self._workspace.wanted)
+        if isinstance(what, Change):
+            self._workspace.show_document(what.document, self._workspace.wanted)
+            self._say(f"Opened {path.name}. {what.notice}", NOTICE_MS)
         elif self.is_untouched:
             self.take_in(what, path)
         else:
@@ -253,7 +256,7 @@ class Filer(QObject):
 class _Read:
     """What was read of a file: a document of its own, or a change of the one that is there."""
 
-    what: Saved | Document
+    what: Saved | Change
     path: Path
 
 

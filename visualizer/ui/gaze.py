@@ -40,7 +40,7 @@ class Gaze(QObject):
     def _seen(self) -> Zoom | None:
         """The part that is seen, as far as the text has it."""
         run = self._workspace.run
-        return fitted(self._wanted.zoom, run.trace.tokens) if run else None
+        return fitted(self._wanted.zoom, run.trace.sides) if run else None
 
     # ------------------------------------------------------------------ closer and further
 
@@ -48,20 +48,19 @@ class Gaze(QObject):
         """Look closer or from further away, around a place, or around the pinned cell."""
         run = self._workspace.run
         if run:
-            tokens, seen = run.trace.tokens, self._drawn(run)
+            sides, seen = run.trace.sides, self._drawn(run)
             if seen and at is None:
                 cursor = self._workspace.screen.cursor
-                seen = seen.including(tokens, cursor.query, cursor.key)
-            at = at or self._middle(seen or Zoom(range(tokens), range(tokens)))
-            self._workspace.look(zoom=zoomed(seen, tokens, factor, at))
+                seen = seen.including(sides, cursor.query, cursor.key)
+            at = at or self._middle(seen or Zoom.whole(sides))
+            self._workspace.look(zoom=zoomed(seen, sides, factor, at))
 
     def zoom_at(self, factor: float, stage: str, row: float, column: float) -> None:
         """Look closer at a row and column of a stage; what is under the pointer stays there."""
         run = self._workspace.run
         if run:
             at = self._tokens_at(stage, row, column)
-            tokens = range(run.trace.tokens)
-            middle = self._middle(self._drawn(run) or Zoom(tokens, tokens))
+            middle = self._middle(self._drawn(run) or Zoom.whole(run.trace.sides))
             query, key = (now if it is None else it for it, now in zip(at, middle, strict=True))
             self.zoom(factor, (query, key))
 
@@ -102,7 +101,7 @@ class Gaze(QObject):
         """Look so many tokens further down and right."""
         run, zoom = self._workspace.run, self._seen
         if run and zoom:
-            self._workspace.look(zoom=zoom.panned(run.trace.tokens, queries, keys))
+            self._workspace.look(zoom=zoom.panned(run.trace.sides, queries, keys))
 
     def centre(self, query: int, key: int) -> None:
         """Look at what is around a query and a key, as close as now."""
@@ -113,7 +112,7 @@ class Gaze(QObject):
 
     def _drawn(self, run: Run) -> Zoom | None:
         """Say what is drawn: of what is seen, whole blocks."""
-        look = look_of(run.trace, run.trace.stage("weights"), self._wanted)
+        look = look_of(run.trace, run.trace.stage(run.trace.attention), self._wanted)
         return Zoom(look.rows, look.columns) if look.rows and look.columns else None
 
     def _middle(self, seen: Zoom) -> tuple[float, float]:
@@ -150,7 +149,7 @@ class Gaze(QObject):
             if "head" in stage.dims and stage.name in chosen_stages(run, wanted)
         ]
         shares = [name for name in with_heads if run.trace.stage(name).is_weights]
-        last = (shares or with_heads or ["weights"])[-1]
+        last = (shares or with_heads or [run.trace.attention])[-1]
         stage = pinned.stage if pinned and pinned.head is not None else last
         self._workspace.look(stages=frozenset({stage}), heads=None)
 

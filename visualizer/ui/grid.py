@@ -155,7 +155,8 @@ def _names_width(rows: Axis) -> int:
 def _name(axis: Axis, section: int) -> str:
     """Name a row or a column; a token with its place, as a text may have it more than once."""
     label = axis.labels[section]
-    return f"{section + 1} {label}" if axis.is_token else label
+    is_named = axis.is_token and label != str(section + 1)  # of captured places, some are not
+    return f"{section + 1} {label}" if is_named else label
 
 
 class NumberGrid(QTableView):

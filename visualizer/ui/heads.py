@@ -61,8 +61,8 @@ class HeadsPane(QWidget):
         self.said.setText(said.replace(" %", "\N{NO-BREAK SPACE}%"))
         self.said.setVisible(bool(said))
         self.lead.setText(table.lead if table else "")
-        for widget in (self.lead, self.view):
-            widget.setVisible(table is not None)
+        self.lead.setVisible(table is not None)
+        self.view.setVisible(table is not None and bool(table.rows))
         self.view.show_table(table, theme)
         self._make_room()
 

@@ -44,7 +44,7 @@ def room(board: Board, width: float, height: float, pixel_ratio: float) -> int:
     It depends on which panels there are, and not on how they were pooled.
     """
     gutter = LONGEST_LABEL * text_scale()
-    if _wraps(board):
+    if wraps(board):
         side = max(SMALLEST_SIDE, _grid(board, width, height, gutter, gutter)[1])
     else:
         side = max(COMFORTABLE, _side(board, width - gutter - 2 * MARGIN, height))
@@ -60,7 +60,8 @@ def _side(board: Board, width: float, height: float) -> float:
     return min(share, height - (HEAD + LONGEST_LABEL + 64) * scale)
 
 
-def _wraps(board: Board) -> bool:
+def wraps(board: Board) -> bool:
+    """Whether the heads of a single stage stand in a grid."""
     return len(board.columns) == 1 and len(board.columns[0]) > 1
 
 
@@ -72,18 +73,21 @@ def _grid(
     Where they would be too small to read, they are as many as are comfortable, and are scrolled.
     """
     scale, heads = text_scale(), len(board.columns[0])
-    tokens = len(board.columns[0][0].rows.labels)
+    first = board.columns[0][0]
+    tokens, ratio = len(first.rows.labels), 1.0  # of a panel's height to its width
+    if first.columns.is_token:
+        ratio = first.side[0] / first.side[1]
     around = label + (5 + 28 + 16 + BELOW) * scale
     widths = {k: (width - 2 * MARGIN) / k - gutter - GAP for k in range(1, heads + 1)}
     heights = {k: (height - HEAD * scale - MARGIN) / -(-heads // k) - around for k in widths}
-    sides = {k: min(widths[k], heights[k]) for k in widths}
+    sides = {k: min(widths[k] * ratio, heights[k]) for k in widths}
     # Of a text that is not pooled, cells are whole pixels.
     used = {k: side if tokens >= side else side // tokens * tokens for k, side in sides.items()}
     across = max(used, key=lambda k: used[k])
-    if used[across] >= SMALLEST_GRID:
+    if used[across] / min(1, ratio) >= SMALLEST_GRID:
         return across, sides[across]
     across = max((k for k, side in widths.items() if side >= COMFORTABLE), default=1)
-    return across, widths[across]
+    return across, widths[across] * ratio
 
 
 def lay_out(
@@ -117,7 +121,7 @@ class _Placing:
         least = [(column, _least(column)) for column in board.columns]
         self.least = {one: widths for column, widths in least for one in column}
         self.gutter = self._gutter()
-        self.wraps = _wraps(board)
+        self.wraps = wraps(board)
         self.labelled = self._labelled()
         self.across, self.side = 1, math.inf
         if self.wraps:

@@ -66,9 +66,9 @@ class Minimap(QWidget):
             painter.drawPixmap(area.toRect(), self._drawn(board.overview))
         else:
             painter.fillRect(area.toRect(), QColor(theme.raised))
-        tokens = len(board.overview.rows.labels)
         queries, keys = board.zoom.queries, board.zoom.keys
-        across, down = area.width() / tokens, area.height() / tokens
+        across = area.width() / len(board.overview.columns.labels)
+        down = area.height() / len(board.overview.rows.labels)
         seen = QRectF(keys.start * across, queries.start * down, len(keys) * across,
                       len(queries) * down)  # fmt: skip
         seen.translate(area.topLeft())
@@ -103,7 +103,7 @@ class Minimap(QWidget):
     def _look(self, point: QPointF) -> None:
         board, area = self._board, self._area()
         if board and board.overview:
-            tokens = len(board.overview.rows.labels)
-            query = (point.y() - area.top()) / area.height() * tokens
-            key = (point.x() - area.left()) / area.width() * tokens
+            overview = board.overview
+            query = (point.y() - area.top()) / area.height() * len(overview.rows.labels)
+            key = (point.x() - area.left()) / area.width() * len(overview.columns.labels)
             self.centred.emit(int(query), int(key))

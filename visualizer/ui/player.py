@@ -187,8 +187,8 @@ class Player(QObject):
         guess = None
         if not asked_of(run, wanted):
             place, pinned = standing(run, wanted), wanted.pinned
-            stage = place.stage if place else pinned.stage if pinned else "weights"
-            guess = Guess(stage if stage in run.trace else "weights")
+            stage = place.stage if place else pinned.stage if pinned else run.trace.attention
+            guess = Guess(stage if stage in run.trace else run.trace.attention)
         playhead = replace(self.playhead, is_playing=False)
         self._workspace.look(guess=guess, playhead=playhead)
 

@@ -75,7 +75,7 @@ class Pointer(QObject):
         if run is None or cell is None or existing(run, cell) is None:
             return view
         stage = run.trace.stage(cell.stage)
-        return replace(view, zoom=seen_with(view.zoom, run.trace.tokens, stage, cell))
+        return replace(view, zoom=seen_with(view.zoom, run.trace.sides, stage, cell))
 
     def _is_covered(self, cell: Cell) -> bool:
         return cell.stage in self._workspace.screen.stand.lights.covered

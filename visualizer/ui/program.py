@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.state.document import Document
+    from visualizer.state.saved.change import Change
     from visualizer.state.saved.document_file import Saved
     from visualizer.state.view import View
     from visualizer.ui.requests import Compute
@@ -31,5 +32,5 @@ class Program:
     """
 
     compute: Compute
-    read: Callable[[Path, Document], Saved | Document]
+    read: Callable[[Path, Document], Saved | Change]
     restore: Callable[[Saved], tuple[Run, View]]

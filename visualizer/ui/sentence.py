@@ -10,6 +10,9 @@ from visualizer.state.document import changed_span
 from visualizer.ui.manners import teach
 
 LONGEST_TEXT = 100_000
+TEXT = "Type or paste a text"
+LABELS = "Type or paste the tokens"
+"""What stands in the box while it is empty: of captured attention, tokens are only named."""
 # Qt writes these otherwise than they are.
 AS_SHOWN = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 
@@ -28,7 +31,7 @@ class SentenceBox(QPlainTextEdit):
         self.setUndoRedoEnabled(False)
         teach(self)
         self.setTabChangesFocus(True)
-        self.setPlaceholderText("Type or paste a text")
+        self.setPlaceholderText(TEXT)
         self.setAccessibleName("Sentence")
         self.setObjectName("sentence")
 

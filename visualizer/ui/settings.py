@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, QSettings
 
+from visualizer.state import wish as wishes
 from visualizer.ui.theme import Scheme
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow
+
+    from visualizer.state.wish import Wish
 
 VERSION = 2
 
@@ -37,6 +40,16 @@ def load_last() -> Path | None:
 def save_last(path: Path | None) -> None:
     """Remember which file is open; nothing, where it is none."""
     QSettings().setValue("last", str(path.absolute()) if path else "")
+
+
+def load_wish() -> Wish:
+    """Read how was exported last; the usual way where none or nonsense is stored."""
+    return wishes.read(str(QSettings().value("export", "")))
+
+
+def save_wish(wish: Wish) -> None:
+    """Remember how is exported."""
+    QSettings().setValue("export", wishes.written(wish))
 
 
 def restore_window(window: QMainWindow) -> bool:

@@ -54,10 +54,13 @@ class ShapesPane(QWidget):
         self._ledger, self._theme = ledger, theme
         split = ledger.split
         self.drawing.show_split(split, theme)
+        self.says.setVisible(split is not None or not ledger.rows)
         for widget in (self.drawing, self.turn, self.total):
             widget.setVisible(split is not None)
         self.turn.setEnabled(split is not None and split.heads > 1)
-        self.says.setText(f"{split.says} {split.left_out}".strip() if split else EMPTY)
+        self.says.setText(f"{split.says} {split.left_out}".strip() if split else "")
+        if not ledger.rows:
+            self.says.setText(EMPTY)
         self.batch.setText(ledger.batch)
         self.total.setText(ledger.total)
         self._show_rows(ledger, theme)

@@ -76,7 +76,7 @@ class TokenPane(QWidget):
         self.bar.show_shares(tokens.shares, theme)
         self._show_theme(theme)
         self.roles[tokens.role].setChecked(True)
-        hint = f"<span style='color:{theme.quiet}'>{_counted(tokens)}</span>"
+        hint = f"<span style='color:{theme.quiet}'>{tokens.note or _counted(tokens)}</span>"
         self.says.setText(tokens.shares.says if tokens.shares else hint)
         # The heatmaps are pointed at all the time: what is under this must not move with it.
         self.says.setMinimumHeight(round(2 * metrics(12).height()) + 1)

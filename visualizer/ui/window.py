@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QApplication,
-    QFileDialog,
     QLabel,
     QMainWindow,
-    QMessageBox,
     QVBoxLayout,
     QWidget,
 )
@@ -19,8 +16,6 @@ from PySide6.QtWidgets import (
 from visualizer.attention.spec import Mode
 from visualizer.state.code.dialects import Dialect
 from visualizer.state.cursor import cell_of
-from visualizer.state.figure import FigureLook
-from visualizer.state.formats import FORMATS, named
 from visualizer.ui import accessible, messages, motion, settings
 from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
@@ -29,7 +24,6 @@ from visualizer.ui.chooser import Chooser
 from visualizer.ui.compare_bar import CompareBar
 from visualizer.ui.comparer import Comparer
 from visualizer.ui.drops import Drops
-from visualizer.ui.exports import Exporter
 from visualizer.ui.filer import Filer
 from visualizer.ui.focus import FocusRing
 from visualizer.ui.gaze import Gaze
@@ -44,6 +38,7 @@ from visualizer.ui.player import Player
 from visualizer.ui.pointer import Pointer
 from visualizer.ui.presenter import Presenter
 from visualizer.ui.progress import Progress
+from visualizer.ui.publisher import ACTIONS, Publisher
 from visualizer.ui.rail import Rail
 from visualizer.ui.reader import Reader
 from visualizer.ui.recents import Recents
@@ -94,6 +89,7 @@ class Window(QMainWindow):
         self.facts, self.notice = QLabel(), QLabel()
         self.facts.setTextFormat(Qt.TextFormat.PlainText)  # tokens may look like tags
         self.statusBar().addWidget(self.facts, 1)
+        self.statusBar().addPermanentWidget(self.publisher.saving)
         self.docks, self.actions_ = Docks(self, self.panes), Actions(self)
         self.viewbar = ViewBar({**self.actions_.by_key, **self.docks.actions})
         self.compare_bar = CompareBar(self.actions_.by_key)
@@ -118,7 +114,8 @@ class Window(QMainWindow):
         self.painter = MaskPainter(self.workspace, self.pointer, self)
         self.comparer = Comparer(self.workspace, self.pointer, self)
         self.gaze, self.presenter = Gaze(self.workspace, self), Presenter(self)
-        self.exporter = Exporter(self)
+        self.publisher = Publisher(self.workspace, self)
+        self.exporter = self.publisher.exporter
 
     def _serve_keys(self) -> None:
         """Have those who use no mouse, or see no screen, know where they are."""
@@ -182,9 +179,11 @@ class Window(QMainWindow):
         self.presenter.show_screen(screen, self.theme)
         self.actions_.show_screen(screen, self.workspace.document, self.workspace.view, self.theme)
         can_write = bool(screen.board.columns) and not self.exporter.is_working
-        self.actions_.enable("export", can_write)
-        self.actions_.enable("copy_script", can_write)
-        self.twin.allow_copying(can_write)
+        for action in ACTIONS:
+            self.actions_.enable(action, can_write)
+        has_code = can_write and not screen.setup.captured
+        self.actions_.enable("publisher.copy_script", has_code)
+        self.twin.allow_copying(has_code)
 
     def _open_lesson(self, has_lesson: bool) -> None:
         if has_lesson != self._has_lesson:  # its pane comes and goes with it
@@ -267,11 +266,6 @@ class Window(QMainWindow):
     def set_dialect(self, dialect: str) -> None:
         self.workspace.look(dialect=Dialect(dialect))
 
-    def copy_script(self) -> None:
-        """Put a script that rebuilds the numbers on the clipboard."""
-        if self.workspace.run:
-            self.exporter.ask_for_script(self.workspace.run, self.workspace.view.dialect)
-
     def set_scheme(self, scheme: str) -> None:
         """Change the colours of everything."""
         self.scheme = Scheme(scheme)
@@ -284,18 +278,6 @@ class Window(QMainWindow):
         self.actions_.check(f"set_scheme {self.scheme}")
         settings.save_scheme(self.scheme)
         self.show_screen()
-
-    def export(self) -> None:
-        """Ask for a file and write what is shown, or its numbers, into it."""
-        start = str(Path.home() / "attention.png")
-        filters = ";;".join(f"{each.words} (*{each.suffix})" for each in FORMATS)
-        name, chosen = QFileDialog.getSaveFileName(self, "Export", start, filters)
-        shot = self.workspace.shot
-        if name and shot:
-            self.exporter.ask(named(name, chosen), shot, FigureLook())
-
-    def refuse_export(self, sentence: str) -> None:
-        QMessageBox.warning(self, "Not written", sentence)
 
     def show_shortcuts(self) -> None:
         messages.show_shortcuts(self)
@@ -312,7 +294,7 @@ class Window(QMainWindow):
         settings.save_last(self.filer.path)
         self.hide()
         self.player.stop()
-        for part in (self.exporter, self.filer, self.workspace):
+        for part in (self.publisher, self.filer, self.workspace):
             part.close()
         event.accept()
         self.closed.emit(self)

@@ -30,8 +30,6 @@ def _connect_state(window: Window) -> None:
     window.workspace.broke.connect(window.show_bug)
     exporter = window.exporter
     exporter.said.connect(window.statusBar().showMessage)
-    exporter.refused.connect(window.refuse_export)
-    exporter.broke.connect(window.show_bug)
     exporter.changed.connect(window.show_screen)
     window.docks.changed.connect(window.see_panes)
 
@@ -54,6 +52,7 @@ def _connect_setup(window: Window) -> None:
     editor.settled.connect(workspace.seal)
     editor.remedied.connect(workspace.remedy)
     editor.textStepped.connect(window.step_text)
+    editor.captured.left.connect(workspace.leave_captured)
 
 
 def _connect_tokens(window: Window) -> None:
@@ -110,7 +109,7 @@ def _connect_panes(window: Window) -> None:
     window.shapes.stageChosen.connect(window.show_stage)
     window.panes["Heads"].headChosen.connect(window.gaze.solo_head)
     window.twin.dialectChosen.connect(window.set_dialect)
-    window.twin.scriptWanted.connect(window.copy_script)
+    window.twin.scriptWanted.connect(window.publisher.copy_script)
 
 
 def _connect_numbers(window: Window) -> None:

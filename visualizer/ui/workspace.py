@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.attention.masks import parse_mask
-from visualizer.attention.spec import InputError, Mask, problems
+from visualizer.attention.spec import InputError, Mask
 from visualizer.state.document import Document, typed
 from visualizer.state.figure import Shot
 from visualizer.state.heatmaps import toggled
@@ -73,7 +73,7 @@ class Workspace(QObject):
 
     def set_text(self, text: str) -> None:
         """Change the text; a word typed is one change to undo."""
-        is_typed, written = typed(self.document.text, text)
+        is_typed, written = typed(self.document.get("text"), text)
         if not is_typed:  # pasted, cut, or written over: a change of its own
             self.seal()
             # What was chosen of another text are only places in this one.
@@ -81,6 +81,11 @@ class Workspace(QObject):
         self.set("text", text, going_on=is_typed)
         if not is_typed or written.isspace():
             self.seal()
+
+    def leave_captured(self) -> None:
+        """Compute attention of a text again."""
+        self.seal()
+        self.set("captured", None)
 
     def refuse_text(self, count: int) -> None:
         """Say that a text is too long to be taken in; the one before it stays."""
@@ -225,7 +230,7 @@ class Workspace(QObject):
     def _change_to(self, document: Document) -> None:
         self._forget_complaints(document)
         self._has_started = True
-        if not problems(document.spec):
+        if not document.problems():
             self._asked = document
             request = partial(computed, self._compute, document, self._wanted, self.run)
             self._worker.ask(request)

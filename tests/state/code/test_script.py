@@ -78,6 +78,7 @@ pathlib.Path(sys.argv[2]).write_text(json.dumps(said), "utf-8")
 
 OWN = NumberMatrix.of(np.array([[0.1, 0.2, 0.3, 0.4], [1, 2, 3, 4], [-0.5, 0.25, 1 / 3, 2]]))
 FOUR = NumberMatrix.of(np.cos(np.arange(16)).reshape(4, 4))
+BIAS = NumberMatrix.of(np.array([[3, -1 / 3, 0.5, 7]]))
 HALF = BooleanMatrix.of(np.eye(3, dtype=bool)[[0, 1, 1]] | np.eye(3, dtype=bool)[[2, 2, 0]])
 NOTHING = BooleanMatrix.of(np.array([[1, 0, 0], [0, 0, 0], [1, 1, 1]], dtype=bool))
 
@@ -112,6 +113,9 @@ THREE: tuple[dict[str, Any], ...] = (
      "arrangement": Arrangement.STACKED},
     {"d_out": 2, "own_weights": (("W_value", OWN),), "projection": Projection.UNIFORM,
      "arrangement": Arrangement.STACKED, "dtype": Dtype.FLOAT64},
+    {"d_out": 4, "own_weights": (("W_key.bias", BIAS), ("W_output.bias", BIAS)), "bias": True},
+    {"d_out": 2, "own_weights": (("W_query.bias", BIAS),), "bias": True,
+     "arrangement": Arrangement.STACKED},
 )  # fmt: skip
 
 

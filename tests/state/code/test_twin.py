@@ -187,7 +187,7 @@ def test_equal_runs_have_equal_code() -> None:
 
 
 def test_every_operation_and_every_stage_has_its_words() -> None:
-    assert set(WRITE) == set(Operation)
+    assert set(WRITE) == set(Operation) - {Operation.CAPTURED}  # which no code makes
     assert set(TITLES) == set(Dialect) == set(VOCABULARIES)
     for words in VOCABULARIES.values():
         assert set(words.names) == NAMES

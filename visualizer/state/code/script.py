@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.attention.choices import LAYERS, OWN_LAYERS
+from visualizer.attention.choices import BIAS, LAYERS, OWN_BIASES, OWN_LAYERS
 from visualizer.attention.spec import (
     Arrangement,
     InputError,
@@ -57,6 +57,9 @@ def script(run: Run, dialect: Dialect) -> str:
     InputError
         When it would be too large to be read or sent.
     """
+    if run.captured:
+        sentence = f"No code made these numbers: they were read from “{run.captured.called}”."
+        raise InputError("script", f"{sentence} Export them as NPZ to compute with them.")
     least = _least_bytes(run)
     if least > LARGEST_BYTES:
         raise _too_large(least)
@@ -200,6 +203,8 @@ def _is_stacked(spec: AttentionSpec) -> bool:
 
 def _own(spec: AttentionSpec, words: Vocabulary, name: str, matrix: np.ndarray) -> str:
     """Put the user's own weights in place of drawn ones."""
+    if name in OWN_BIASES:
+        return _own_bias(spec, words, name, matrix)
     layer, own = words.layers[OWN_LAYERS[name]], f"own_{name}"
     is_raw = spec.projection is Projection.UNIFORM and name in LAYERS
     if not _is_stacked(spec) or name not in LAYERS:
@@ -209,6 +214,15 @@ def _own(spec: AttentionSpec, words: Vocabulary, name: str, matrix: np.ndarray) 
         parts = f"{own}.chunk({spec.heads}, dim=1)"
         put = f"for layer, part in zip({layer}, {parts}):\n    {each}"
     return f"{tensor(own, matrix, 'd_in width' if name in LAYERS else 'width width')}\n{put}"
+
+
+def _own_bias(spec: AttentionSpec, words: Vocabulary, name: str, matrix: np.ndarray) -> str:
+    layer, own = words.layers[OWN_BIASES[name]], f"own_{name.removesuffix(BIAS)}_bias"
+    put = f"{layer}.bias.copy_({own})"
+    if _is_stacked(spec) and OWN_BIASES[name] in LAYERS:
+        put = f"for layer, part in zip({layer}, {own}.chunk({spec.heads})):\n"
+        put += "    layer.bias.copy_(part)"
+    return f"{tensor(own, matrix[0], 'width')}\n{put}"
 
 
 # ------------------------------------------------------------------------------- the computation

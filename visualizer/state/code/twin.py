@@ -49,6 +49,9 @@ class Twin:
 
 def present_twin(run: Run, dialect: Dialect, stage: str | None) -> Twin:
     """Show a run's code; equal runs and stages give equal values."""
+    if run.captured:
+        said = ("# Read from a file:", f"# {run.captured.called}", "# No code made it here.")
+        return Twin("In code", dialect, tuple(map(TwinLine, said)))
     is_there = stage is not None and stage in run.trace
     title = f"{run.trace.stage(stage).title} in code" if stage and is_there else "In code"
     shown = tuple(

@@ -119,7 +119,8 @@ def _largest(run: Run, view: View, comparison: Comparison) -> tuple[str, Cell | 
     if comparison.against is Against.SAMPLES:
         stages = [run.trace.stage("dropped")]
     if comparison.against is Against.HEAD:
-        stages = [stage for stage in stages if "head" in stage.dims] or [run.trace.stage("weights")]
+        with_heads = [stage for stage in stages if "head" in stage.dims]
+        stages = with_heads or [run.trace.stage(run.trace.attention)]
     if comparison.kept:
         reasons = {stage.name: mismatch(comparison.kept, run, stage) for stage in stages}
         fitting = [stage for stage in stages if not reasons[stage.name]]

@@ -47,7 +47,7 @@ def present_compared(run: Run, view: View, previous: Board) -> Board:
     known = previous.known
     columns = _COLUMNS[comparison.against](run, view, comparison)
     made = tuple(tuple(panel.heatmap(known) for panel in column) for column in columns)
-    zoom = fitted(view.zoom, run.trace.tokens)
+    zoom = fitted(view.zoom, run.trace.sides)
     return Board(made, overview_of(run, view, known), zoom)
 
 
@@ -94,7 +94,7 @@ def _heads(run: Run, view: View, comparison: Comparison) -> Iterator[Sequence[Pa
     one, other = comparison.heads
     title = f"Head {other + 1} − head {one + 1}"
     with_heads = [stage for stage in _stages(run, view) if "head" in stage.dims]
-    for stage in with_heads or [run.trace.stage("weights")]:
+    for stage in with_heads or [run.trace.stage(run.trace.attention)]:
         yield [HeadPanel(run, view, stage, one, other)]
         yield [HeadPanel(run, view, stage, other, one)]
         yield [ChangePanel(run, view, stage, (other, None), comparison, title)]

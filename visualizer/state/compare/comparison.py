@@ -83,6 +83,8 @@ def compared(run: Run, view: View) -> Comparison | None:
 def why_not(run: Run, comparison: Comparison) -> str:
     """Say why nothing at all can be compared; empty where it can."""
     spec = run.trace.spec
+    if comparison.against is Against.SAMPLES and run.captured:
+        return "What was captured has no dropout of its own, so there are no samples of it."
     if comparison.against is Against.SAMPLES:
         return why_none(spec)
     if comparison.against is Against.HEAD and spec.heads <= max(comparison.heads):
@@ -93,10 +95,10 @@ def why_not(run: Run, comparison: Comparison) -> str:
 def mismatch(kept: Run, run: Run, stage: Stage) -> str:
     """Say why a stage of A cannot be taken from that of B; empty where it can."""
     mine, yours = kept.trace, run.trace
-    if mine.tokens != yours.tokens:
-        return f"A has {counted(mine.tokens, 'token')} and B {yours.tokens:,}"
+    if mine.sides != yours.sides:
+        return _other_sides(mine.sides, yours.sides)
     if len(kept.texts) != len(run.texts):
-        return f"A has {counted(len(kept.texts), 'text')} and B {len(run.texts):,}"
+        return f"A has {counted(len(kept.texts), kept.part)} and B {len(run.texts):,}"
     if stage.name not in mine:
         return f"A has no {stage.title.lower()}"
     old, new = (trace.tensor(stage.name).shape for trace in (mine, yours))
@@ -105,6 +107,12 @@ def mismatch(kept: Run, run: Run, stage: Stage) -> str:
     if "head" in stage.dims and old[-3] != new[-3]:
         return f"A has {counted(old[-3], 'head')} and B {new[-3]:,}"
     return f"A has {counted(old[-1], 'number')} a vector and B {new[-1]:,}"
+
+
+def _other_sides(mine: tuple[int, int], yours: tuple[int, int]) -> str:
+    if mine[0] == mine[1] and yours[0] == yours[1]:
+        return f"A has {counted(mine[0], 'token')} and B {yours[0]:,}"
+    return "A has {:,} × {:,} queries and keys and B {:,} × {:,}".format(*mine, *yours)
 
 
 def change_of(run: Run, view: View, stage: str, fold: Fold | None) -> tuple[Held, tuple[int, ...]]:

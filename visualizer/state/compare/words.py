@@ -51,10 +51,11 @@ def largest_change(held: Held, index: tuple[int, ...], size: float) -> Change | 
 
 def whose(run: Run, text: int, stage: Stage, place: tuple[int, ...]) -> str:
     """Name the tokens of a cell, or the token and the column; its head, where the place has one."""
-    tokens, (row, column) = run.texts[text], place[-2:]
-    joined = shortened(visible(tokens[row]))
+    row, column = place[-2:]
+    joined = shortened(visible(run.words(text)[row]))
     if stage.dims[-1] == "key":
-        joined += f" → {shortened(visible(tokens[column]))}"
+        key = run.words(text, "key")[column]
+        joined += f" → {shortened(visible(key))}"
     else:
         joined += f", column {column + 1}"
     has_head = len(place) == 3 and run.trace.spec.heads > 1
@@ -63,6 +64,10 @@ def whose(run: Run, text: int, stage: Stage, place: tuple[int, ...]) -> str:
 
 def differences(one: Document, other: Document) -> tuple[str, ...]:
     """Say in which settings two documents differ, the first's value first."""
+    if one.captured != other.captured:
+        return ("the captured attention",)
+    if one.captured:
+        return ("the typed tokens",) * (one.labels != other.labels)
     said = ["the text"] * (one.text != other.text)
     said += [
         f"{name}: {getattr(one, name)} → {getattr(other, name)}"

@@ -15,6 +15,7 @@ from visualizer.attention.masks import Masking, allowed_by
 from visualizer.state.colouring import SHORT, Limits
 from visualizer.state.heatmaps import drawn_heads, shown_stages
 from visualizer.state.lines.look import FOLLOWS, PANE
+from visualizer.state.lines.possible import why_none
 from visualizer.state.view import existing
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Reading:
 def reading_of(run: Run, view: View) -> Reading:
     """Say what the lines of a view are read from."""
     trace, look, colouring = run.trace, view.lines, view.colouring
-    stage = "dropped" if "dropped" in shown_stages(run, view) else "weights"
+    stage = "dropped" if "dropped" in shown_stages(run, view) else trace.attention
     solo = _solo(run, view)
     heads = drawn_heads(run, view) if solo is None else (solo,)
     top = look.top if look.top < trace.tokens else 0
@@ -105,7 +106,7 @@ def reading_of(run: Run, view: View) -> Reading:
     is_long = colouring.limits is Limits.AUTO and trace.tokens > SHORT
     return Reading(
         stage=stage,
-        lens=view.lens,
+        lens=trace.possible(view.lens),
         text=run.nearest(view.text),
         heads=heads,
         drawn=min(room, top or trace.tokens),
@@ -132,7 +133,7 @@ def warm(run: Run, view: View) -> None:
 
 def is_seen(run: Run, view: View) -> bool:
     """Whether there are lines, and a pane to see them in."""
-    return PANE in view.panes and "weights" in run.trace
+    return PANE in view.panes and not why_none(run)
 
 
 def held_by(run: Run, reading: Reading) -> Held:

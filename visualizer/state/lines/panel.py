@@ -22,7 +22,8 @@ from visualizer.state.lines.choosing import (
     the_largest,
     weight_of,
 )
-from visualizer.state.lines.look import LineLook, Side, Token
+from visualizer.state.lines.look import PANE, LineLook, Side, Token
+from visualizer.state.lines.possible import why_none
 from visualizer.state.view import Cell
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ def present_lines(
 
     Lines that did not change are the very same object.
     """
+    if PANE in view.panes and (why := why_none(run)):
+        return LinePanel(message=why)
     if not is_seen(run, view):
         return None
     source = _source(run, view, lights)

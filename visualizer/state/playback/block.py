@@ -137,16 +137,16 @@ class Block:
         """Whether the text has padding."""
         return bool(self.spec.lengths) and self.spec.lengths[self.text] < self.tokens
 
-    def word(self, at: int) -> str:
+    def word(self, at: int, kind: str = "query") -> str:
         """Write a token in bold."""
-        token = self.run.texts[self.text][at]
+        token = self.run.words(self.text, kind)[at]
         return f"<b>{escape(shortened(visible(token))) or EMPTY}</b>"
 
     def named(self, at: int, kind: str) -> str:
         """Write a token in bold, with its place where the text has the same token twice."""
-        tokens = self.run.texts[self.text]
+        tokens = self.run.words(self.text, kind)
         place = f" ({kind} {at + 1})" if tokens.count(tokens[at]) > 1 else ""
-        return self.word(at) + place
+        return self.word(at, kind) + place
 
     @property
     def query(self) -> str:

@@ -42,6 +42,7 @@ NAMES = {
 }
 _TAKEN = {
     Operation.GIVEN: "given",
+    Operation.CAPTURED: "read from the file",
     Operation.POSITION: "looked up",
     Operation.SPLIT: "taken from the input",
     Operation.JOIN: "taken from a head",

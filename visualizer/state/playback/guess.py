@@ -117,15 +117,15 @@ class _Judging:
     def is_largest(self, cell: Cell) -> bool:
         return self.value(cell) == self.value(self.largest_beside(cell))
 
-    def word(self, at: int) -> str:
-        text = self.run.texts[self.batch[0] if self.batch else 0]
-        return f"<b>{escape(shortened(visible(text[at])))}</b>"
+    def word(self, at: int, kind: str = "query") -> str:
+        words = self.run.words(self.batch[0] if self.batch else 0, kind)
+        return f"<b>{escape(shortened(visible(words[at])))}</b>"
 
     def told(self, cell: Cell) -> str:
         """Name a cell within its row, with its number."""
         is_key = self.run.trace.stage(cell.stage).dims[-1] == "key"
         at = cell.place[-1]
-        named = f"{self.word(at)} (key {at + 1})" if is_key else f"column {at + 1}"
+        named = f"{self.word(at, 'key')} (key {at + 1})" if is_key else f"column {at + 1}"
         return f"{named}, {number(self.value(cell))}"
 
     def row(self, cell: Cell) -> str:

@@ -234,6 +234,17 @@ def _project_out(block: Block) -> str:
     return f"{mixes} of {block.query} into its output: {_made(block)}"
 
 
+def _captured(block: Block) -> str:
+    name, kind = block.stage.title.lower(), block.stage.title.lower().removesuffix("s")
+    read = f"the {name} of {block.query} were read from a file"
+    top = Largest.of(block.row())
+    if top is None:
+        return f"{read}; not every number is finite"
+    if top.is_shared:
+        return f"{read}; the largest, {number(top.value)}, appears {top.times:,} times"
+    return f"{read}; the largest {kind}, {number(top.value)}, is that of {block.key(top.at)}"
+
+
 ROWS: dict[Operation, Callable[[Block], str]] = {
     Operation.GIVEN: _given,
     Operation.POSITION: _position,
@@ -251,4 +262,5 @@ ROWS: dict[Operation, Callable[[Block], str]] = {
     Operation.MIX: _mix,
     Operation.JOIN: _join,
     Operation.PROJECT_OUT: _project_out,
+    Operation.CAPTURED: _captured,
 }

@@ -238,6 +238,19 @@ def _project_out(block: Block) -> str:
     return f"{mixes}; {_largest_number(block)}"
 
 
+def _captured(block: Block) -> str:
+    name, kind = block.stage.title.lower(), block.stage.title.lower().removesuffix("s")
+    read = f"all {name} were read from a file"
+    top = Largest.of(block.matrix())
+    if top is None:
+        return f"{read}; {UNFINISHED}"
+    if top.is_shared:
+        return f"{read}; the largest {kind}, {number(top.value)}, appears {top.times:,} times"
+    query, key = divmod(top.at, block.matrix().shape[1])
+    pair = f"{block.named(query, 'query')} and {block.key(key)}"
+    return f"{read}; the largest {kind}, {number(top.value)}, is that of {pair}"
+
+
 STAGES: dict[Operation, Callable[[Block], str]] = {
     Operation.GIVEN: _given,
     Operation.POSITION: _position,
@@ -255,4 +268,5 @@ STAGES: dict[Operation, Callable[[Block], str]] = {
     Operation.MIX: _mix,
     Operation.JOIN: _join,
     Operation.PROJECT_OUT: _project_out,
+    Operation.CAPTURED: _captured,
 }

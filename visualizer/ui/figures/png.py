@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice
-from PySide6.QtGui import QImage, QImageWriter, QPainter
+from PySide6.QtGui import QImage, QPainter
 
 from visualizer.attention.spec import InputError
 from visualizer.state.figure import MM_AN_INCH, PIXELS_AN_INCH
+from visualizer.ui.figures.inside import carried, put_into_png
 from visualizer.ui.figures.page import figure_of, page_of, paint_page
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from visualizer.ui.figures.page import Page
 
 LARGEST_SIDE = 30_000
+LEVEL = 1
+"""Of 9: more takes longer, and saves little."""
 
 
 def write_png(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
@@ -26,10 +28,11 @@ def write_png(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) 
     Raises
     ------
     InputError
-        When it is too large for the memory, or Qt cannot write it.
+        When it is too large for the memory.
     """
     progress(0, 2)
     image = picture(page_of(figure_of(shot, look), look), look.dpi)
+    put_into_png(image, carried(shot, look))
     progress(1, 2)
     save(image, file)
 
@@ -59,6 +62,7 @@ def picture(page: Page, dpi: float) -> QImage:
     dots = round(PIXELS_AN_INCH * ratio / MM_AN_INCH * 1000)
     image.setDotsPerMeterX(dots)
     image.setDotsPerMeterY(dots)
+    image.setText("Title", page.figure.name)
     image.setText("Description", page.figure.caption)
     return image
 
@@ -82,17 +86,17 @@ def blank(width: int, height: int) -> QImage:
 
 
 def save(image: QImage, file: BinaryIO) -> None:
-    """Write a picture as PNG into an open file.
+    """Write a picture as PNG into an open file, with its texts and its size on paper."""
+    from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
 
-    Raises
-    ------
-    InputError
-        When Qt cannot write it.
-    """
-    buffer = QBuffer()
-    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-    writer = QImageWriter(buffer, QByteArray(b"png"))
-    if not writer.write(image):
-        sentence = f"The picture could not be written as PNG: {writer.errorString()}."
-        raise InputError("export", sentence)
-    file.write(buffer.data().data())
+    whole = image.convertToFormat(QImage.Format.Format_RGB888)
+    size = (whole.width(), whole.height())
+    pixels = Image.frombuffer(
+        "RGB", size, bytes(whole.constBits()), "raw", "RGB", whole.bytesPerLine()
+    )
+    said = PngInfo()
+    for key in image.textKeys():
+        said.add_itxt(key, image.text(key).encode("utf-8", "replace").decode())
+    dots = (image.dotsPerMeterX() * 0.0254, image.dotsPerMeterY() * 0.0254)
+    pixels.save(file, "png", compress_level=LEVEL, dpi=dots, pnginfo=said)

@@ -1,0 +1,119 @@
+"""Attention that was computed elsewhere, as a value; no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from visualizer.attention.spec import (
+    AttentionSpec,
+    Dtype,
+    Mask,
+    Mode,
+    Normalisation,
+    Projection,
+)
+from visualizer.attention.stages import CELLS, Operation, Stage
+
+LONGEST_NAME = 28
+HALF = 13
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """Numbers [layer, head, query, key] with their tokens, that can be compared and hashed.
+
+    Parameters
+    ----------
+    name : str
+        Of the file that they were read from.
+    dtype : Dtype
+        Of the numbers; what a file holds in fewer bits is float32 here.
+    numbers : bytes
+        Of this machine's byte order, the last axis first.
+    query_tokens, key_tokens : tuple of str
+        One a query and one a key; empty where the file names none.
+    """
+
+    name: str
+    layers: int
+    heads: int
+    queries: int
+    keys: int
+    dtype: Dtype
+    numbers: bytes
+    query_tokens: tuple[str, ...] = ()
+    key_tokens: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        array: np.ndarray,
+        query_tokens: tuple[str, ...] = (),
+        key_tokens: tuple[str, ...] = (),
+    ) -> Captured:
+        """Copy an array [layer, head, query, key] of floating-point numbers."""
+        dtype = Dtype.FLOAT64 if array.dtype == np.float64 else Dtype.FLOAT32
+        layers, heads, queries, keys = array.shape
+        numbers = np.ascontiguousarray(array, dtype=dtype.value).tobytes()
+        return cls(
+            name, layers, heads, queries, keys, dtype, numbers, query_tokens, key_tokens or ()
+        )
+
+    def array(self) -> np.ndarray:
+        """Give the numbers, read-only [layer, head, query, key]."""
+        sizes = (self.layers, self.heads, self.queries, self.keys)
+        return np.frombuffer(self.numbers, dtype=self.dtype.value).reshape(sizes)
+
+    @property
+    def is_square(self) -> bool:
+        """Whether there are as many queries as keys."""
+        return self.queries == self.keys
+
+    @property
+    def called(self) -> str:
+        """The file's name as a sentence has it: in one line, and cut where it is long."""
+        seen = "".join(letter if letter.isprintable() else "�" for letter in self.name)
+        return seen if len(seen) <= LONGEST_NAME else f"{seen[:HALF]}…{seen[-HALF:]}"
+
+    @property
+    def size(self) -> str:
+        """Its sizes in words."""
+        layers = f"{self.layers:,} layer{'s' * (self.layers != 1)}"
+        heads = f"{self.heads:,} head{'s' * (self.heads != 1)}"
+        return f"{layers} × {heads} × {self.queries:,} × {self.keys:,}"
+
+    @property
+    def spec(self) -> AttentionSpec:
+        """The spec of a trace of it: nothing is known but how many heads there are."""
+        return AttentionSpec(
+            d_in=self.heads,
+            d_out=self.heads,
+            heads=self.heads,
+            projection=Projection.NONE,
+            output_projection=False,
+            normalisation=Normalisation.UNIFORM,
+            mask=Mask.NONE,
+            mode=Mode.EVAL,
+            dtype=self.dtype,
+        )
+
+
+def stage_of(*, is_weights: bool) -> Stage:
+    """Give the only stage of captured attention: weights, or scores where some are below 0."""
+    name = "weights" if is_weights else "scores"
+    says = f"{name} that were computed elsewhere and read from a file"
+    return Stage(
+        name, name.capitalize(), "given", CELLS, Operation.CAPTURED, (), (), (), says, _always
+    )
+
+
+def numbered(count: int) -> tuple[str, ...]:
+    """Give the names of places of which no token is known."""
+    return tuple(str(place) for place in range(1, count + 1))
+
+
+def _always(spec: AttentionSpec) -> bool:
+    return True

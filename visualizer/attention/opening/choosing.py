@@ -1,0 +1,114 @@
+"""Which arrays of a file are attention, and which of their axes is what."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from visualizer.attention import device as devices
+from visualizer.attention.captured import Captured
+from visualizer.attention.opening.contents import NAMED, natural, refused
+from visualizer.attention.run import USABLE
+from visualizer.attention.spec import LARGEST, Device
+
+if TYPE_CHECKING:
+    from visualizer.attention.opening.contents import Contents, Entry
+
+MOST_LAYERS = 1_000
+MOST_TOKENS = 100_000
+COPIES = 4
+"""So many times its own size attention takes while it is opened and shown."""
+LIKELY = re.compile(r"attn|attention|weights", re.IGNORECASE)
+AXES = "[layer, head, query, key], with fewer axes, or with a batch of 1"
+
+
+class _Chosen(NamedTuple):
+    """Arrays of one shape, and the sizes that they have together."""
+
+    entries: list[Entry]
+    sizes: tuple[int, int, int, int]
+
+
+def captured_in(name: str, contents: Contents) -> Captured:
+    """Read the attention of a file; which tokens it is of is not asked here.
+
+    Raises
+    ------
+    InputError
+        When there is none, or more than one kind, or more than fits into memory.
+    """
+    entries, sizes = _chosen(contents)
+    _check_sizes(sizes, sum(entry.bytes for entry in entries))
+    dtype = np.float64 if any(entry.is_double for entry in entries) else np.float32
+    whole = np.empty(sizes, dtype)  # layer head query key
+    flat = whole.reshape(len(entries), -1)
+    for row, entry in zip(flat, entries, strict=True):
+        row[:] = entry.read().ravel()
+    return Captured.of(name, whole)
+
+
+def _chosen(contents: Contents) -> _Chosen:
+    usable = [entry for entry in contents.entries if _may_be(entry.shape)]
+    likely = [entry for entry in usable if LIKELY.search(entry.name)] or usable
+    if not likely:
+        raise refused(f"No array in it is {AXES}. {contents.said}")
+    families: dict[tuple[str, tuple[int, ...]], list[Entry]] = {}
+    for entry in likely:
+        family = re.sub(r"[0-9]+", "#", entry.name)
+        families.setdefault((family, entry.shape), []).append(entry)
+    if len(families) > 1:
+        said = [_said(entries) for entries in families.values()]
+        more = f" and {len(said) - NAMED:,} more" if len(said) > NAMED else ""
+        named = ", ".join(said[:NAMED])
+        raise refused(f"These do not fit together: {named}{more}. Save one kind by itself.")
+    (entries,) = families.values()
+    return _Chosen(entries, _together(entries))
+
+
+def _may_be(shape: tuple[int, ...]) -> bool:
+    return 2 <= len(shape) <= 5 and min(shape) > 0
+
+
+def _said(entries: list[Entry]) -> str:
+    count = f"{len(entries)} of " if len(entries) > 1 else ""
+    return count + min(entries, key=lambda entry: natural(entry.name)).said
+
+
+def _together(entries: list[Entry]) -> tuple[int, int, int, int]:
+    """Give the sizes [layer, head, query, key] of arrays of one shape, in their order."""
+    count, shape = len(entries), entries[0].shape
+    *first, queries, keys = shape
+    if count == 1:
+        outer = first if len(first) < 3 else _without_batch(entries[0], first)
+        layers, heads = [1, 1, *outer][-2:]
+        return layers, heads, queries, keys
+    if len(first) == 2:
+        first = _without_batch(entries[0], first)
+    if len(first) > 1:
+        raise refused(f"Of {count} arrays each is {entries[0].said}: more axes than {AXES}.")
+    if not first and "head" in entries[0].name.lower():
+        return 1, count, queries, keys
+    return count, first[0] if first else 1, queries, keys
+
+
+def _without_batch(entry: Entry, first: list[int]) -> list[int]:
+    """Leave out the axis of a batch of 1: before heads, or before layers."""
+    at = 1 if len(first) == 3 and first[1] == 1 else 0
+    if first[at] != 1:
+        raise refused(f"{entry.said} is of a batch of {first[at]} texts. Save one of them.")
+    return first[:at] + first[at + 1 :]
+
+
+def _check_sizes(sizes: tuple[int, int, int, int], count: int) -> None:
+    most = (MOST_LAYERS, LARGEST["heads"], MOST_TOKENS, MOST_TOKENS)
+    names = ("layers", "heads", "queries", "keys")
+    for size, largest, name in zip(sizes, most, names, strict=True):
+        if size > largest:
+            said = " × ".join(f"{size:,}" for size in sizes)
+            raise refused(f"Of {said}, {size:,} would be {name}, and {largest:,} can be shown.")
+    free = USABLE * devices.free_bytes(Device.CPU)
+    if COPIES * count > free:
+        said = f"{COPIES * count / 2**30:,.1f} GiB, and {free / 2**30:,.1f} GiB can be used"
+        raise refused(f"It needs {said}. Save fewer layers or heads.")
