@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ class Keeper(QObject):
     found = Signal(object)
     """What crashed programs left behind, newest first."""
     refused = Signal(str)
+    broke = Signal(str)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -78,9 +80,10 @@ class Keeper(QObject):
             self.found.emit(answer)
 
     def _fail(self, error: Exception) -> None:
-        if not isinstance(error, InputError):
-            raise error
-        self.refused.emit(error.sentence)
+        if isinstance(error, InputError):
+            self.refused.emit(error.sentence)
+        else:
+            self.broke.emit("".join(traceback.format_exception(error)))
 
     def close(self) -> None:
         """End as one should: nothing is left behind."""

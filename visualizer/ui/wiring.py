@@ -38,6 +38,7 @@ def _connect_files(window: Window) -> None:
     filer, drops = window.filer, window.drops
     filer.changed.connect(window.show_name)
     filer.keeper.found.connect(window.rescue.offer)
+    filer.keeper.broke.connect(window.show_bug)
     filer.settled.connect(window.recents.remember)
     window.recents.chosen.connect(filer.open)
     drops.fileDropped.connect(filer.open)
