@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from tests.state.saved.damaging import damaged
 from visualizer.attention.recorded import recorded_run
+from visualizer.attention.replay import replay
 from visualizer.attention.spec import InputError
 from visualizer.state.saved.document_file import document_bytes, read_document
 from visualizer.state.saved.inside import found, open_any
@@ -113,6 +114,8 @@ def _assert_whole(saved: Saved) -> None:
     assert is_same
     if saved.recorded:
         assert recorded_run(saved.document.spec, saved.recorded).trace.names
+    if saved.document.captured:
+        assert replay(saved.document.captured).trace.names
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 
 from tests.attention.strategies import Case, cases
+from tests.state.saved.making import CAPTURED, CAPTURED_A, CAPTURED_VIEW
 from visualizer.app import compute
 from visualizer.attention.recorded import recorded_run, restored
 from visualizer.attention.run import run
@@ -149,3 +150,36 @@ def test_another_comparison_needs_no_run() -> None:
     comparison = Comparison(Against.HEAD, heads=(1, 0))
     _, seen = restored(through_a_file(DOCUMENT, View(comparison=comparison), None), compute)
     assert seen.comparison == comparison
+
+
+def test_captured_attention_is_shown_as_it_was_and_so_is_that_of_a() -> None:
+    saved = through_a_file(CAPTURED, CAPTURED_VIEW, compute(CAPTURED, View(), None))
+    again, seen = restored(saved, compute)
+    warm(again, seen)
+    assert CAPTURED.captured
+    assert CAPTURED_A.captured
+    assert (again.captured, again.device) == (CAPTURED.captured, "Not computed here")
+    assert again.texts == (("Un", "chat"),) * 2
+    assert again.key_tokens == ("The", "cat", "sat")
+    np.testing.assert_array_equal(again.trace.read("weights"), CAPTURED.captured.array())
+    assert seen.comparison
+    assert seen.comparison.kept
+    shown = seen.comparison.kept.trace.read("scores")
+    np.testing.assert_array_equal(shown, CAPTURED_A.captured.array()[0])
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_captured_attention_and_a_module_are_compared_again(is_recorded: bool) -> None:
+    module, elsewhere = Document(spec=SPEC), CAPTURED
+    for live, a in ((module, elsewhere), (elsewhere, module)):
+        made, kept = (compute(one, View(), None) for one in (live, a))
+        view = View(comparison=Comparison(Against.KEPT, kept=kept, document=a))
+        saved = through_a_file(live, view, made if is_recorded else None)
+        assert (saved.recorded is not None) == (is_recorded and live is module)
+        again, seen = restored(saved, compute)
+        np.testing.assert_array_equal(again.trace.read("weights"), made.trace.read("weights"))
+        assert seen.comparison
+        assert seen.comparison.kept
+        np.testing.assert_array_equal(
+            seen.comparison.kept.trace.read("weights"), kept.trace.read("weights")
+        )

@@ -16,6 +16,9 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.stages import CELLS, Operation, Stage
 
+MOST_LAYERS = 1_000
+MOST_TOKENS = 100_000
+"""Queries, or keys."""
 LONGEST_NAME = 28
 HALF = 13
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tests.state.saved.making import BATCH, OWN, OWN_VIEW, PLAIN, run_of
+from tests.state.saved.making import BATCH, CAPTURED, CAPTURED_VIEW, OWN, OWN_VIEW, PLAIN, run_of
 from visualizer.state.saved.document_file import document_bytes
 from visualizer.state.saved.inside import KEYWORD, as_attachment, as_metadata
 from visualizer.state.view import View
@@ -34,6 +34,7 @@ def whole() -> dict[str, bytes]:
         "plain": document_bytes(PLAIN, View()),
         "own": own,
         "recorded": document_bytes(BATCH, View(), run_of(BATCH)),
+        "captured": document_bytes(CAPTURED, CAPTURED_VIEW),
         "tEXt": PNG + _chunk(b"tEXt", HEAD + text),
         "zTXt": PNG + _chunk(b"zTXt", HEAD + b"\0" + zlib.compress(text)),
         "iTXt": PNG + _chunk(b"iTXt", HEAD + b"\1\0\0\0" + zlib.compress(text)),
@@ -121,7 +122,7 @@ def drop(chance: random.Random, content: bytes, files: dict[str, bytes]) -> byte
 
 def numbers(chance: random.Random, content: bytes, files: dict[str, bytes]) -> bytes:
     """Put another array in the place of one."""
-    members = unpacked(files[chance.choice(("own", "recorded"))])
+    members = unpacked(files[chance.choice(("own", "recorded", "captured"))])
     name = chance.choice([name for name in members if name.endswith(".npy")])
     old = np.load(io.BytesIO(members[name]))
     members[name] = chance.choice(ARRAYS)(old)
@@ -130,7 +131,7 @@ def numbers(chance: random.Random, content: bytes, files: dict[str, bytes]) -> b
 
 def tree(chance: random.Random, content: bytes, files: dict[str, bytes]) -> bytes:
     """Put something else in one place of the description."""
-    members = unpacked(files[chance.choice(("plain", "own", "recorded"))])
+    members = unpacked(files[chance.choice(("plain", "own", "recorded", "captured"))])
     members["document.json"] = spoiled_tree(chance, members["document.json"])
     return packed(members)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from visualizer.attention.captured import Captured
 from visualizer.attention.run import Run, run
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Mask, NumberMatrix
 from visualizer.state.compare.comparison import Against, Comparison
@@ -40,6 +41,27 @@ OWN_VIEW = View(
 )
 BATCH = Document(text="one text\nand three words", lines=Lines.APART, spec=AttentionSpec(bias=True))
 
+SHARES = np.array([0.25, 0.75, 0.5, 0.125, 0.875, 1.0]).reshape(1, 1, 2, 3)  # layer head query key
+CAPTURED = Document(
+    text="what is typed for a module",
+    spec=AttentionSpec(
+        bias=True, own_weights=(("W_query.bias", NumberMatrix.of(np.array([[0.1, -2.0]]))),)
+    ),
+    captured=Captured.of(
+        "Über 猫.npz",
+        np.tile(SHARES.astype(np.float32), (2, 2, 1, 1)),
+        ("Le", "🙂"),
+        ("a", "", "b"),
+    ),
+    labels="Un chat\nThe cat sat",
+)
+CAPTURED_A = Document(captured=Captured.of("a.npy", SHARES - np.pi))
+CAPTURED_VIEW = View(
+    text=1,
+    pinned=Cell("weights", (1, 0, 2)),
+    comparison=Comparison(Against.KEPT, document=CAPTURED_A),
+)
+
 
 def run_of(document: Document) -> Run:
     return run(document.tokens(), document.spec)
@@ -51,6 +73,7 @@ def golden() -> dict[str, tuple[Document, View, Run | None]]:
         "plain": (PLAIN, View(), None),
         "own": (OWN, OWN_VIEW, None),
         "recorded": (BATCH, View(text=1), run_of(BATCH)),
+        "captured": (CAPTURED, CAPTURED_VIEW, None),
     }
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from visualizer.attention.choices import OWN_LAYERS
+from visualizer.attention.captured import Captured
+from visualizer.attention.choices import BIAS, OWN_LAYERS
 from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.spec import (
     Arrangement,
@@ -59,6 +60,21 @@ def numbers(draw: st.DrawFn) -> NumberMatrix:
     return NumberMatrix.of(np.array(cells).reshape(rows, columns))
 
 
+@st.composite
+def captured(draw: st.DrawFn) -> Captured:
+    """Draw numbers of any bits, NaN of every kind among them."""
+    layers, heads, queries, keys = (draw(st.integers(1, most)) for most in (2, 2, 3, 3))
+    dtype = draw(st.sampled_from(Dtype))
+    count = layers * heads * queries * keys * np.dtype(dtype.value).itemsize
+    named = [
+        draw(st.just(()) | st.lists(ANY_TEXT, min_size=size, max_size=size).map(tuple))
+        for size in (queries, keys)
+    ]
+    content = draw(st.binary(min_size=count, max_size=count))
+    return Captured(draw(ANY_TEXT), layers, heads, queries, keys, dtype, content, *named)
+
+
+OWN_NAMES = [*OWN_LAYERS, *(f"{name}{BIAS}" for name in OWN_LAYERS)]
 SPECS = st.builds(
     AttentionSpec,
     d_in=WHOLE,
@@ -82,9 +98,7 @@ SPECS = st.builds(
     mode=st.sampled_from(Mode),
     seed=WHOLE,
     own_input=st.none() | numbers(),
-    own_weights=st.lists(st.tuples(st.sampled_from([*OWN_LAYERS]), numbers()), max_size=3).map(
-        tuple
-    ),
+    own_weights=st.lists(st.tuples(st.sampled_from(OWN_NAMES), numbers()), max_size=3).map(tuple),
     dtype=st.sampled_from(Dtype),
     device=st.sampled_from(Device),
 )
@@ -94,6 +108,8 @@ DOCUMENTS = st.builds(
     tokenizer=st.sampled_from(Tokenizer),
     lines=st.sampled_from(Lines),
     spec=SPECS,
+    captured=st.none() | captured(),
+    labels=ANY_TEXT,
 )
 
 PLACES = st.lists(COUNTS, min_size=2, max_size=3).map(tuple)

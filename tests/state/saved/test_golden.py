@@ -44,12 +44,30 @@ def test_the_steps_are_taken_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     assert migrated({"schema": 3, "way": []}) == {"schema": 3, "way": []}
 
 
-def test_recorded_numbers_are_shown_as_they_are_in_the_file() -> None:
+def test_what_was_before_captured_attention_has_none() -> None:
+    older = {"schema": 1, "document": {"text": "a"}, "view": {"comparison": {"document": {}}}}
+    none = {"captured": None, "labels": ""}
+    assert migrated(older) == {
+        "schema": 2,
+        "document": {"text": "a", **none},
+        "view": {"comparison": {"document": none}},
+    }
+
+
+@pytest.mark.parametrize(
+    "tree", [{}, {"view": None}, {"document": [], "view": {"comparison": None}}, {"view": {}}]
+)
+def test_a_step_leaves_what_is_damaged_to_who_reads_it(tree: dict[str, object]) -> None:
+    assert migrated({"schema": 1, **tree}) == {"schema": SCHEMA, **tree}
+
+
+@pytest.mark.parametrize("schema", range(1, SCHEMA + 1))
+def test_recorded_numbers_are_shown_as_they_are_in_the_file(schema: int) -> None:
     def never(document: Document, view: View, previous: Run | None) -> Run:
         raise AssertionError("nothing is to be computed")
 
-    saved = open_any(GOLDEN / "recorded-1.attention")
-    with np.load(GOLDEN / "recorded-1.attention") as arrays:
+    saved = open_any(GOLDEN / f"recorded-{schema}.attention")
+    with np.load(GOLDEN / f"recorded-{schema}.attention") as arrays:
         run, view = restored(saved, never)
         for name in run.trace.names:
             np.testing.assert_array_equal(run.trace.read(name), arrays[f"trace/{name}"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from visualizer.attention import device as devices
-from visualizer.attention.captured import Captured
+from visualizer.attention.captured import MOST_LAYERS, MOST_TOKENS, Captured
 from visualizer.attention.opening.contents import NAMED, natural, refused
 from visualizer.attention.run import USABLE
 from visualizer.attention.spec import LARGEST, Device
@@ -16,8 +16,6 @@ from visualizer.attention.spec import LARGEST, Device
 if TYPE_CHECKING:
     from visualizer.attention.opening.contents import Contents, Entry
 
-MOST_LAYERS = 1_000
-MOST_TOKENS = 100_000
 COPIES = 4
 """So many times its own size attention takes while it is opened and shown."""
 LIKELY = re.compile(r"attn|attention|weights", re.IGNORECASE)

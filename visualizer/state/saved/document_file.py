@@ -1,7 +1,8 @@
 """The document file: what is computed and how it is looked at, and if wished the numbers.
 
-A zip of ``document.json``, of an array for each of the document's own matrices, and of the recorded
-numbers below ``trace/``; those of the A of a comparison are below ``kept/``.
+A zip of ``document.json``, of an array for each of the document's own matrices and for captured
+attention, and of the recorded numbers below ``trace/``; those of the A of a comparison are below
+``kept/``. Of captured attention nothing is recorded: its numbers are the document's own.
 """
 
 from __future__ import annotations
@@ -36,8 +37,10 @@ __all__ = ["SCHEMA", "SUFFIX", "Saved", "document_bytes", "read_document", "writ
 
 SUFFIX = ".attention"
 _TREE = "document.json"
-_NUMBERS = {"numbers": "<f8"}
-"""Bytes that are better read as something else than bytes, by the name of their field."""
+_NUMBERS = "numbers"
+"""The field of bytes that are better read as floating-point numbers."""
+_DTYPES = {"float32": "<f4", "float64": "<f8"}
+"""By what stands beside such a field; where nothing does, they are float64."""
 _MOST_MARKS = 1_000_000
 """Commas and opening brackets of the tree: each may become a value."""
 
@@ -98,7 +101,9 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
             "view": CODING.encode(lasting(view), View, "view", members),
         }
         texts = {_TREE: _json(tree)}
-        arrays = {path: _as_array(path, content) for path, content in members.items()}
+        arrays = {
+            path: np.frombuffer(content, _dtype(path, tree)) for path, content in members.items()
+        }
         for place, one in _runs(document, view, run):
             more_texts, more_arrays = trace_members(place, one)
             texts |= more_texts
@@ -121,8 +126,15 @@ def _json(tree: Mapping[str, Any]) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _as_array(path: str, content: bytes) -> np.ndarray:
-    return np.frombuffer(content, _NUMBERS.get(path.rpartition("/")[2], "|u1"))
+def _dtype(path: str, tree: Any) -> str:
+    """Say of what type the array at a path is, by its field and what stands beside that."""
+    *way, name = path.split("/")
+    if name != _NUMBERS:
+        return "|u1"
+    for step in way:
+        tree = tree.get(step) if isinstance(tree, dict) else None
+    dtype = tree.get("dtype") if isinstance(tree, dict) else None
+    return _DTYPES.get(str(dtype), "<f8")
 
 
 # ------------------------------------------------------------------------------ reading
@@ -148,8 +160,8 @@ def read_document(file: BinaryIO) -> Saved:
         tree = migrated(_tree(texts.pop(_TREE, b"")))
         if tree.keys() != {"schema", "program", "document", "view"}:
             raise DamagedError("has something unknown in its description.")
-        members = {path: arrays.pop(path) for path in [*arrays] if _is_of_tree(path)}
-        given = {path: _as_bytes(path, array) for path, array in members.items()}
+        paths = [path for path in arrays if path.startswith(("document/", "view/"))]
+        given = {path: _as_bytes(path, arrays.pop(path), tree) for path in paths}
         document = CODING.decode(tree["document"], Document, "document", given)
         view = CODING.decode(tree["view"], View, "view", given)
         check_saved(document, view)
@@ -161,12 +173,8 @@ def read_document(file: BinaryIO) -> Saved:
     return Saved(document, view, recorded, kept)
 
 
-def _is_of_tree(path: str) -> bool:
-    return path.startswith(("document/", "view/"))
-
-
-def _as_bytes(path: str, array: np.ndarray) -> bytes:
-    if array.ndim != 1 or array.dtype != _NUMBERS.get(path.rpartition("/")[2], "|u1"):
+def _as_bytes(path: str, array: np.ndarray, tree: Any) -> bytes:
+    if array.ndim != 1 or array.dtype != _dtype(path, tree):
         raise DamagedError(f"has numbers of another type at {path}.")
     return array.tobytes()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from visualizer.attention.captured import Captured
 from visualizer.attention.spec import AttentionSpec
 from visualizer.state.chosen import TokenLook
 from visualizer.state.compare.comparison import Against, Comparison
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 # What hints name where their modules import it for the type checker alone; of what is left out
 # the type does not matter.
 _NAMES: dict[str, Any] = {
-    **{kind.__name__: kind for kind in (Cell, Comparison, Document, TokenLook, Zoom)},
+    **{kind.__name__: kind for kind in (Captured, Cell, Comparison, Document, TokenLook, Zoom)},
     **dict.fromkeys(("Run", "Held", "Reading"), object),
 }
 

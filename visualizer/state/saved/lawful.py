@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from visualizer.attention.captured import MOST_LAYERS, MOST_TOKENS
+from visualizer.attention.spec import LARGEST
 from visualizer.state.colouring import AUTOMATIC
 from visualizer.state.compare.comparison import Against
 from visualizer.state.compare.samples import LARGEST_COUNT
@@ -22,6 +24,7 @@ from visualizer.state.trail import LONGEST as LONGEST_TRAIL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from visualizer.attention.captured import Captured
     from visualizer.attention.choices import BooleanMatrix, NumberMatrix
     from visualizer.state.colouring import Colouring
     from visualizer.state.compare.comparison import Comparison
@@ -46,6 +49,8 @@ def check_saved(document: Document, view: View) -> None:
     compared = view.comparison and view.comparison.document
     for one in (document, compared) if compared else (document,):
         _check(_matrices(one))
+        if one.captured:
+            _check(_captured(one.captured))
     _check(_view(view))
     _check(_colouring(view.colouring))
     if view.comparison:
@@ -79,6 +84,17 @@ def _is_filled(own: NumberMatrix) -> bool:
     if min(own.rows, own.columns) < 0 or len(own.numbers) != 8 * own.rows * own.columns:
         return False
     return bool(np.isfinite(own.array()).all())
+
+
+def _captured(captured: Captured) -> Iterator[Claim]:
+    sizes = (captured.layers, captured.heads, captured.queries, captured.keys)
+    most = (MOST_LAYERS, LARGEST["heads"], MOST_TOKENS, MOST_TOKENS)
+    are_sizes = all(1 <= size <= largest for size, largest in zip(sizes, most, strict=True))
+    yield are_sizes, "captured attention of a size"
+    count = math.prod(sizes) * np.dtype(captured.dtype.value).itemsize
+    yield len(captured.numbers) == count, "a number of captured weights"
+    yield len(captured.query_tokens) in (0, captured.queries), "a number of tokens that read"
+    yield len(captured.key_tokens) in (0, captured.keys), "a number of tokens that are read"
 
 
 def _view(view: View) -> Iterator[Claim]:

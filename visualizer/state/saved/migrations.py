@@ -9,12 +9,28 @@ from visualizer.state.saved.coding import DamagedError, shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SCHEMA = 1
+SCHEMA = 2
 """Counted up with every change of what is saved; with it comes a step from the number before."""
 
 Tree = dict[str, Any]
 
-STEPS: dict[int, Callable[[Tree], Tree]] = {}
+
+def _without_captured(tree: Tree) -> Tree:
+    """Give documents the fields of captured attention, of which there was none."""
+    none = {"captured": None, "labels": ""}
+    return _filled(_filled(tree, none, "document"), none, "view", "comparison", "document")
+
+
+def _filled(tree: Tree, more: Tree, *way: str) -> Tree:
+    """Put fields where a way leads; where it leads nowhere, all stays for reading to refuse."""
+    if not way:
+        return {**tree, **more}
+    step, *rest = way
+    inner = tree.get(step)
+    return {**tree, step: _filled(inner, more, *rest)} if isinstance(inner, dict) else tree
+
+
+STEPS: dict[int, Callable[[Tree], Tree]] = {1: _without_captured}
 """By the number of a schema: turns its ``document.json`` into that of the next one."""
 
 

@@ -27,7 +27,9 @@ LONGEST_NOTICE = 1_000
 
 
 def is_of(run: Run, document: Document) -> bool:
-    """Whether the numbers of a run are those of a document."""
+    """Whether the numbers of a run are those of a document; what was captured has its own."""
+    if run.captured or document.captured:
+        return False
     is_spec = replace(run.trace.spec, lengths=()) == replace(document.spec, lengths=())
     return is_spec and unpadded(run) == document.tokens()
 
@@ -66,12 +68,14 @@ def taken(
 ) -> Recorded | None:
     """Take the numbers of a document out of what was read; None where none were recorded.
 
+    Of captured attention none can have been: what is there belongs to nothing.
+
     Raises
     ------
     DamagedError
         When they are not all numbers of the document, each of its size.
     """
-    if f"{place}/about.json" not in texts:
+    if document.captured or f"{place}/about.json" not in texts:
         return None
     device, notices = _about(texts.pop(f"{place}/about.json"))
     read = _texts(
