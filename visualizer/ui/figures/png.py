@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 LARGEST_SIDE = 30_000
 LEVEL = 1
 """Of 9: more takes longer, and saves little."""
+BAND = 512
+"""Rows that are written at once."""
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def write_png(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
@@ -86,17 +91,39 @@ def blank(width: int, height: int) -> QImage:
 
 
 def save(image: QImage, file: BinaryIO) -> None:
-    """Write a picture as PNG into an open file, with its texts and its size on paper."""
-    from PIL import Image
-    from PIL.PngImagePlugin import PngInfo
+    """Write a picture as PNG into an open file, with its texts and its size on paper.
 
-    whole = image.convertToFormat(QImage.Format.Format_RGB888)
-    size = (whole.width(), whole.height())
-    pixels = Image.frombuffer(
-        "RGB", size, bytes(whole.constBits()), "raw", "RGB", whole.bytesPerLine()
-    )
-    said = PngInfo()
+    Of areas of one colour, rows that are written as they are (filter 0) become smaller files, three
+    to four times as fast, than those that the writers of Qt and Pillow foretell from their
+    neighbours. See the PNG specification, third edition, sections 5 and 11.
+    """
+    sizes = struct.pack(">IIBBBBB", image.width(), image.height(), 8, 2, 0, 0, 0)
+    dots = struct.pack(">IIB", image.dotsPerMeterX(), image.dotsPerMeterY(), 1)
+    file.write(SIGNATURE)
+    _write_chunk(file, b"IHDR", sizes)
+    _write_chunk(file, b"pHYs", dots)
     for key in image.textKeys():
-        said.add_itxt(key, image.text(key).encode("utf-8", "replace").decode())
-    dots = (image.dotsPerMeterX() * 0.0254, image.dotsPerMeterY() * 0.0254)
-    pixels.save(file, "png", compress_level=LEVEL, dpi=dots, pnginfo=said)
+        _write_chunk(file, b"iTXt", key.encode("latin-1") + bytes(5) + _coded(image.text(key)))
+    packer = zlib.compressobj(LEVEL)
+    for top in range(0, image.height(), BAND):
+        _write_chunk(file, b"IDAT", packer.compress(_rows(image, top)))
+    _write_chunk(file, b"IDAT", packer.flush())
+    _write_chunk(file, b"IEND", b"")
+
+
+def _coded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _rows(image: QImage, top: int) -> bytes:
+    """Give some rows as red, green and blue, each after the number of its filter: 0, none."""
+    height = min(BAND, image.height() - top)
+    band = image.copy(0, top, image.width(), height).convertToFormat(QImage.Format.Format_RGB888)
+    pixels = np.frombuffer(band.constBits(), np.uint8).reshape(height, band.bytesPerLine())
+    return np.pad(pixels[:, : 3 * image.width()], ((0, 0), (1, 0))).tobytes()
+
+
+def _write_chunk(file: BinaryIO, kind: bytes, data: bytes) -> None:
+    if data or kind != b"IDAT":
+        file.write(struct.pack(">I", len(data)) + kind + data)
+        file.write(struct.pack(">I", zlib.crc32(kind + data)))
