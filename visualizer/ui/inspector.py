@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QVBoxLayout, QWidget
 
@@ -14,7 +14,7 @@ from visualizer.ui.flow import FlowLabel
 from visualizer.ui.theme import LIGHT, Theme, text_scale
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QAction
+    from PySide6.QtGui import QAction, QResizeEvent
 
     from visualizer.state.readout import Readout, TermLine
     from visualizer.state.screen import Screen
@@ -35,7 +35,7 @@ class Inspector(QScrollArea):
         self.setAccessibleName("Cell")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         inner = QWidget()
-        column = QVBoxLayout(inner)
+        self._column = column = QVBoxLayout(inner)
         column.setContentsMargins(12, 8, 12, 16)
         column.setSpacing(10)
         self.heading, self.sentence, self.value, self.terms = (FlowLabel() for _ in range(4))
@@ -57,6 +57,15 @@ class Inspector(QScrollArea):
         self.setWidget(inner)
         self._shown: tuple[Readout | None, Theme] | None = None
         self.show_readout(None, LIGHT)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        QTimer.singleShot(0, self, self._flow)
+
+    def _flow(self) -> None:
+        """Lay out anew: Qt leaves it as wide as it was when a window is first mapped."""
+        self._column.invalidate()
+        self._column.activate()
 
     def add_trail(self, *actions: QAction) -> None:
         """Put buttons beside the heading that go back and on along the cells one has followed."""

@@ -105,6 +105,7 @@ class Window(QMainWindow):
         connect(self)
         self.set_scheme(self.scheme)
         self._take_place()
+        self.show_name()
 
     def _add_intents(self) -> None:
         """Add what a hand can want, part by part; the actions name them."""

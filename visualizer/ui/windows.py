@@ -49,7 +49,9 @@ class Windows(QObject):
         window.rescue.anotherWanted.connect(self._recover_apart)
         window.closed.connect(self._forget)
         if self.all:
-            window.move(self.all[-1].pos() + STEP)
+            beside = window.frameGeometry().translated(self.all[-1].pos() + STEP - window.pos())
+            if window.screen().availableGeometry().contains(beside):
+                window.move(beside.topLeft())
         self.all.append(window)
         window.show()
         return window
