@@ -43,6 +43,7 @@ FORMATS: tuple[Format, ...] = (
     Format(".webp", "Film of the computation, exact and small", Kind.FILM),
     Format(".mp4", "Film of the computation, as video", Kind.FILM, needs="av"),
     Format(".npz", "Numbers of every stage", Kind.NUMBERS),
+    Format(".attention", "Document, to be opened again", Kind.NUMBERS),
 )
 
 

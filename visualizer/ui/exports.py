@@ -16,6 +16,7 @@ from visualizer.state import files
 from visualizer.state.code.script import script
 from visualizer.state.formats import format_of, taken, why_not
 from visualizer.state.progress import CancelledError, Progress, quietly
+from visualizer.state.saved.document_file import write_document
 from visualizer.state.words import counted
 from visualizer.ui.figures.films import write_film
 from visualizer.ui.figures.png import write_png
@@ -35,10 +36,15 @@ def _npz(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> No
     files.npz(shot.run, file)
 
 
+def _document(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
+    write_document(file, shot.document, shot.view)
+
+
 WRITERS: dict[str, Callable[[Shot, FigureLook, BinaryIO, Progress], object]] = {
     ".png": write_png,
     **{suffix: partial(write_film, suffix) for suffix in (".gif", ".apng", ".webp", ".mp4")},
     ".npz": _npz,
+    ".attention": _document,
 }
 """What writes each of the formats."""
 
