@@ -36,8 +36,10 @@ def main(folder: Path) -> None:
     _take(window, "dark", folder / "lesson.png", _read)
     _take(window, "light", folder / "playing.png", _play)
     _take(window, "light", folder / "light.png", _pin)
+    _take_dialog(window, folder / "export.png")
     _take(window, "light", folder / "compare.png", _compare)
     _take(window, "dark", folder / "lines.png", _lines)
+    window.filer.give_up()
     window.close()
 
 
@@ -85,12 +87,26 @@ def _take(window: Window, scheme: str, path: Path, prepare: Callable[[Window], N
     window.grab().save(str(path))
 
 
+def _take_dialog(window: Window, path: Path) -> None:
+    window.publisher.export()
+    dialog = window.publisher.dialog
+    assert dialog
+    _settle(window)
+    _pause(1000)  # its preview is made beside
+    dialog.grab().save(str(path))
+    dialog.reject()
+
+
+def _pause(length_ms: int) -> None:
+    loop = QEventLoop()
+    QTimer.singleShot(length_ms, loop.quit)
+    loop.exec()
+
+
 def _settle(window: Window) -> None:
     workspace, quiet = window.workspace, 0
     while quiet < 4:
-        loop = QEventLoop()
-        QTimer.singleShot(50, loop.quit)
-        loop.exec()
+        _pause(50)
         quiet = 0 if workspace.is_working else quiet + 1
 
 

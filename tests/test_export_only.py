@@ -141,9 +141,9 @@ def test_letters_that_no_font_has_are_said(tmp_path: Path) -> None:
 HALF_WRITTEN = """
 import os, signal, sys
 from visualizer import app
-from visualizer.ui import exports
+from visualizer.ui import writers
 
-write = exports.WRITERS[".npz"]
+write = writers.WRITERS[".npz"]
 
 def stopped(shot, look, file, progress):
     write(shot, look, file, progress)
@@ -154,7 +154,7 @@ def stopped(shot, look, file, progress):
     asked.append("b.npz")
 
 asked = []
-exports.WRITERS[".npz"] = stopped
+writers.WRITERS[".npz"] = stopped
 os.chdir(sys.argv[2])
 raise SystemExit(app.main(["--export", "a.npz", "--export", "b.npz", "--export", "c.npz"]))
 """

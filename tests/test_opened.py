@@ -14,7 +14,7 @@ from tests.state.making import KEYS, QUERIES, elsewhere
 from tests.test_export_only import numbers
 from visualizer import InputError, app, attend, load
 from visualizer.attention.modules import SelfAttentionV2
-from visualizer.state.formats import FORMATS
+from visualizer.state.formats import FORMATS, Kind
 from visualizer.state.saved.inside import open_any
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from visualizer.api import Attention
 
 SAID = "attention-visualizer: "
+CARRYING = {Kind.FIGURE, Kind.DOCUMENT}
 
 
 @pytest.fixture(autouse=True)
@@ -154,14 +155,26 @@ def test_what_must_be_known_is_a_warning_where_it_was_loaded(tmp_path: Path) -> 
 def test_every_format_that_there_is_can_be_written(
     rectangle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = [f"b{each.suffix}" for each in FORMATS if not each.needs]
+    written = [each for each in FORMATS if not each.needs and each.suffix != ".safetensors"]
+    names = [f"b{each.suffix}" for each in written]
     options = [part for name in names for part in ("--export", str(tmp_path / name))]
     assert app.main([str(rectangle), *options]) == 0
     said = [line for line in capsys.readouterr().err.splitlines() if line.endswith("written.")]
     assert said == [f"{SAID}{name} written." for name in names]
     np.testing.assert_array_equal(numbers(tmp_path / "b.npz")["weights"], elsewhere().array())
-    captured = open_any(tmp_path / "b.attention").document.captured
-    assert captured == elsewhere()
+    for name in (f"b{each.suffix}" for each in written if each.kind in CARRYING):
+        assert open_any(tmp_path / name).document.captured == elsewhere()
+
+
+def test_there_are_no_weights_and_the_other_files_are_written(
+    rectangle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("b.safetensors", "b.json")
+    options = [part for name in names for part in ("--export", str(tmp_path / name))]
+    assert app.main([str(rectangle), *options]) == 1
+    said = "attn.npz has attention and no weights to write. Export it as NPZ."
+    assert capsys.readouterr().err == f"{SAID}{said}\n{SAID}b.json written.\n"
+    assert not (tmp_path / "b.safetensors").exists()
 
 
 def test_options_choose_and_name_what_was_captured(rectangle: Path, tmp_path: Path) -> None:

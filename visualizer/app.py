@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from visualizer.attention.spec import InputError
 from visualizer.command import complaint, document_of, look_of, option_of, parser
 from visualizer.exporting import STOPPED, StoppedError, Teller, stoppable, write_all
-from visualizer.headless import ROOMY, compute, opened, said_if_qt_cannot_start, say
+from visualizer.headless import ROOMY, compute, opened, read, said_if_qt_cannot_start, say
 from visualizer.state.asked.parts import looked_at
 from visualizer.state.document import Document
 from visualizer.state.figure import Shot
@@ -21,6 +21,7 @@ from visualizer.state.saved.document_file import Saved
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+    from pathlib import Path
     from types import TracebackType
 
     from PySide6.QtCore import QCoreApplication
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.state.view import View
+    from visualizer.ui.program import Program
     from visualizer.ui.window import Window
+    from visualizer.ui.windows import Windows
 
 _M_MMAP_THRESHOLD = -3
 NO_WINDOW = (
@@ -56,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if wrong:
         say(wrong)
         return 2
-    return export_only(options, saved) if options.export else show(saved.document)
+    return export_only(options, saved) if options.export else show(saved, options.file)
 
 
 def open_file(options: argparse.Namespace) -> Saved:
@@ -129,24 +132,34 @@ def reset_settings() -> int:
     return 1 if refused else 0
 
 
-def show(document: Document) -> int:
-    """Open the window and stay until it is closed."""
+def show(saved: Saved, path: Path | None) -> int:
+    """Open a window on what was asked for, or on what was last open; stay until all are closed."""
     application = make_application()
-    window = open_window(document)
-    sys.excepthook = partial(show_bug, window)
+    from visualizer.ui.windows import Windows
+
+    windows = Windows(program())
+    windows.begin(saved, path)
+    sys.excepthook = partial(show_bug, windows)
     status = application.exec()
     sys.excepthook = sys.__excepthook__
-    del window  # before the application that it belongs to
+    del windows  # before the application that they belong to
     return status
 
 
 def show_bug(
-    window: Window, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    windows: Windows, kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Show what went wrong in the window's thread, where Qt would only have it printed."""
+    """Show what went wrong in the windows' thread, where Qt would only have it printed."""
     sys.__excepthook__(kind, error, trace)
-    if isinstance(error, Exception):  # and no Ctrl+C
-        window.show_bug("".join(traceback.format_exception(error)))
+    if isinstance(error, Exception) and windows.all:  # and no Ctrl+C
+        windows.all[-1].show_bug("".join(traceback.format_exception(error)))
+
+
+def program() -> Program:
+    """Give the windows what they need of the parts that hold torch."""
+    from visualizer.ui.program import Program
+
+    return Program(compute, read, begin)
 
 
 def make_application() -> QApplication:
@@ -170,21 +183,9 @@ def name_program(application: QCoreApplication | type[QCoreApplication]) -> None
 
 def open_window(document: Document) -> Window:
     """Open a window on a document and have its first numbers computed."""
-    from PySide6.QtCore import Qt
+    from visualizer.ui.windows import make_window
 
-    from visualizer.ui.window import Window
-    from visualizer.ui.workspace import Workspace
-
-    workspace = Workspace(compute, document)
-    window = Window(workspace)
-    workspace.setParent(window)
-    # Not before there is a window to be seen: loading torch would hold it up.
-    window.board.painted.connect(
-        window.begin,
-        Qt.ConnectionType(
-            Qt.ConnectionType.QueuedConnection.value | Qt.ConnectionType.SingleShotConnection.value
-        ),
-    )
+    window = make_window(program(), document)
     window.show()
     return window
 

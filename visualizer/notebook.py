@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from visualizer.headless import drawing, lacking_fonts
 from visualizer.state.figure import PIXELS_AN_INCH
-from visualizer.state.formats import format_of
 from visualizer.state.progress import quietly
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class Figure:
             When a format is unknown, a file cannot be written or the memory does not hold it.
         """
         with self._drawing():
-            from visualizer.ui.exports import export
+            from visualizer.ui.writers import export
 
             for path in paths:
                 export(Path(path), self.shot, self.look)
@@ -79,14 +78,12 @@ class Figure:
         return content, {"width": round(width / self.look.dpi * PIXELS_AN_INCH)}
 
     def _repr_svg_(self) -> str | None:
-        if format_of(".svg") is None:
-            return None
         content = self._written(".svg")
         return content.decode() if len(content) <= LARGEST_SVG else None
 
     def _written(self, suffix: str) -> bytes:
         with self._drawing():
-            from visualizer.ui.exports import WRITERS
+            from visualizer.ui.writers import WRITERS
 
             file = io.BytesIO()
             WRITERS[suffix](self.shot, self.look, file, quietly)

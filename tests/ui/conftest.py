@@ -34,9 +34,10 @@ def application(qapp: QApplication) -> QApplication:
     return qapp
 
 
-def _let_go(_: Window) -> None:
+def _let_go(window: Window) -> None:
     if isinstance(app.compute, Gate):
         app.compute.open()  # closing waits for what is being computed
+    window.filer.give_up()  # and asks about what is not saved
 
 
 @pytest.fixture

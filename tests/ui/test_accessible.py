@@ -92,6 +92,7 @@ def test_a_list_without_words_beside_it_says_what_it_is_for(hand: Hand) -> None:
 
 
 def test_our_roles_are_of_widgets_that_there_are(hand: Hand) -> None:
+    hand.window.publisher.export()
     there = {type(widget).__name__ for widget in hand.window.findChildren(QWidget)}
     assert set(accessible.ROLES) <= there
 

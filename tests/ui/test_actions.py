@@ -45,7 +45,8 @@ def test_every_action_can_be_used(hand: Hand, key: str) -> None:
     hand.settle()
     action.setEnabled(True)
     action.trigger()
-    for box in (*hand.boxes(), *hand.window.findChildren(KeyList)):
+    lists, files = (hand.window.findChildren(kind) for kind in (KeyList, QFileDialog))
+    for box in (*hand.boxes(), *lists, *files):
         box.close()
     assert hand.boxes() == []
     if key != "close":

@@ -13,22 +13,26 @@ from PySide6.QtGui import QImage
 from tests.state.making import KEYS, QUERIES, board, elsewhere, replayed
 from tests.ui import browser
 from tests.ui.test_webpage import POINT, described, in_a_browser, page, unpacked
+from visualizer.attention.captured import Captured
 from visualizer.attention.spec import InputError
 from visualizer.headless import compute
+from visualizer.state.compare.comparison import Against, Comparison
 from visualizer.state.document import Document
 from visualizer.state.figure import Extent, FigureLook, Shot
 from visualizer.state.film import FilmLook
 from visualizer.state.formats import FORMATS, Kind
 from visualizer.state.playback.timeline import Grain
+from visualizer.state.saved.document_file import document_bytes
 from visualizer.state.saved.inside import open_any
 from visualizer.state.view import Cell, View
 from visualizer.state.zoom import Zoom
 from visualizer.ui import colours
-from visualizer.ui.exports import export
 from visualizer.ui.figures.film import reel_of
+from visualizer.ui.figures.inside import MOST_CARRIED, carried
 from visualizer.ui.figures.page import figure_of
 from visualizer.ui.tensors import write_safetensors
 from visualizer.ui.theme import LIGHT
+from visualizer.ui.writers import export
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication
 
 CAPTION = "attn.npz · 2 layers × 2 heads × 3 × 5"
+FIGURES = [each.suffix for each in FORMATS if each.kind is Kind.FIGURE]
 FILMS = [each.suffix for each in FORMATS if each.kind is Kind.FILM and not each.needs]
 
 
@@ -73,6 +78,22 @@ def test_a_picture_is_written_with_its_caption(tmp_path: Path) -> None:
 def test_the_layers_side_by_side_have_their_names() -> None:
     heatmaps = figure_of(shot(spread=True), FigureLook()).board.heatmaps
     assert [heatmap.label for heatmap in heatmaps] == ["Layer 1", "Layer 2"]
+
+
+@pytest.mark.parametrize("suffix", FIGURES)
+def test_a_figure_opens_as_what_it_is_a_picture_of(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a{suffix}"
+    export(path, shot(text=1), FigureLook())
+    saved = open_any(path)
+    assert (saved.document.captured, saved.view.text) == (elsewhere(), 1)
+
+
+def test_a_figure_does_not_carry_attention_of_any_size() -> None:
+    large = Document(captured=Captured.of("a.npy", np.ones((1, 1, 1, MOST_CARRIED // 8 + 1))))
+    assert carried(Shot(large, View(), replayed()), FigureLook()) == b""
+    view = View(comparison=Comparison(Against.KEPT, document=large))
+    assert carried(Shot(Document(), view, replayed()), FigureLook()) == b""
+    assert carried(shot(), FigureLook()) == document_bytes(shot().document, shot().view)
 
 
 # ------------------------------------------------------------------------------------- as films

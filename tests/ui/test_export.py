@@ -13,19 +13,20 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QFileDialog, QMessageBox
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QMessageBox
 
 from tests.ui.hand import PATIENCE_MS
 from visualizer.state.caption import caption
 from visualizer.state.figure import FigureLook, Paper
 from visualizer.state.formats import FORMATS, Kind, format_of, named, taken
 from visualizer.state.panels import Board
-from visualizer.ui import exports
-from visualizer.ui.exports import WRITERS, export
+from visualizer.ui import exports, publisher
 from visualizer.ui.figures import png
 from visualizer.ui.figures.page import figure_of, page_of
 from visualizer.ui.figures.png import LARGEST_SIDE, picture, save
 from visualizer.ui.theme import DARK
+from visualizer.ui.writers import WRITERS, export
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,8 +47,12 @@ PNG, NPZ = (f"{each.words} (*{each.suffix})" for each in FORMATS if each.suffix 
 def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
     """Answer the question for a file's name."""
 
-    def answer_(path: object, chosen: str = PNG) -> None:
-        monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), chosen))
+    def answer_(path: object) -> None:
+        def ask(parent: object, wish: object, folder: object, take: Callable[[str], None]) -> None:
+            if path:
+                take(str(path))
+
+        monkeypatch.setattr(publisher, "ask_for_file", ask)
 
     return answer_
 
@@ -65,18 +70,6 @@ class NoImage(QImage):
 
     def __init__(self, *_: object) -> None:
         super().__init__()
-
-
-class BrokenWriter:
-    """A writer of pictures that does not write."""
-
-    def __init__(self, *_: object) -> None: ...
-
-    def write(self, _: QImage) -> bool:
-        return False
-
-    def errorString(self) -> str:
-        return "it broke"
 
 
 class Slow:
@@ -97,9 +90,25 @@ class Slow:
         return export(path, shot, look, progress)
 
 
-def export_by_hand(hand: Hand) -> None:
-    """Press the keys and wait until it is written, or refused."""
+def press_save(hand: Hand, suffix: str = ".png") -> None:
+    """Press the keys, choose the format, and press the button that asks for a name."""
+    hand.activate()
     hand.press(Qt.Key.Key_E)
+    dialog = hand.window.publisher.dialog
+    assert dialog
+    hand.until(dialog.isActiveWindow)
+    formats = dialog.format
+    formats.setFocus()
+    QTest.keyClick(formats, Qt.Key.Key_Home)
+    while formats.currentData() != suffix:
+        QTest.keyClick(formats, Qt.Key.Key_Down)
+    hand.until(dialog.save.isEnabled)
+    hand.click(dialog.save)
+
+
+def export_by_hand(hand: Hand, suffix: str = ".png") -> None:
+    """Save what is shown, and wait until it is written or refused."""
+    press_save(hand, suffix)
     hand.until(lambda: not hand.window.exporter.is_working)
 
 
@@ -120,8 +129,8 @@ def test_a_picture(hand: Hand, answer: Answer, tmp_path: Path) -> None:
 
 
 def test_the_numbers(hand: Hand, answer: Answer, tmp_path: Path) -> None:
-    answer(tmp_path / "numbers.npz", NPZ)
-    export_by_hand(hand)
+    answer(tmp_path / "numbers.npz")
+    export_by_hand(hand, ".npz")
     with np.load(tmp_path / "numbers.npz", allow_pickle=False) as arrays:
         np.testing.assert_array_equal(arrays["weights"][1], hand.panel("weights", 1).values)
         assert arrays["tokens"].tolist() == list(hand.chips)
@@ -146,6 +155,10 @@ def test_no_name_is_no_export(
 ) -> None:
     answer("")
     export_by_hand(hand)
+    dialog = hand.window.publisher.dialog
+    assert dialog is not None  # another one can be given
+    hand.key(Qt.Key.Key_Escape)
+    assert hand.window.publisher.dialog is None
     assert warnings == []
     assert left(tmp_path) == []
 
@@ -180,7 +193,7 @@ def test_what_cannot_be_written_is_said_and_the_old_file_stays(
     monkeypatch.setattr(os, "fsync", fail)
     answer(path)
     board = hand.shown
-    export_by_hand(hand)
+    export_by_hand(hand, suffix)
     assert warnings == [f"“{path.name}” could not be written to {tmp_path}: {os.strerror(code)}."]
     assert path.read_bytes() == b"old"
     assert hand.shown is board
@@ -209,10 +222,7 @@ def test_a_read_only_folder_is_said(
     assert bool(warnings) == (left(folder) == [])
 
 
-@pytest.mark.parametrize(("part", "what"), [("QImage", NoImage), ("QImageWriter", BrokenWriter)])
 def test_a_picture_that_cannot_be_made_is_said_and_the_old_file_stays(
-    part: str,
-    what: object,
     hand: Hand,
     answer: Answer,
     warnings: list[str],
@@ -222,10 +232,15 @@ def test_a_picture_that_cannot_be_made_is_said_and_the_old_file_stays(
     path = tmp_path / "attention.png"
     path.write_bytes(b"old")
     answer(path)
-    monkeypatch.setattr(png, part, what)
+    press = hand.window.exporter.ask
+    monkeypatch.setattr(
+        hand.window.exporter,
+        "ask",
+        lambda *asked: (monkeypatch.setattr(png, "QImage", NoImage), press(*asked)),
+    )
     export_by_hand(hand)
     (said,) = warnings
-    assert said.endswith(("Show fewer stages, or export the numbers.", "as PNG: it broke."))
+    assert said.endswith("Show fewer stages, or export the numbers.")
     assert hand.window.statusBar().currentMessage() == ""
     assert path.read_bytes() == b"old"
     assert left(tmp_path) == ["attention.png"]
@@ -245,9 +260,9 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
 def test_the_window_lives_while_a_file_is_written(
     hand: Hand, answer: Answer, slow: Slow, tmp_path: Path
 ) -> None:
-    window, action = hand.window, hand.window.actions_.by_key["export"]
+    window, action = hand.window, hand.window.actions_.by_key["publisher.export"]
     answer(tmp_path / "a.png")
-    hand.press(Qt.Key.Key_E)
+    press_save(hand)
     assert window.statusBar().currentMessage() == "Exporting…"
     assert not action.isEnabled()
     hand.type_sentence("another one")  # the screen is shown anew, and it is still writing
@@ -297,7 +312,7 @@ def test_closing_lets_what_is_being_written_come_to_its_end(
     hand: Hand, answer: Answer, tmp_path: Path
 ) -> None:
     answer(tmp_path / "a.png")
-    hand.press(Qt.Key.Key_E)
+    press_save(hand)
     hand.window.close()  # in the same turn: it may not even have begun
     assert not QImage(str(tmp_path / "a.png")).isNull()
     assert left(tmp_path) == ["a.png"]
@@ -308,7 +323,7 @@ def test_closing_does_not_hide_that_it_was_refused(
     hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path
 ) -> None:
     answer(tmp_path / "missing" / "a.png")
-    hand.press(Qt.Key.Key_E)
+    press_save(hand)
     hand.window.close()
     (said,) = warnings
     assert said.endswith("No such file or directory.")

@@ -20,11 +20,11 @@ from visualizer.state.playback.timeline import Grain, Place
 from visualizer.state.progress import CancelledError
 from visualizer.state.view import Cell, View
 from visualizer.ui import colours
-from visualizer.ui.exports import export
 from visualizer.ui.figures.film import USUAL_SHAPE, reel_of
 from visualizer.ui.figures.films import estimate
 from visualizer.ui.figures.palette import MOST, Palette
 from visualizer.ui.figures.patch import patch
+from visualizer.ui.writers import export
 
 if TYPE_CHECKING:
     from pathlib import Path

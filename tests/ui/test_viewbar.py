@@ -105,9 +105,9 @@ def test_the_layouts_are_in_a_list(three: Hand) -> None:
 def test_the_layouts_have_keys(three: Hand) -> None:
     for key, words in (
         (Qt.Key.Key_O, "One stage, all heads"),
-        (Qt.Key.Key_S, "Stages × heads"),
+        (Qt.Key.Key_A, "Stages × heads"),
         (Qt.Key.Key_H, "One head, large"),
-        (Qt.Key.Key_S, "Stages × heads"),
+        (Qt.Key.Key_A, "Stages × heads"),
     ):
         press(three, key, BOTH)
         assert layout(three) == bar(three).box.currentText() == words
@@ -119,7 +119,7 @@ def test_one_stage_and_one_head_are_those_of_the_pinned_cell(three: Hand) -> Non
     three.leave()
     press(three, Qt.Key.Key_O, BOTH)
     assert three.stages == ["scores"]
-    press(three, Qt.Key.Key_S, BOTH)
+    press(three, Qt.Key.Key_A, BOTH)
     press(three, Qt.Key.Key_H, BOTH)
     assert set(heads(three)) == {1}
     assert three.window.workspace.view.pinned == pinned

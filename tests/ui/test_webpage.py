@@ -27,12 +27,13 @@ from visualizer.state.compare.board import present_compared
 from visualizer.state.compare.comparison import Against, Comparison
 from visualizer.state.compare.words import signed
 from visualizer.state.panels import Board
+from visualizer.state.saved.inside import found
 from visualizer.state.view import View
 from visualizer.state.words import number
 from visualizer.state.zoom import Zoom
 from visualizer.ui import colours
 from visualizer.ui.figures import webpage
-from visualizer.ui.figures.webpage import document_in, room_for, write_webpage
+from visualizer.ui.figures.webpage import room_for, write_webpage
 from visualizer.ui.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def test_no_token_becomes_markup(tokens: list[str]) -> None:
     made = page(of_tokens(tokens), title=tokens[0])
     plain = page(of_tokens(["a"] * len(tokens)))
     assert Tags(made).found == Tags(plain).found
-    assert document_in(made) is None
+    assert found(made) is None
 
 
 def test_a_page_needs_no_network_and_runs_its_own_script_only() -> None:
@@ -167,9 +168,8 @@ def test_a_page_needs_no_network_and_runs_its_own_script_only() -> None:
 
 def test_a_document_is_taken_out_of_a_page_as_it_was_put_in() -> None:
     content = bytes(range(256)) * 3
-    assert document_in(page(usual(), document=content)) == content
-    assert document_in(page(usual())) is None
-    assert document_in(b'<script type="application/octet-stream" id="document">x</script>') is None
+    assert found(page(usual(), document=content)) == content
+    assert found(page(usual())) is None
 
 
 def test_a_page_without_panels_is_a_page() -> None:

@@ -81,6 +81,8 @@ class FigureLook:
         Whether the pinned cell and the chosen tokens are marked.
     film : FilmLook
         What of playback is shown, of formats that move.
+    carries_document : bool
+        Whether its file opens as the document that it was made of.
     """
 
     extent: Extent = Extent.SHOWN
@@ -94,6 +96,7 @@ class FigureLook:
     has_caption: bool = True
     has_marks: bool = True
     film: FilmLook = field(default_factory=FilmLook)
+    carries_document: bool = True
 
     @property
     def width(self) -> float:
@@ -117,6 +120,7 @@ class FigureLook:
 
 
 PRESETS: dict[str, FigureLook] = {
+    "As in the window": FigureLook(),
     "Paper column": FigureLook(width_mm=85, dpi=600, points=7, is_trimmed=False),
     "Paper page": FigureLook(width_mm=178, dpi=600, points=8, is_trimmed=False),
     "Slide": FigureLook(
@@ -129,16 +133,17 @@ PRESETS: dict[str, FigureLook] = {
 
 def framed(run: Run, view: View, look: FigureLook) -> View:
     """Look at what a figure shows; nothing is hovered, and nothing pinned that has no mark."""
-    stages, heads = shown_stages(run, view), frozenset(shown_heads(run, view))
-    has_all = view.heads is None
     view = replace(view, hovered=None, panes=frozenset(), reading=None)
-    if not look.has_marks:
-        # With the pin goes the panel that was there for it only, unless it is named.
-        view = replace(view, pinned=None, tokens=TokenLook(role=view.tokens.role))
-        view = replace(view, stages=stages, heads=None if has_all else heads)
-    if look.extent is Extent.SHOWN or focus(run, view):
-        return view
-    return _of_extent(run, view, look.extent)
+    if look.extent is not Extent.SHOWN and not focus(run, view):
+        view = _of_extent(run, view, look.extent)
+    return view if look.has_marks else _unmarked(run, view)
+
+
+def _unmarked(run: Run, view: View) -> View:
+    """Take away the pin and what is chosen; the panel that was there for the pin stays."""
+    heads = None if view.heads is None else frozenset(shown_heads(run, view))
+    view = replace(view, stages=shown_stages(run, view), heads=heads)
+    return replace(view, pinned=None, tokens=TokenLook(role=view.tokens.role))
 
 
 def _of_extent(run: Run, view: View, extent: Extent) -> View:

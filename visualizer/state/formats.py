@@ -14,6 +14,12 @@ class Kind(StrEnum):
     FIGURE = "figure"
     FILM = "film"
     NUMBERS = "numbers"
+    DOCUMENT = "document"
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether it has pictures, so that there is a look to be chosen and words need fonts."""
+        return self in {Kind.FIGURE, Kind.FILM}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +44,19 @@ class Format:
 
 FORMATS: tuple[Format, ...] = (
     Format(".png", "Picture of the heatmaps", Kind.FIGURE),
+    Format(".svg", "Drawing of the heatmaps", Kind.FIGURE),
+    Format(".pdf", "Page with the heatmaps", Kind.FIGURE),
+    Format(".html", "Web page with numbers to point at", Kind.FIGURE),
     Format(".gif", "Film of the computation", Kind.FILM),
     Format(".apng", "Film of the computation, exact colours", Kind.FILM),
     Format(".webp", "Film of the computation, exact and small", Kind.FILM),
     Format(".mp4", "Film of the computation, as video", Kind.FILM, needs="av"),
     Format(".npz", "Numbers of every stage", Kind.NUMBERS),
-    Format(".attention", "Document, to be opened again", Kind.NUMBERS),
+    Format(".csv", "Numbers of the panels, as a table", Kind.NUMBERS),
+    Format(".md", "Numbers of the panels, as Markdown", Kind.NUMBERS),
+    Format(".json", "Everything: settings, weights and numbers", Kind.NUMBERS),
+    Format(".safetensors", "Weights of the module", Kind.NUMBERS),
+    Format(".attention", "Document, to be opened again", Kind.DOCUMENT),
 )
 
 

@@ -35,6 +35,7 @@ ROLES = {
     "Minimap": Role.Graphic,
     "NumbersPane": Role.Grouping,
     "PaintBar": Role.ToolBar,
+    "PreviewPane": Role.Graphic,
     "Progress": Role.ProgressBar,
     "Rail": Role.ToolBar,
     "ShapesPane": Role.Grouping,

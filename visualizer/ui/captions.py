@@ -11,7 +11,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QPainter
 
-from visualizer.ui import colours
+from visualizer.ui import colours, ink
 from visualizer.ui.measures import LONGEST_LABEL, ends, ends_width, is_upright
 from visualizer.ui.theme import font, head_colour, metrics, text_scale
 
@@ -124,7 +124,7 @@ def paint_foot(painter: QPainter, slot: Slot, theme: Theme) -> None:
     width = max(96 * scale, needed, min(slot.cells.width(), 200 * scale))
     bar = QRectF(slot.cells.left(), slot.cells.bottom() + 5 * scale, width, 6 * scale)
     ramp = np.arange(colours.LARGEST + 1, dtype=np.uint8)[None]
-    painter.drawImage(bar, colours.image(ramp, heatmap.colour.map, theme))
+    ink.paint_colours(painter, bar, ramp, heatmap.colour.map, theme)
     painter.setFont(font(12))
     painter.setPen(QColor(theme.quiet))
     line = QRectF(bar.left(), bar.bottom() + 1, bar.width(), 16 * scale)

@@ -135,3 +135,12 @@ def image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
     rows, columns = words.shape
     made = QImage(words.data, columns, rows, 4 * columns, QImage.Format.Format_RGB32)
     return made.copy()  # the words go away with this function
+
+
+def indexed(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
+    """Make a picture of one pixel a cell that keeps its table: a quarter as large in a file."""
+    rows, columns = indices.shape
+    words = np.ascontiguousarray(indices)
+    made = QImage(words.data, columns, rows, columns, QImage.Format.Format_Indexed8)
+    made.setColorTable(table(map_name, theme).tolist())
+    return made.copy()  # the words go away with this function

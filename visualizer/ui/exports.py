@@ -6,21 +6,18 @@ import threading
 import traceback
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, Signal
 from PySide6.QtGui import QGuiApplication
 
 from visualizer.attention.spec import InputError
-from visualizer.state import files
 from visualizer.state.code.script import script
-from visualizer.state.formats import format_of, taken, why_not
-from visualizer.state.progress import CancelledError, Progress, quietly
-from visualizer.state.saved.document_file import write_document
+from visualizer.state.progress import CancelledError
 from visualizer.state.words import counted
-from visualizer.ui.figures.films import write_film
-from visualizer.ui.figures.png import write_png
+from visualizer.ui.figures.copying import Copied, copied
 from visualizer.ui.worker import Worker
+from visualizer.ui.writers import export
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,47 +27,6 @@ if TYPE_CHECKING:
     from visualizer.state.figure import FigureLook, Shot
 
 SAID_MS = 5000
-
-
-def _npz(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
-    files.npz(shot.run, file)
-
-
-def _document(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
-    write_document(file, shot.document, shot.view)
-
-
-WRITERS: dict[str, Callable[[Shot, FigureLook, BinaryIO, Progress], object]] = {
-    ".png": write_png,
-    **{suffix: partial(write_film, suffix) for suffix in (".gif", ".apng", ".webp", ".mp4")},
-    ".npz": _npz,
-    ".attention": _document,
-}
-"""What writes each of the formats."""
-
-
-def export(path: Path, shot: Shot, look: FigureLook, progress: Progress = quietly) -> Path:
-    """Write what is shown in the format that the file's name asks for.
-
-    Parameters
-    ----------
-    progress : callable
-        Told how far it is; what it raises calls the writing off, and what was there stays.
-
-    Raises
-    ------
-    InputError
-        When the format is unknown or lacks what writes it, the file cannot be written or memory
-        runs out.
-    """
-    known = format_of(path.name)
-    if known is None:
-        raise InputError("export", f"“{path.suffix}” is no format to export. Use {taken()}.")
-    if lacking := why_not(known.suffix):
-        raise InputError("export", f"{lacking}.")
-    write = WRITERS[known.suffix]
-    files.write(path, lambda file: write(shot, look, file, progress))
-    return path
 
 
 class Exporter(QObject):
@@ -96,6 +52,10 @@ class Exporter(QObject):
     def ask(self, path: Path, shot: Shot, look: FigureLook) -> None:
         """Have a file written, unless something is being written."""
         self._ask(partial(export, path, shot, look, self._tell), "Exporting…")
+
+    def ask_for_picture(self, shot: Shot, look: FigureLook) -> None:
+        """Have a figure put on the clipboard, unless something is being written."""
+        self._ask(partial(copied, shot, look, self._tell), "Copying…")
 
     def ask_for_script(self, run: Run, dialect: Dialect) -> None:
         """Have a script put on the clipboard, unless something is being written."""
@@ -126,9 +86,13 @@ class Exporter(QObject):
         self._worker.stop()
         QCoreApplication.sendPostedEvents(self, QEvent.Type.MetaCall.value)
 
-    def _take(self, written: Path | str) -> None:
+    def _take(self, written: Path | Copied | str) -> None:
         if isinstance(written, Path):
             self._end(f"Exported to {written}")
+        elif isinstance(written, Copied):
+            QGuiApplication.clipboard().setMimeData(written.mime())
+            size = written.image.size()
+            self._end(f"Copied a picture of {size.width():,} × {size.height():,} pixels")
         else:
             QGuiApplication.clipboard().setText(written)
             self._end(f"Copied a script of {counted(len(written.splitlines()), 'line')}")

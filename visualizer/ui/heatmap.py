@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import (
-    QBrush,
     QColor,
     QFont,
     QFontMetricsF,
@@ -23,7 +22,7 @@ from PySide6.QtGui import (
 from visualizer.state.colouring import beyond
 from visualizer.state.view import Part
 from visualizer.state.words import number
-from visualizer.ui import colours
+from visualizer.ui import colours, ink
 from visualizer.ui.captions import CENTRE, LEFT, paint_foot, paint_labels
 from visualizer.ui.measures import (
     SMALLEST_NUMBERS,
@@ -55,7 +54,7 @@ def paint_slot(painter: QPainter, slot: Slot, theme: Theme) -> None:
 
 
 def _paint_cells(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Theme) -> None:
-    painter.drawImage(slot.cells, colours.image(indices, slot.heatmap.colour.map, theme))
+    ink.paint_colours(painter, slot.cells, indices, slot.heatmap.colour.map, theme)
     if min(slot.cell_width, slot.cell_height) >= 20:
         painter.setPen(QPen(QColor(theme.paper), 1))
         rows, columns = slot.heatmap.values.shape
@@ -64,9 +63,7 @@ def _paint_cells(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Them
         down = [cells.left() + column * slot.cell_width for column in range(1, columns)]
         painter.drawLines([QLineF(cells.left(), y, cells.right(), y) for y in across])
         painter.drawLines([QLineF(x, cells.top(), x, cells.bottom()) for x in down])
-    painter.setPen(QPen(QColor(theme.hairline), 1))
-    painter.setBrush(Qt.BrushStyle.NoBrush)
-    painter.drawRect(slot.cells.adjusted(-1, -1, 0, 0))  # around the cells, over none of them
+    ink.paint_outline(painter, slot.cells, theme.hairline)
 
 
 def _paint_marks(painter: QPainter, slot: Slot, theme: Theme) -> None:
@@ -91,10 +88,7 @@ def _paint_marks(painter: QPainter, slot: Slot, theme: Theme) -> None:
 
 def paint_hatch(painter: QPainter, slot: Slot, cells: np.ndarray, theme: Theme) -> None:
     """Hatch cells of a panel."""
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrushOrigin(slot.cells.topLeft())  # the same wherever the panel stands
-    painter.setBrush(QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern))
-    painter.drawRects(areas(slot, cells))
+    ink.hatch(painter, areas(slot, cells), slot.cells.topLeft(), theme.hatch)
 
 
 def areas(slot: Slot, cells: np.ndarray) -> list[QRectF]:
@@ -106,22 +100,15 @@ def areas(slot: Slot, cells: np.ndarray) -> list[QRectF]:
             (end - start) * slot.cell_width,
             slot.cell_height,
         )
-        for row, start, end in _runs(cells)
+        for row, start, end in ink.runs(cells)
     ]
 
 
 def _paint_uneven(painter: QPainter, slot: Slot, uneven: np.ndarray, theme: Theme) -> None:
     """Hatch what only one side forbids: along the foot, where there is a number to be read."""
     share = 0.25 if slot.cell_height >= LARGE else 1
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrushOrigin(slot.cells.topLeft())
-    painter.setBrush(QBrush(QColor(theme.border), Qt.BrushStyle.BDiagPattern))
-    for row, start, end in _runs(uneven):
-        left = slot.cells.left() + start * slot.cell_width
-        bottom = slot.cells.top() + (row + 1) * slot.cell_height
-        height = share * slot.cell_height
-        width = (end - start) * slot.cell_width
-        painter.drawRect(QRectF(left, bottom - height, width, height))
+    feet = [area.adjusted(0, (1 - share) * area.height(), 0, 0) for area in areas(slot, uneven)]
+    ink.hatch(painter, feet, slot.cells.topLeft(), theme.border)
 
 
 def _paint_beyond(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Theme) -> None:
@@ -141,14 +128,6 @@ def _paint_beyond(painter: QPainter, slot: Slot, indices: np.ndarray, theme: The
             base, tip = middle + way * size / 2, middle - way * size / 2
             corners = ((right - size, base), (right, base), (right - size / 2, tip))
             painter.drawPolygon(QPolygonF([QPointF(*corner) for corner in corners]))
-
-
-def _runs(cells: np.ndarray) -> list[tuple[int, int, int]]:
-    """Give each row's runs of true cells as (row, first column, column after the last)."""
-    edges = np.diff(np.pad(cells, ((0, 0), (1, 1))).astype(np.int8), axis=1)
-    rows, starts = np.nonzero(edges == 1)
-    ends = np.nonzero(edges == -1)[1]
-    return list(zip(rows.tolist(), starts.tolist(), ends.tolist(), strict=True))
 
 
 def _paint_numbers(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Theme) -> None:

@@ -44,7 +44,7 @@ def room(board: Board, width: float, height: float, pixel_ratio: float) -> int:
     It depends on which panels there are, and not on how they were pooled.
     """
     gutter = LONGEST_LABEL * text_scale()
-    if _wraps(board):
+    if wraps(board):
         side = max(SMALLEST_SIDE, _grid(board, width, height, gutter, gutter)[1])
     else:
         side = max(COMFORTABLE, _side(board, width - gutter - 2 * MARGIN, height))
@@ -60,7 +60,8 @@ def _side(board: Board, width: float, height: float) -> float:
     return min(share, height - (HEAD + LONGEST_LABEL + 64) * scale)
 
 
-def _wraps(board: Board) -> bool:
+def wraps(board: Board) -> bool:
+    """Whether the heads of a single stage stand in a grid."""
     return len(board.columns) == 1 and len(board.columns[0]) > 1
 
 
@@ -120,7 +121,7 @@ class _Placing:
         least = [(column, _least(column)) for column in board.columns]
         self.least = {one: widths for column, widths in least for one in column}
         self.gutter = self._gutter()
-        self.wraps = _wraps(board)
+        self.wraps = wraps(board)
         self.labelled = self._labelled()
         self.across, self.side = 1, math.inf
         if self.wraps:

@@ -20,6 +20,8 @@ from visualizer.ui.entries import shortcuts
 from visualizer.ui.theme import text_scale
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from PySide6.QtWidgets import QWidget
 
 LIST_SIZE = QSize(720, 640)
@@ -37,6 +39,55 @@ def show_bug(window: QWidget, details: str) -> None:
     copy = box.addButton("Copy details", QMessageBox.ButtonRole.ActionRole)
     box.addButton(QMessageBox.StandardButton.Close)
     copy.clicked.connect(lambda: QApplication.clipboard().setText(details))
+    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    box.open()
+
+
+def ask_unsaved(
+    window: QWidget, name: str, save: Callable[[], object], lose: Callable[[], object]
+) -> None:
+    """Ask whether changes are to be saved; called off, nothing happens. Once at a time."""
+    if window.findChild(QMessageBox, "unsaved"):
+        return
+    box = QMessageBox(window)
+    box.setObjectName("unsaved")
+    box.setIcon(QMessageBox.Icon.Question)
+    box.setText(f"“{name}” has changes that are not saved.")
+    saving = box.addButton(QMessageBox.StandardButton.Save)
+    losing = box.addButton("&Don’t save", QMessageBox.ButtonRole.DestructiveRole)
+    box.addButton(QMessageBox.StandardButton.Cancel)
+    box.setDefaultButton(QMessageBox.StandardButton.Save)
+    saving.clicked.connect(save)
+    losing.clicked.connect(lose)
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    box.open()
+
+
+def ask_recover(
+    window: QWidget, names: str, recover: Callable[[], None], drop: Callable[[], None]
+) -> None:
+    """Offer what a crash left behind; called off, it is offered again at the next start."""
+    box = QMessageBox(window)
+    box.setObjectName("recover")
+    box.setIcon(QMessageBox.Icon.Information)
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.setText("The program ended without having been closed. This was not saved:")
+    box.setInformativeText(names)
+    again = box.addButton("&Open it again", QMessageBox.ButtonRole.AcceptRole)
+    away = box.addButton("&Throw it away", QMessageBox.ButtonRole.DestructiveRole)
+    box.addButton("&Later", QMessageBox.ButtonRole.RejectRole)
+    box.setDefaultButton(again)
+    again.clicked.connect(recover)
+    away.clicked.connect(drop)
+    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    box.open()
+
+
+def refuse(window: QWidget, title: str, sentence: str) -> None:
+    """Say why something was not done."""
+    box = QMessageBox(QMessageBox.Icon.Warning, title, sentence, parent=window)
+    box.setTextFormat(Qt.TextFormat.PlainText)
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.open()
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import textwrap
 from dataclasses import replace
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QStandardPaths, QUrl
+from PySide6.QtCore import QObject, QUrl
 from PySide6.QtGui import QAction, QDesktopServices, QKeySequence
 
 from visualizer.assets import resource
 from visualizer.state.lessons.folders import load_lessons
 from visualizer.state.lessons.pages import Reading, page_view, stopped, with_manners_of
 from visualizer.state.lessons.printed import Printed
+from visualizer.ui.folders import own_folder
 from visualizer.ui.messages import tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from PySide6.QtWidgets import QMenu, QWidget
 
@@ -144,5 +145,4 @@ class Reader(QObject):
 
 
 def _own_folder() -> Path:
-    kind = QStandardPaths.StandardLocation.AppDataLocation
-    return Path(QStandardPaths.writableLocation(kind)) / "lessons"
+    return own_folder() / "lessons"

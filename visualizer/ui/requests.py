@@ -10,6 +10,8 @@ from visualizer.state.needed import needs, warm
 from visualizer.state.playback.transport import Stand, present_stand
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from visualizer.attention.run import Run
     from visualizer.state.document import Document
     from visualizer.state.view import View
@@ -34,6 +36,19 @@ class Answer:
     run: Run | None
     refused: InputError | None
     stand: Stand | None = None
+    opened: View | None = None
+    """How a document is looked at that has just been opened."""
+
+
+def opened(restore: Callable[[], tuple[Run, View]], document: Document, shown: View) -> Answer:
+    """Give the numbers of a document that was read, and read what its view needs in this window."""
+    try:
+        run, view = restore()
+        view = replace(view, panes=shown.panes, room=shown.room)
+        warm(run, view)
+        return Answer(document, view, run, None, present_stand(run, view, Stand()), view)
+    except InputError as refused:
+        return Answer(document, shown, None, refused)
 
 
 def looked(run: Run, view: View) -> Answer:

@@ -35,6 +35,9 @@ class SentenceBox(QPlainTextEdit):
         self.setAccessibleName("Sentence")
         self.setObjectName("sentence")
 
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:
+        return not source.hasUrls() and super().canInsertFromMimeData(source)  # files are opened
+
     def insertFromMimeData(self, source: QMimeData) -> None:
         kept = len(self.toPlainText()) - len(self.textCursor().selectedText())
         count = kept + len(source.text())

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, QSettings
 
+from visualizer.state import wish as wishes
 from visualizer.ui.theme import Scheme
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow
+
+    from visualizer.state.wish import Wish
 
 VERSION = 2
 
@@ -24,6 +28,28 @@ def load_scheme() -> Scheme:
 def save_scheme(scheme: Scheme) -> None:
     """Remember the chosen colours."""
     QSettings().setValue("scheme", scheme.value)
+
+
+def load_last() -> Path | None:
+    """Give the file that was open when the program was closed last, if it is still there."""
+    stored = QSettings().value("last")
+    path = Path(stored) if isinstance(stored, str) and stored and "\0" not in stored else None
+    return path if path and path.is_file() else None
+
+
+def save_last(path: Path | None) -> None:
+    """Remember which file is open; nothing, where it is none."""
+    QSettings().setValue("last", str(path.absolute()) if path else "")
+
+
+def load_wish() -> Wish:
+    """Read how was exported last; the usual way where none or nonsense is stored."""
+    return wishes.read(str(QSettings().value("export", "")))
+
+
+def save_wish(wish: Wish) -> None:
+    """Remember how is exported."""
+    QSettings().setValue("export", wishes.written(wish))
 
 
 def restore_window(window: QMainWindow) -> bool:

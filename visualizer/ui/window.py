@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QApplication,
-    QFileDialog,
     QLabel,
     QMainWindow,
-    QMessageBox,
     QVBoxLayout,
     QWidget,
 )
@@ -19,8 +16,6 @@ from PySide6.QtWidgets import (
 from visualizer.attention.spec import Mode
 from visualizer.state.code.dialects import Dialect
 from visualizer.state.cursor import cell_of
-from visualizer.state.figure import FigureLook
-from visualizer.state.formats import FORMATS, named
 from visualizer.ui import accessible, messages, motion, settings
 from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
@@ -28,7 +23,8 @@ from visualizer.ui.brush import HandBrush
 from visualizer.ui.chooser import Chooser
 from visualizer.ui.compare_bar import CompareBar
 from visualizer.ui.comparer import Comparer
-from visualizer.ui.exports import Exporter
+from visualizer.ui.drops import Drops
+from visualizer.ui.filer import Filer
 from visualizer.ui.focus import FocusRing
 from visualizer.ui.gaze import Gaze
 from visualizer.ui.icons import icon
@@ -42,8 +38,11 @@ from visualizer.ui.player import Player
 from visualizer.ui.pointer import Pointer
 from visualizer.ui.presenter import Presenter
 from visualizer.ui.progress import Progress
+from visualizer.ui.publisher import ACTIONS, Publisher
 from visualizer.ui.rail import Rail
 from visualizer.ui.reader import Reader
+from visualizer.ui.recents import Recents
+from visualizer.ui.rescue import Rescue
 from visualizer.ui.shapes import ShapesPane
 from visualizer.ui.theme import Scheme, palette, style_sheet, theme_of
 from visualizer.ui.transport import TransportBar
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
     from visualizer.ui.inspector import Inspector
     from visualizer.ui.lesson import LessonPane
     from visualizer.ui.lines import LinePane
+    from visualizer.ui.program import Program
     from visualizer.ui.shapes import ShapesPane
     from visualizer.ui.twin import TwinPane
     from visualizer.ui.workspace import Workspace
@@ -66,12 +66,13 @@ if TYPE_CHECKING:
 class Window(QMainWindow):
     """The program's window."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    closed = Signal(object)
+
+    def __init__(self, workspace: Workspace, program: Program) -> None:
         super().__init__()
         self.workspace = workspace
         self.scheme = settings.load_scheme()
         self.theme = theme_of(self.scheme)
-        self.setWindowTitle("Attention Visualizer")
         self.setWindowIcon(icon("app", "#000000"))
         self.rail, self.board, self.progress = Rail(), BoardView(), Progress()
         self.brush, self.paintbar = HandBrush(self.board), PaintBar()
@@ -83,10 +84,12 @@ class Window(QMainWindow):
         self.lines: LinePane = self.panes["Lines"]
         self.shapes: ShapesPane = self.panes["Shapes"]
         self._add_intents()
+        self.filer, self.rescue, self.drops = Filer(program, self), Rescue(self), Drops(self)
         self._has_lesson = False
         self.facts, self.notice = QLabel(), QLabel()
         self.facts.setTextFormat(Qt.TextFormat.PlainText)  # tokens may look like tags
         self.statusBar().addWidget(self.facts, 1)
+        self.statusBar().addPermanentWidget(self.publisher.saving)
         self.docks, self.actions_ = Docks(self, self.panes), Actions(self)
         self.viewbar = ViewBar({**self.actions_.by_key, **self.docks.actions})
         self.compare_bar = CompareBar(self.actions_.by_key)
@@ -97,6 +100,7 @@ class Window(QMainWindow):
         add_bar(self, "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
         self._serve_keys()
         self.docks.add_to_menu(self.actions_.menu("&View>Pan&es"))
+        self.recents = Recents(self.actions_.menu("&File>Open &recent"), self)
         self.motion = Motion(self)
         connect(self)
         self.set_scheme(self.scheme)
@@ -110,7 +114,8 @@ class Window(QMainWindow):
         self.painter = MaskPainter(self.workspace, self.pointer, self)
         self.comparer = Comparer(self.workspace, self.pointer, self)
         self.gaze, self.presenter = Gaze(self.workspace, self), Presenter(self)
-        self.exporter = Exporter(self)
+        self.publisher = Publisher(self.workspace, self)
+        self.exporter = self.publisher.exporter
 
     def _serve_keys(self) -> None:
         """Have those who use no mouse, or see no screen, know where they are."""
@@ -174,9 +179,10 @@ class Window(QMainWindow):
         self.presenter.show_screen(screen, self.theme)
         self.actions_.show_screen(screen, self.workspace.document, self.workspace.view, self.theme)
         can_write = bool(screen.board.columns) and not self.exporter.is_working
-        self.actions_.enable("export", can_write)
+        for action in ACTIONS:
+            self.actions_.enable(action, can_write)
         has_code = can_write and not screen.setup.captured
-        self.actions_.enable("copy_script", has_code)
+        self.actions_.enable("publisher.copy_script", has_code)
         self.twin.allow_copying(has_code)
 
     def _open_lesson(self, has_lesson: bool) -> None:
@@ -184,6 +190,13 @@ class Window(QMainWindow):
             self._has_lesson = has_lesson
             self.docks.by_name["Lesson"].setVisible(has_lesson)
             self.docks.share_height(LEFT)
+
+    def show_name(self) -> None:
+        """Show which document it is, and whether it is saved."""
+        self.setWindowTitle(f"{self.filer.name}[*] — Attention Visualizer")
+        self.setWindowModified(not self.filer.is_saved)
+        self.setWindowFilePath(str(self.filer.path or ""))
+        self.actions_.check("filer.toggle_numbers", self.filer.keeps_numbers)
 
     def show_bug(self, details: str) -> None:
         """Say that something broke."""
@@ -253,11 +266,6 @@ class Window(QMainWindow):
     def set_dialect(self, dialect: str) -> None:
         self.workspace.look(dialect=Dialect(dialect))
 
-    def copy_script(self) -> None:
-        """Put a script that rebuilds the numbers on the clipboard."""
-        if self.workspace.run:
-            self.exporter.ask_for_script(self.workspace.run, self.workspace.view.dialect)
-
     def set_scheme(self, scheme: str) -> None:
         """Change the colours of everything."""
         self.scheme = Scheme(scheme)
@@ -271,18 +279,6 @@ class Window(QMainWindow):
         settings.save_scheme(self.scheme)
         self.show_screen()
 
-    def export(self) -> None:
-        """Ask for a file and write what is shown, or its numbers, into it."""
-        start = str(Path.home() / "attention.png")
-        filters = ";;".join(f"{each.words} (*{each.suffix})" for each in FORMATS)
-        name, chosen = QFileDialog.getSaveFileName(self, "Export", start, filters)
-        shot = self.workspace.shot
-        if name and shot:
-            self.exporter.ask(named(name, chosen), shot, FigureLook())
-
-    def refuse_export(self, sentence: str) -> None:
-        QMessageBox.warning(self, "Not written", sentence)
-
     def show_shortcuts(self) -> None:
         messages.show_shortcuts(self)
 
@@ -290,10 +286,15 @@ class Window(QMainWindow):
         messages.show_about(self)
 
     def closeEvent(self, event: QCloseEvent) -> None:
+        if not self.filer.may_close(self.close):
+            event.ignore()
+            return
         self.presenter.leave()  # what is remembered is how it was before
         settings.save_window(self)
+        settings.save_last(self.filer.path)
         self.hide()
         self.player.stop()
-        self.exporter.close()
-        self.workspace.close()
+        for part in (self.publisher, self.filer, self.workspace):
+            part.close()
         event.accept()
+        self.closed.emit(self)

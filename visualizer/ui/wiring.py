@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 def connect(window: Window) -> None:
     """Lead every signal to the intent that it means."""
     _connect_state(window)
+    _connect_files(window)
     _connect_setup(window)
     _connect_tokens(window)
     _connect_board(window)
@@ -29,10 +30,19 @@ def _connect_state(window: Window) -> None:
     window.workspace.broke.connect(window.show_bug)
     exporter = window.exporter
     exporter.said.connect(window.statusBar().showMessage)
-    exporter.refused.connect(window.refuse_export)
-    exporter.broke.connect(window.show_bug)
     exporter.changed.connect(window.show_screen)
     window.docks.changed.connect(window.see_panes)
+
+
+def _connect_files(window: Window) -> None:
+    filer, drops = window.filer, window.drops
+    filer.changed.connect(window.show_name)
+    filer.keeper.found.connect(window.rescue.offer)
+    filer.keeper.broke.connect(window.show_bug)
+    filer.settled.connect(window.recents.remember)
+    window.recents.chosen.connect(filer.open)
+    drops.fileDropped.connect(filer.open)
+    drops.textDropped.connect(filer.take_text)
 
 
 def _connect_setup(window: Window) -> None:
@@ -100,7 +110,7 @@ def _connect_panes(window: Window) -> None:
     window.shapes.stageChosen.connect(window.show_stage)
     window.panes["Heads"].headChosen.connect(window.gaze.solo_head)
     window.twin.dialectChosen.connect(window.set_dialect)
-    window.twin.scriptWanted.connect(window.copy_script)
+    window.twin.scriptWanted.connect(window.publisher.copy_script)
 
 
 def _connect_numbers(window: Window) -> None:

@@ -19,10 +19,12 @@ from visualizer.state.playback.guess import begun_anew
 from visualizer.state.screen import Screen, present
 from visualizer.state.view import View
 from visualizer.state.weights import are_kept, kept_weights
-from visualizer.ui.requests import Answer, as_far_as_read, computed, is_read_with, looked
+from visualizer.ui.requests import Answer, as_far_as_read, computed, is_read_with, looked, opened
 from visualizer.ui.worker import Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from visualizer.attention.run import Run
     from visualizer.ui.requests import Compute
 
@@ -109,6 +111,20 @@ class Workspace(QObject):
         self._wanted = view
         self.view = as_far_as_read(view, self.view)
         self._change_to(document)
+
+    def open(self, document: Document, restore: Callable[[], tuple[Run, View]]) -> None:
+        """Begin with a document that was read; what was there before cannot be undone.
+
+        Parameters
+        ----------
+        restore : callable
+            Gives its numbers and how it is looked at; off the GUI thread.
+        """
+        self._history, self._complaints = History(), {}
+        self._forget_complaints(document)
+        self._asked, self._has_started = document, True
+        self._worker.ask(partial(opened, restore, document, self._wanted))
+        self._show()
 
     def keep_weights(self) -> None:
         """Compute with the present weights whatever the module becomes; or draw them again."""
@@ -203,8 +219,9 @@ class Workspace(QObject):
         return Shot(self.computed, self.view, self.run)
 
     def start(self) -> None:
-        """Compute the first numbers."""
-        self._change_to(self.document)
+        """Compute the first numbers, unless something else was wanted before."""
+        if not self._has_started:
+            self._change_to(self.document)
 
     def close(self) -> None:
         """End the background work."""
@@ -244,6 +261,9 @@ class Workspace(QObject):
             self._refused = answer.refused
         if answer.stand:
             self.screen = replace(self.screen, stand=answer.stand)
+        if answer.opened:
+            now = self._wanted
+            self._wanted = replace(answer.opened, panes=now.panes, room=now.room)
         is_read = is_read_with(self.run, self._wanted, answer.view)
         self.view = self._wanted if is_read else as_far_as_read(self._wanted, answer.view)
         self._show()

@@ -38,6 +38,8 @@ _MOST_STREAMS = 20_000
 _PNG = b"\x89PNG\r\n\x1a\n"
 _OPENED = f'<document xmlns="{NAMESPACE}" encoding="base64">'.encode()
 _CLOSED = b"</document>"
+_IN_PAGE = b'<script type="application/octet-stream" id="document">'
+_PAGE_ENDS = b"</script>"
 
 
 # ------------------------------------------------------------------------------ for writers
@@ -53,6 +55,11 @@ def as_metadata(document: bytes) -> str:
     return f"<metadata>{_OPENED.decode()}{as_text(document)}{_CLOSED.decode()}</metadata>"
 
 
+def as_script(document: bytes) -> str:
+    """Write a document file as an element that stands in a web page."""
+    return f"{_IN_PAGE.decode()}{as_text(document)}{_PAGE_ENDS.decode()}"
+
+
 def as_attachment(document: bytes) -> bytes:
     """Write a document file as the file that goes into a PDF."""
     return MARKER + base64.b64encode(document) + b"\n"
@@ -62,15 +69,17 @@ def as_attachment(document: bytes) -> bytes:
 
 
 def found(data: bytes) -> bytes | None:
-    """Find the document file inside a PNG, an SVG, a PDF or what was attached to one."""
+    """Find the document file inside a picture, a page or what was attached to one."""
     if data.startswith(_PNG):
         written = _in_png(data)
     elif data.startswith(b"%PDF"):
         written = _in_pdf(data)
     elif data.startswith(MARKER):
         written = data[len(MARKER) :]
+    elif _is_page(data):
+        written = _between(data, _IN_PAGE, _PAGE_ENDS)
     elif b"<svg" in data[:4096]:
-        written = _in_svg(data)
+        written = _between(data, _OPENED, _CLOSED)
     else:
         written = None
     return None if written is None else _decoded(written)
@@ -121,10 +130,14 @@ def _inflated(packed: bytes, most: int = _MOST_INSIDE) -> bytes | None:
         return None
 
 
-def _in_svg(data: bytes) -> bytes | None:
-    start = data.find(_OPENED)
-    end = data.find(_CLOSED, start)
-    return None if start < 0 or end < 0 else data[start + len(_OPENED) : end]
+def _is_page(data: bytes) -> bool:
+    return data[:64].lstrip().lower().startswith(b"<!doctype html")
+
+
+def _between(data: bytes, opened: bytes, closed: bytes) -> bytes | None:
+    start = data.find(opened)
+    end = data.find(closed, start)
+    return None if start < 0 or end < 0 else data[start + len(opened) : end]
 
 
 def _in_pdf(data: bytes) -> bytes | None:
@@ -173,7 +186,7 @@ def _in_picture(path: Path, data: bytes) -> Saved:
     document = found(data)
     if document is None:
         kinds = (_PNG, b"%PDF", MARKER)
-        is_known = data.startswith(kinds) or b"<svg" in data[:4096]
+        is_known = data.startswith(kinds) or _is_page(data) or b"<svg" in data[:4096]
         what = "has no document in it" if is_known else "is no document of Attention Visualizer"
         hint = "Open a file that was saved or a picture that was exported by the program."
         raise InputError("open", f"“{path.name}” {what}. {hint}")

@@ -125,6 +125,7 @@ def _placed(
         "panels": QRectF(left / shrunk, top / shrunk, wide, high),
         "caption": QRectF(),
         "theme": THEMES[look.paper],
+        "fits": True,
     }
     pages = {
         stage: Page(replace(figure, title="", caption=""), layouts[stage], **places)

@@ -6,36 +6,45 @@ drawing or a document is the same.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF
 
+from visualizer.attention.choices import Dtype
 from visualizer.state.caption import caption
-from visualizer.state.figure import FigureLook, Paper, framed
+from visualizer.state.figure import PIXELS_AN_INCH, FigureLook, Paper, framed
 from visualizer.state.screen import described, present
 from visualizer.ui import captions
 from visualizer.ui import heatmap as draw
 from visualizer.ui.cover import paint_lights
-from visualizer.ui.layout import MARGIN, lay_out, room
+from visualizer.ui.layout import MARGIN, lay_out, room, wraps
 from visualizer.ui.light import paint_cursor
 from visualizer.ui.theme import DARK, LIGHT, PRINT, Theme, font, text_scale
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from PySide6.QtGui import QPainter
 
     from visualizer.state.cursor import Cursor
     from visualizer.state.figure import Shot
     from visualizer.state.panels import Board
     from visualizer.state.playback.lights import Lights
+    from visualizer.state.view import View
     from visualizer.ui.slots import Layout
 
 THEMES = {Paper.PRINT: PRINT, Paper.LIGHT: LIGHT, Paper.DARK: DARK}
 NARROWEST = 480
+READABLE = 0.55
+"""How much smaller than asked for text may be before panels are, rather."""
+SHEET = 2**0.5
+"""How much higher than wide a figure is where panels need not be smaller for it, as paper is."""
+MOST_CELLS = 8_000_000
+"""Of all panels together; more are pooled, as a file would take its time and its room."""
 TALLEST = 1e6
-"""Of a figure that is as high as it takes."""
+"""Of a text that is as high as it takes."""
 _WRAPPED = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft
 
 
@@ -48,6 +57,12 @@ class Figure:
     lights: Lights
     title: str
     caption: str
+
+    @property
+    def name(self) -> str:
+        """What a file says that it is: its title, or else its stages."""
+        stages = dict.fromkeys(column[0].title for column in self.board.columns)
+        return self.title or ", ".join(stages) or "Attention"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +79,8 @@ class Page:
         Where the figure begins.
     title, panels, caption : QRectF
         Where its parts are, in pixels of the window, from there.
+    fits : bool
+        Whether all of it is on the page.
     """
 
     figure: Figure
@@ -75,17 +92,36 @@ class Page:
     panels: QRectF
     caption: QRectF
     theme: Theme
+    fits: bool
 
 
 def figure_of(shot: Shot, look: FigureLook) -> Figure:
     """Read what a figure shows, pooled to what it has room for."""
     view = framed(shot.run, shot.view, look)
-    width, height = look.width / look.enlarged, (look.height or TALLEST) / look.enlarged
-    screen = present(shot.document, view, shot.run, None, False, None, shot.document)
-    space = room(screen.board, width, height, look.pixel_ratio)
+    width, height = look.width / look.enlarged, _high(look) / look.enlarged
+    figure = _read(shot, look, view)
+    most = int((MOST_CELLS / max(1, len(figure.board.heatmaps))) ** 0.5)
+    space = min(room(figure.board, width, height, look.pixel_ratio), most)
     if space != view.room:
-        view = replace(view, room=space)
-        screen = present(shot.document, view, shot.run, None, False, None, shot.document)
+        figure = _read(shot, look, replace(view, room=space))
+    page = page_of(figure, look)
+    if page.scale < look.enlarged and any(one.is_pooled for one in figure.board.heatmaps):
+        sides = (max(slot.cells.width(), slot.cells.height()) for slot in page.layout.slots)
+        space = int(max(sides) * page.scale * look.dpi / PIXELS_AN_INCH) // 8 * 8
+        figure = _read(shot, look, replace(view, room=max(8, space)))
+    return figure
+
+
+def figure_within(shot: Shot, look: FigureLook, most: Callable[[int], int]) -> Figure:
+    """Read what a figure shows, pooled to the room that each of so many panels may have."""
+    view = framed(shot.run, shot.view, look)
+    panels = len(_read(shot, look, view).board.heatmaps)
+    times = 2 if shot.run.trace.spec.dtype is Dtype.FLOAT64 else 1
+    return _read(shot, look, replace(view, room=most(times * panels)))
+
+
+def _read(shot: Shot, look: FigureLook, view: View) -> Figure:
+    screen = present(shot.document, view, shot.run, None, False, None, shot.document)
     board = described(screen)
     said = [caption(shot.run), board.said] if look.has_caption else []
     under = " · ".join(part for part in said if part)
@@ -93,31 +129,64 @@ def figure_of(shot: Shot, look: FigureLook) -> Figure:
 
 
 def page_of(figure: Figure, look: FigureLook) -> Page:
-    """Place a figure: as wide and high as asked for, with cells of whole pixels where they fit."""
-    scale, width = look.enlarged, look.width / look.enlarged
-    high = look.height / scale if look.height else math.inf
-    titled, told = text_height(figure.title, 20, width), text_height(figure.caption, 12, width)
-    layout = lay_out(figure.board, width, high - titled - told, look.pixel_ratio)
-    if not look.is_trimmed:
-        shrunk = min(1.0, width / layout.width, (high - titled - told) / layout.height)
-        scale *= max(shrunk, 0.01)
-    least = max(layout.width, min(width, NARROWEST))  # a caption needs some width, too
-    wide = least if look.is_trimmed else look.width / scale
-    titled, told = text_height(figure.title, 20, wide), text_height(figure.caption, 12, wide)
+    """Place a figure: as wide and high as asked for, with cells of whole pixels where they fit.
+
+    Where it does not fit, all of it is smaller; or only its panels, where it would be too small
+    to be read.
+    """
+    page = _placed(figure, look)
+    if page.fits or look.is_trimmed:
+        return page
+    sizes = [0.96**step for step in range(1, 96)]
+    smaller = (_placed(figure, look, size) for size in sizes if size > READABLE)
+    fitting = next((one for one in smaller if one.fits), None)
+    if fitting is not None or wraps(figure.board):
+        shrunk = (_placed(figure, look, size) for size in sizes)
+        return fitting or next((one for one in shrunk if one.fits), page)
+    size = next((one for one in sizes if _placed(figure, look, one, 0).fits), sizes[-1])
+    return _widest(figure, look, size)
+
+
+def _widest(figure: Figure, look: FigureLook, size: float) -> Page:
+    """Find the largest panels with which a figure of a size fits."""
+    low, high = 0.0, 1.0
+    for _ in range(7):
+        middle = (low + high) / 2
+        if _placed(figure, look, size, middle).fits:
+            low = middle
+        else:
+            high = middle
+    return _placed(figure, look, size, low)
+
+
+def _placed(figure: Figure, look: FigureLook, size: float = 1, share: float = 1) -> Page:
+    """Place a figure in a size of what was asked for, its panels for a share of the width."""
+    scale = look.enlarged * size
+    width, high = look.width / scale, _high(look) / scale
+    told = text_height(figure.title, 20, width) + text_height(figure.caption, 12, width)
+    layout = lay_out(figure.board, width * share, high - told, look.pixel_ratio)
+    block = max(layout.width, min(width, NARROWEST))  # a caption needs some width, too
+    wide = block if look.is_trimmed else width
+    titled, told = text_height(figure.title, 20, block), text_height(figure.caption, 12, block)
     content = titled + layout.height + told
-    size = QSizeF(wide * scale, look.height or content * scale)
-    left, top = (wide - layout.width) / 2, max(0.0, (size.height() / scale - content) / 2)
+    height = look.height / scale if look.height else content
     return Page(
         figure,
         layout,
-        size,
+        QSizeF(wide, height) * scale,
         scale,
-        QPointF(0, top),
-        QRectF(MARGIN, MARGIN / 2, wide - 2 * MARGIN, titled),
-        QRectF(left, titled, layout.width, layout.height),
-        QRectF(MARGIN, titled + layout.height, wide - 2 * MARGIN, told),
+        QPointF((wide - block) / 2, max(0.0, (height - content) / 2)),
+        QRectF(MARGIN, MARGIN / 2, block - 2 * MARGIN, titled),
+        QRectF(0, titled, layout.width, layout.height),
+        QRectF(MARGIN, titled + layout.height, block - 2 * MARGIN, told),
         THEMES[look.paper],
+        block <= wide + 0.01 and content <= height + 0.01,
     )
+
+
+def _high(look: FigureLook) -> float:
+    """Give the height that panels are laid out for; where it is open, they may be higher."""
+    return look.height or look.width * SHEET
 
 
 def text_height(text: str, size: int, width: float) -> float:

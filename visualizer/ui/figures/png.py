@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice
-from PySide6.QtGui import QImage, QImageWriter, QPainter
+from PySide6.QtGui import QImage, QPainter
 
 from visualizer.attention.spec import InputError
 from visualizer.state.figure import MM_AN_INCH, PIXELS_AN_INCH
+from visualizer.ui.figures.inside import carried, put_into_png
 from visualizer.ui.figures.page import figure_of, page_of, paint_page
 
 if TYPE_CHECKING:
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
     from visualizer.ui.figures.page import Page
 
 LARGEST_SIDE = 30_000
+LEVEL = 1
+"""Of 9: more takes longer, and saves little."""
+BAND = 512
+"""Rows that are written at once."""
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def write_png(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
@@ -26,10 +33,11 @@ def write_png(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) 
     Raises
     ------
     InputError
-        When it is too large for the memory, or Qt cannot write it.
+        When it is too large for the memory.
     """
     progress(0, 2)
     image = picture(page_of(figure_of(shot, look), look), look.dpi)
+    put_into_png(image, carried(shot, look))
     progress(1, 2)
     save(image, file)
 
@@ -59,6 +67,7 @@ def picture(page: Page, dpi: float) -> QImage:
     dots = round(PIXELS_AN_INCH * ratio / MM_AN_INCH * 1000)
     image.setDotsPerMeterX(dots)
     image.setDotsPerMeterY(dots)
+    image.setText("Title", page.figure.name)
     image.setText("Description", page.figure.caption)
     return image
 
@@ -82,17 +91,39 @@ def blank(width: int, height: int) -> QImage:
 
 
 def save(image: QImage, file: BinaryIO) -> None:
-    """Write a picture as PNG into an open file.
+    """Write a picture as PNG into an open file, with its texts and its size on paper.
 
-    Raises
-    ------
-    InputError
-        When Qt cannot write it.
+    Of areas of one colour, rows that are written as they are (filter 0) become smaller files, three
+    to four times as fast, than those that the writers of Qt and Pillow foretell from their
+    neighbours. See the PNG specification, third edition, sections 5 and 11.
     """
-    buffer = QBuffer()
-    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-    writer = QImageWriter(buffer, QByteArray(b"png"))
-    if not writer.write(image):
-        sentence = f"The picture could not be written as PNG: {writer.errorString()}."
-        raise InputError("export", sentence)
-    file.write(buffer.data().data())
+    sizes = struct.pack(">IIBBBBB", image.width(), image.height(), 8, 2, 0, 0, 0)
+    dots = struct.pack(">IIB", image.dotsPerMeterX(), image.dotsPerMeterY(), 1)
+    file.write(SIGNATURE)
+    _write_chunk(file, b"IHDR", sizes)
+    _write_chunk(file, b"pHYs", dots)
+    for key in image.textKeys():
+        _write_chunk(file, b"iTXt", key.encode("latin-1") + bytes(5) + _coded(image.text(key)))
+    packer = zlib.compressobj(LEVEL)
+    for top in range(0, image.height(), BAND):
+        _write_chunk(file, b"IDAT", packer.compress(_rows(image, top)))
+    _write_chunk(file, b"IDAT", packer.flush())
+    _write_chunk(file, b"IEND", b"")
+
+
+def _coded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _rows(image: QImage, top: int) -> bytes:
+    """Give some rows as red, green and blue, each after the number of its filter: 0, none."""
+    height = min(BAND, image.height() - top)
+    band = image.copy(0, top, image.width(), height).convertToFormat(QImage.Format.Format_RGB888)
+    pixels = np.frombuffer(band.constBits(), np.uint8).reshape(height, band.bytesPerLine())
+    return np.pad(pixels[:, : 3 * image.width()], ((0, 0), (1, 0))).tobytes()
+
+
+def _write_chunk(file: BinaryIO, kind: bytes, data: bytes) -> None:
+    if data or kind != b"IDAT":
+        file.write(struct.pack(">I", len(data)) + kind + data)
+        file.write(struct.pack(">I", zlib.crc32(kind + data)))

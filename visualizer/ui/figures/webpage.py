@@ -9,7 +9,6 @@ nothing.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import html
 import json
@@ -25,6 +24,7 @@ import numpy as np
 from visualizer.assets import resource
 from visualizer.attention.spec import InputError
 from visualizer.state.colouring import beyond
+from visualizer.state.saved.inside import as_script
 from visualizer.state.view import Part
 from visualizer.state.words import number
 from visualizer.state.zoom import row_role
@@ -41,9 +41,6 @@ LARGEST_BYTES = 18 * 2**20
 CELL_BYTES = 6
 SCRIPTS = ("words.js", "layout.js", "drawing.js", "page.js")
 FORBIDDEN, DROPPED, HIDDEN, UNEVEN, BELOW, ABOVE = (1 << bit for bit in range(6))
-_DOCUMENT = re.compile(
-    rb'<script type="application/octet-stream" id="document">([A-Za-z0-9+/=]+)</script>'
-)
 
 
 def write_webpage(
@@ -64,7 +61,7 @@ def write_webpage(
         The colours; without one, light or dark as the reader's system is. The reader can change
         from the one to the other. On paper it is always as in exported pictures.
     document : bytes
-        What the program can open again; see `document_in`.
+        What the program can open again; see `inside.found`.
 
     Raises
     ------
@@ -79,18 +76,8 @@ def write_webpage(
     for heatmap in board.heatmaps:
         file.write(_script("application/octet-stream", _packed(heatmap), "class", "cells").encode())
     if document:
-        data = base64.b64encode(document).decode("ascii")
-        file.write(_script("application/octet-stream", data, "id", "document").encode())
+        file.write(as_script(document).encode())
     file.write(after.encode())
-
-
-def document_in(page: bytes) -> bytes | None:
-    """Give the document that was put into a page; None where there is none."""
-    found = _DOCUMENT.search(page)
-    try:
-        return base64.b64decode(found.group(1), validate=True) if found else None
-    except binascii.Error:
-        return None
 
 
 def room_for(panels: int) -> int:

@@ -1,0 +1,158 @@
+"""How long files take, beside matplotlib's of the same; how soon a film is called off."""
+
+from __future__ import annotations
+
+import io
+import random
+import threading
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from tests.benchmarks import children
+from tests.benchmarks.stand import application, document
+from tests.benchmarks.table import Line, show, times
+from visualizer.headless import ROOMY, compute
+from visualizer.state.figure import FigureLook, Shot
+from visualizer.state.film import FilmLook, film_of
+from visualizer.state.playback.timeline import Grain
+from visualizer.state.progress import CancelledError, Progress, quietly
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.state.document import Document
+
+SIZE = (1024, 768, 12)
+LIMITS_S = {".png": 1.0, ".svg": 3.0, ".pdf": 3.0}
+MOST_BYTES = 20e6
+STEPS = 210
+"""All cells of what the program starts with."""
+CALLED_OFF_MS = 200.0
+
+
+def measure(repeats: int) -> int:
+    """Measure in a process of its own and print; give the number of targets missed."""
+    told = children.run("exports", str(repeats))
+    tokens, _, heads = SIZE
+    lines = []
+    for suffix, limit in LIMITS_S.items():
+        for stages in ("weights", "usual"):
+            own = told[stages][suffix]
+            which = "weights" if stages == "weights" else "scores, weights, context"
+            words = f"{suffix}, {which}"
+            lines.append(times(words, own["seconds"], 1000 * limit))
+            size = own["bytes"] / 1e6
+            lines.append(Line("  its size", f"{size:9.1f} MB", "< 20 MB", size < MOST_BYTES / 1e6))
+        lines.append(times(f"  matplotlib’s {suffix} of the weights", told["matplotlib"][suffix]))
+    missed = show(f"Figures of {heads} heads × {tokens:,} tokens", lines)
+    film = [
+        times(f".gif of {STEPS} steps, 6 tokens", told["film"]),
+        times("  from calling it off to its end", told["called off"], CALLED_OFF_MS),
+    ]
+    return missed + show("Films", film)
+
+
+# ------------------------------------------------------------------- in a process of its own
+
+
+def _shot(of: Document) -> Shot:
+    return Shot(of, ROOMY, compute(of, ROOMY, None))
+
+
+def _written(shot: Shot, look: FigureLook, suffix: str, progress: Progress = quietly) -> int:
+    from visualizer.ui.writers import WRITERS
+
+    file = io.BytesIO()
+    WRITERS[suffix](shot, look, file, progress)
+    return len(file.getvalue())
+
+
+def _figures(shot: Shot, repeats: int) -> dict[str, Any]:
+    told = {}
+    for suffix in LIMITS_S:
+        seconds, size = [], 0
+        for _ in range(repeats):
+            for name in shot.run.trace.names:  # as if nothing had been looked at yet
+                shot.run.trace.holding(name)._kept.clear()
+            start = perf_counter()
+            size = _written(shot, FigureLook(), suffix)
+            seconds.append(perf_counter() - start)
+        told[suffix] = {"seconds": seconds, "bytes": size}
+    return told
+
+
+def _matplotlib(shot: Shot, repeats: int) -> dict[str, list[float]]:
+    from matplotlib.figure import Figure
+
+    weights = shot.run.trace.read("weights")
+    told: dict[str, list[float]] = {}
+    for suffix in LIMITS_S:
+        told[suffix] = []
+        for _ in range(repeats):
+            start = perf_counter()
+            figure = Figure((1280 / 96, 1280 / 96), 192, layout="tight")
+            for number, head in enumerate(weights, 1):
+                axes = figure.add_subplot(3, 4, number)
+                image = axes.imshow(head, interpolation="nearest")
+                axes.set(title=f"Head {number}", xlabel="key", ylabel="query")
+                figure.colorbar(image)
+            figure.savefig(io.BytesIO(), format=suffix[1:])
+            told[suffix].append(perf_counter() - start)
+    return told
+
+
+def _film(repeats: int) -> dict[str, list[float]]:
+    shot = _shot(document(6, 3, 2))
+    look = FigureLook(film=FilmLook(grain=Grain.CELL))
+    assert len(film_of(shot.run.trace, look.film).steps) == STEPS
+    whole = [_timed(lambda: _written(shot, look, ".gif")) for _ in range(min(repeats, 3))]
+    chance = random.Random(3)
+    moments = [chance.uniform(0.02, 0.9) * min(whole) for _ in range(max(20, repeats))]
+    called_off = [_called_off(shot, look, after_s) for after_s in moments]
+    return {"film": whole, "called off": called_off}
+
+
+def _timed(act: Callable[[], object]) -> float:
+    start = perf_counter()
+    act()
+    return perf_counter() - start
+
+
+def _called_off(shot: Shot, look: FigureLook, after_s: float) -> float:
+    """Call a film off after a while, and say how long it went on."""
+    asked: list[float] = []
+    timer = threading.Timer(after_s, lambda: asked.append(perf_counter()))
+
+    def progress(done: int, of: int) -> None:
+        if asked:
+            raise CancelledError
+
+    timer.start()
+    try:
+        _written(shot, look, ".gif", progress)
+    except CancelledError:
+        return perf_counter() - asked[0]
+    finally:
+        timer.cancel()
+    return 0.0
+
+
+def main(arguments: list[str]) -> None:
+    """Measure here, for the process that asked."""
+    repeats = int(arguments[0])
+    with application():
+        shot = _shot(document(*SIZE))
+        weights = replace(shot, view=replace(shot.view, stages=frozenset({"weights"})))
+        told: dict[str, Any] = {
+            "weights": _figures(weights, repeats),
+            "usual": _figures(shot, repeats),
+            "matplotlib": _matplotlib(shot, min(repeats, 5)),
+        }
+        children.hand_over(told | _film(repeats))
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1:])

@@ -1,0 +1,51 @@
+"""A figure for the clipboard: as pixels, and as a drawing for those who take one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QByteArray, QMimeData
+
+from visualizer.ui.figures.drawings import svg
+from visualizer.ui.figures.page import figure_of, page_of
+from visualizer.ui.figures.png import picture
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QImage
+
+    from visualizer.state.figure import FigureLook, Shot
+    from visualizer.state.progress import Progress
+
+SVG_MIME = "image/svg+xml"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Copied:
+    """What is put on the clipboard."""
+
+    image: QImage
+    svg: bytes
+
+    def mime(self) -> QMimeData:
+        """Give it as the clipboard takes it."""
+        data = QMimeData()
+        data.setImageData(self.image)
+        data.setData(SVG_MIME, QByteArray(self.svg))
+        return data
+
+
+def copied(shot: Shot, look: FigureLook, progress: Progress) -> Copied:
+    """Make a figure for the clipboard.
+
+    Raises
+    ------
+    InputError
+        When it is too large for the memory.
+    """
+    progress(0, 3)
+    page = page_of(figure_of(shot, look), look)
+    progress(1, 3)
+    image = picture(page, look.dpi)
+    progress(2, 3)
+    return Copied(image, svg(page))

@@ -1,0 +1,165 @@
+"""What can be chosen of a figure: what is on it, how large it is, and in which colours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QSignalBlocker, Signal
+from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QLabel, QLineEdit, QWidget
+
+from visualizer.state import wish as wishes
+from visualizer.state.figure import PRESETS, Extent, Paper
+from visualizer.state.wish import EXTENTS, OWN, PAPERS, Unit, preset_of, sized_as
+from visualizer.ui.figures.fields import NumberField
+
+if TYPE_CHECKING:
+    from visualizer.state.wish import Wish
+
+SWITCHES = {
+    "has_caption": "C&aption: what was computed",
+    "has_marks": "&Marks: the pinned cell, chosen tokens",
+    "is_trimmed": "Leave &empty paper away",
+    "carries_document": "The &document inside, to go on from it",
+}
+
+
+class FigureOptions(QWidget):
+    """The choices of a figure; each that is made goes out as a look, or as a unit."""
+
+    chosen = Signal(object)
+    unitChosen = Signal(object)
+    judged = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wish: Wish | None = None
+        self.extent, self.preset, self.paper, self.unit = (QComboBox() for _ in range(4))
+        self.width_, self.height_ = NumberField("Width"), NumberField("Height", "as it takes")
+        self.dpi = NumberField("Pixels an inch", is_whole=True)
+        self.points, self.title = NumberField("Text size in points"), QLineEdit()
+        self.switches = {name: QCheckBox(words) for name, words in SWITCHES.items()}
+        self.form = QFormLayout(self)
+        self.form.setContentsMargins(0, 0, 0, 0)
+        self.form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
+        self._fill()
+        self._connect()
+
+    def _fill(self) -> None:
+        for box, choices in (
+            (self.extent, EXTENTS.items()),
+            (self.preset, [*((name, name) for name in PRESETS), (OWN, OWN)]),
+            (self.paper, PAPERS.items()),
+            (self.unit, [(unit, unit.value) for unit in Unit]),
+        ):
+            for value, words in choices:
+                box.addItem(words, value)
+        for words, widget in (
+            ("&What", self.extent),
+            ("Si&ze for", self.preset),
+            ("&Lengths in", self.unit),
+            ("W&idth", self.width_),
+            ("&Height", self.height_),
+            ("Pi&xels an inch", self.dpi),
+            ("Text size, &pt", self.points),
+            ("Colou&rs", self.paper),
+            ("&Title", self.title),
+        ):
+            label = QLabel(words)
+            label.setBuddy(widget.focusProxy() or widget)
+            (widget.focusProxy() or widget).setAccessibleName(words.replace("&", ""))
+            self.form.addRow(label, widget)
+        for switch in self.switches.values():
+            switch.setAccessibleName(switch.text().replace("&", ""))
+            self.form.addRow(switch)
+
+    def _connect(self) -> None:
+        self.extent.activated.connect(self._choose_extent)
+        self.preset.activated.connect(self._choose_preset)
+        self.paper.activated.connect(self._choose_paper)
+        self.unit.activated.connect(self._choose_unit)
+        self.width_.typed.connect(self._type_width)
+        self.height_.typed.connect(self._type_height)
+        self.dpi.typed.connect(self._type_dpi)
+        self.points.typed.connect(self._type_points)
+        self.title.textEdited.connect(self._type_title)
+        for switch in self.switches.values():
+            switch.clicked.connect(self._switch)
+        for field in self.fields:
+            field.judged.connect(self.judged)
+
+    @property
+    def fields(self) -> tuple[NumberField, ...]:
+        """All numbers that can be typed."""
+        return self.width_, self.height_, self.dpi, self.points
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether anything that is typed is not taken."""
+        return any(field.is_wrong for field in self.fields)
+
+    def show_wish(self, wish: Wish) -> None:
+        """Show what is chosen."""
+        self._wish, look = wish, wish.look
+        for box, value in (
+            (self.extent, look.extent),
+            (self.preset, preset_of(look)),
+            (self.paper, look.paper),
+            (self.unit, wish.unit),
+        ):
+            box.setCurrentIndex(box.findData(value))
+        self._show_lengths(wish)
+        self.dpi.show_number(look.dpi, wishes.LEAST_DPI, wishes.MOST_DPI, "{:.0f}".format)
+        self.points.show_number(look.points, wishes.LEAST_POINTS, wishes.MOST_POINTS, "{:g}".format)
+        if self.title.text() != look.title:
+            with QSignalBlocker(self.title):
+                self.title.setText(look.title)
+        for name, switch in self.switches.items():
+            switch.setChecked(getattr(look, name))
+
+    def _show_lengths(self, wish: Wish) -> None:
+        unit, dpi = wish.unit, wish.look.dpi
+        low, high = (unit.of(mm, dpi) for mm in (wishes.SHORTEST_MM, wishes.LONGEST_MM))
+        for field, mm in ((self.width_, wish.look.width_mm), (self.height_, wish.look.height_mm)):
+            length = None if mm is None else unit.of(mm, dpi)
+            field.show_number(length, low, high, lambda one: unit.written(unit.mm(one, dpi), dpi))
+
+    # ------------------------------------------------------------------ choosing
+
+    def _change(self, **changes: Any) -> None:
+        if self._wish:
+            self.chosen.emit(replace(self._wish.look, **changes))
+
+    def _choose_extent(self) -> None:
+        self._change(extent=Extent(self.extent.currentData()))  # Qt gives back a str
+
+    def _choose_preset(self) -> None:
+        if self._wish:
+            self.chosen.emit(sized_as(self._wish.look, self.preset.currentData()))
+
+    def _choose_paper(self) -> None:
+        self._change(paper=Paper(self.paper.currentData()))
+
+    def _choose_unit(self) -> None:
+        self.unitChosen.emit(Unit(self.unit.currentData()))
+
+    def _type_width(self, length: float) -> None:
+        if self._wish:
+            self._change(width_mm=self._wish.unit.mm(length, self._wish.look.dpi))
+
+    def _type_height(self, length: float | None) -> None:
+        if self._wish:
+            dpi = self._wish.look.dpi
+            self._change(height_mm=None if length is None else self._wish.unit.mm(length, dpi))
+
+    def _type_dpi(self, dpi: float) -> None:
+        self._change(dpi=int(dpi))
+
+    def _type_points(self, points: float) -> None:
+        self._change(points=points)
+
+    def _type_title(self, title: str) -> None:
+        self._change(title=title)
+
+    def _switch(self) -> None:
+        self._change(**{name: switch.isChecked() for name, switch in self.switches.items()})

@@ -1,0 +1,36 @@
+"""What windows ask of the parts that hold torch: handed in, as no window imports them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from visualizer.attention.run import Run
+    from visualizer.state.document import Document
+    from visualizer.state.saved.change import Change
+    from visualizer.state.saved.document_file import Saved
+    from visualizer.state.view import View
+    from visualizer.ui.requests import Compute
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The services of the program; each is called off the GUI thread.
+
+    Parameters
+    ----------
+    compute : callable
+        Computes a document.
+    read : callable
+        Reads any file that can be opened: a document of its own, or a change of the one there is.
+    restore : callable
+        Gives the numbers of what was read: recorded ones as they are, or else computed.
+    """
+
+    compute: Compute
+    read: Callable[[Path, Document], Saved | Change]
+    restore: Callable[[Saved], tuple[Run, View]]

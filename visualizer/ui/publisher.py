@@ -1,0 +1,119 @@
+"""Taking things out of the program: what a hand can want of it, and how far it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QMessageBox
+
+from visualizer.state.figure import FigureLook
+from visualizer.state.formats import named
+from visualizer.ui import settings
+from visualizer.ui.ask_file import ask_to_save
+from visualizer.ui.exports import Exporter
+from visualizer.ui.figures.dialog import ExportDialog
+from visualizer.ui.figures.preview import Previewer
+from visualizer.ui.figures.saving import Saving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtWidgets import QWidget
+
+    from visualizer.state.wish import Wish
+    from visualizer.ui.window import Window
+    from visualizer.ui.workspace import Workspace
+
+ACTIONS = ("publisher.export", "publisher.copy_picture", "publisher.copy_script")
+"""What can be done while there are numbers, and nothing is being written."""
+
+
+class Publisher(QObject):
+    """Exports what a workspace holds; every method is something a person wants."""
+
+    def __init__(self, workspace: Workspace, window: Window) -> None:
+        super().__init__(window)
+        self._workspace, self._window = workspace, window
+        self.exporter, self.previewer, self.saving = Exporter(self), Previewer(self), Saving()
+        self.wish = settings.load_wish()
+        self.folder = Path.home()
+        self.dialog: ExportDialog | None = None
+        self.saving.cancel.clicked.connect(self.exporter.cancel)
+        self.exporter.progressed.connect(self.saving.show_progress)
+        self.exporter.changed.connect(self._show_working)
+        self.exporter.refused.connect(self.refuse)
+        for part in (self.exporter, self.previewer):
+            part.broke.connect(window.show_bug)
+
+    def export(self) -> None:
+        """Ask what to export and how."""
+        shot = self._workspace.shot
+        if shot is None or self.dialog is not None:
+            return
+        dialog = ExportDialog(shot, self.wish, self._window.theme, self.previewer, self._window)
+        dialog.wished.connect(self._remember)
+        dialog.saveWanted.connect(self._ask_where)
+        dialog.copyWanted.connect(self._copy)
+        dialog.finished.connect(self._forget_dialog)
+        self.dialog = dialog
+        dialog.open()
+
+    def copy_picture(self) -> None:
+        """Put the figure that is shown on the clipboard, as pixels and as a drawing."""
+        if shot := self._workspace.shot:
+            self.exporter.ask_for_picture(shot, FigureLook())
+
+    def copy_script(self) -> None:
+        """Put a script that rebuilds the numbers on the clipboard."""
+        if self._workspace.run:
+            dialect = self._workspace.view.dialect
+            self.exporter.ask_for_script(self._workspace.run, dialect)
+
+    def refuse(self, sentence: str) -> None:
+        """Say that nothing was written, and why."""
+        QMessageBox.warning(self._window, "Not written", sentence)
+
+    def close(self) -> None:
+        """Have what was asked for come to its end, and end the threads."""
+        self.exporter.close()
+        self.previewer.close()
+
+    # ------------------------------------------------------------------ of the dialog
+
+    def _remember(self, wish: Wish) -> None:
+        self.wish = wish
+        settings.save_wish(wish)
+
+    def _forget_dialog(self) -> None:
+        self.dialog = None
+
+    def _copy(self, wish: Wish) -> None:
+        if self.dialog:
+            self.exporter.ask_for_picture(self.dialog.shot, wish.look)
+
+    def _ask_where(self, wish: Wish) -> None:
+        if self.dialog:
+            ask_for_file(self.dialog, wish, self.folder, self._save)
+
+    def _save(self, name: str) -> None:
+        if self.dialog:
+            wish = self.dialog.wish
+            path = named(name, f"(*{wish.suffix})")
+            self.folder = path.parent
+            self.exporter.ask(path, self.dialog.shot, wish.look)
+            self.dialog.accept()
+
+    def _show_working(self) -> None:
+        self.saving.show_working(self.exporter.is_working)
+        if self.dialog:
+            self.dialog.allow_writing(not self.exporter.is_working)
+
+
+def ask_for_file(
+    parent: QWidget, wish: Wish, folder: Path, answer: Callable[[str], object]
+) -> None:
+    """Ask for a file's name; a file that is there is replaced only if that is wanted."""
+    words = f"{wish.format.words} (*{wish.suffix})"
+    ask_to_save(parent, "Export", folder / f"attention{wish.suffix}", words, answer)

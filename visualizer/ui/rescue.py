@@ -1,0 +1,58 @@
+"""What a crash left behind is offered, once, when the program starts again."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.attention.spec import InputError
+from visualizer.ui.filer import UNTITLED
+from visualizer.ui.messages import ask_recover, refuse
+
+if TYPE_CHECKING:
+    from visualizer.state.saved.recovery import Left
+    from visualizer.ui.window import Window
+
+MOST_NAMED = 8
+
+
+class Rescue(QObject):
+    """Offers what was left behind, and opens it where nothing is lost by it."""
+
+    anotherWanted = Signal(object, object)
+    """A window of its own is wanted for what was left, and the path that it was of."""
+
+    def __init__(self, window: Window) -> None:
+        super().__init__(window)
+        self._window = window
+
+    def offer(self, left: list[Left]) -> None:
+        """Ask what is to become of it."""
+        names = "\n".join(map(_named, left[:MOST_NAMED]))
+        ask_recover(self._window, names, partial(self._open, left), partial(_forget, left))
+
+    def _open(self, left: list[Left]) -> None:
+        for each in left:
+            try:
+                saved = each.saved()
+            except InputError as damaged:
+                refuse(self._window, "Not recovered", damaged.sentence)
+                continue
+            filer = self._window.filer
+            if filer.is_untouched:
+                filer.recover(saved, each.path)
+            else:
+                self.anotherWanted.emit(saved, each.path)
+            each.forget()
+
+
+def _named(left: Left) -> str:
+    name = left.path.stem if left.path else UNTITLED
+    return f"“{name}”, {left.when.astimezone():%d.%m., %H:%M}"
+
+
+def _forget(left: list[Left]) -> None:
+    for each in left:
+        each.forget()

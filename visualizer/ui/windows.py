@@ -1,0 +1,76 @@
+"""The windows of the program: one a document, opened by each other, closed one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QPoint, Qt
+
+from visualizer.state.document import Document
+from visualizer.ui import settings
+from visualizer.ui.window import Window
+from visualizer.ui.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.state.saved.document_file import Saved
+    from visualizer.ui.program import Program
+
+_ONCE = Qt.ConnectionType(
+    Qt.ConnectionType.QueuedConnection.value | Qt.ConnectionType.SingleShotConnection.value
+)
+STEP = QPoint(32, 32)
+"""How far a window stands from the one that it came from."""
+
+
+def make_window(program: Program, document: Document) -> Window:
+    """Make a window on a document; its first numbers are computed once it can be seen."""
+    workspace = Workspace(program.compute, document)
+    window = Window(workspace, program)
+    workspace.setParent(window)
+    # Not before there is a window to be seen: loading torch would hold it up.
+    window.board.painted.connect(window.begin, _ONCE)
+    return window
+
+
+class Windows(QObject):
+    """Holds every window that is open."""
+
+    def __init__(self, program: Program, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._program = program
+        self.all: list[Window] = []
+
+    def open(self, document: Document) -> Window:
+        """Open one more window on a document."""
+        window = make_window(self._program, document)
+        window.filer.anotherWanted.connect(self._open_another)
+        window.rescue.anotherWanted.connect(self._recover_apart)
+        window.closed.connect(self._forget)
+        if self.all:
+            window.move(self.all[-1].pos() + STEP)
+        self.all.append(window)
+        window.show()
+        return window
+
+    def begin(self, saved: Saved, path: Path | None) -> None:
+        """Open the first window: on a file, on what was asked for, or on what was last open."""
+        window = self.open(saved.document)
+        window.board.painted.connect(window.filer.keeper.look_back, _ONCE)
+        if path:
+            window.filer.take_in(saved, path)
+        elif saved.document == Document() and (last := settings.load_last()):
+            window.filer.open(last)
+
+    def _open_another(self, saved: Saved | None, path: Path | None) -> None:
+        window = self.open(saved.document if saved else Document())
+        if saved:
+            window.filer.take_in(saved, path)
+
+    def _recover_apart(self, saved: Saved, path: Path | None) -> None:
+        self.open(saved.document).filer.recover(saved, path)
+
+    def _forget(self, window: Window) -> None:
+        self.all.remove(window)
+        window.deleteLater()
