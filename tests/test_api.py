@@ -28,6 +28,7 @@ from visualizer.state.document import Document
 from visualizer.state.figure import PRESETS, FigureLook, Paper
 from visualizer.state.saved.document_file import write_document
 from visualizer.state.view import View
+from visualizer.ui import writers
 
 if TYPE_CHECKING:
     from io import BytesIO
@@ -308,17 +309,14 @@ def test_files_hold_what_is_read(tmp_path: Path) -> None:
     assert QImage(str(tmp_path / "a.png")).width() > 500
 
 
-def test_a_notebook_gets_a_drawing_where_drawings_can_be_written(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_notebook_gets_a_drawing_that_is_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     figure = attend(SENTENCE).figure()
     contents = [b"<svg/>", b"." * (notebook.LARGEST_SVG + 1)]
 
     def write(shot: object, look: object, file: BytesIO, progress: object) -> None:
         file.write(contents.pop(0))
 
-    monkeypatch.setattr("visualizer.notebook.format_of", lambda name: name == ".svg" or None)
-    monkeypatch.setitem(sys.modules["visualizer.ui.exports"].__dict__["WRITERS"], ".svg", write)
+    monkeypatch.setitem(writers.WRITERS, ".svg", write)
     assert figure._repr_svg_() == "<svg/>"
     assert figure._repr_svg_() is None
 

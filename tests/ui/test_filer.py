@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPoint, QPointF, QSettings, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit
@@ -16,9 +16,10 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit
 from tests.ui.hand import CONTROL, SHIFT, Hand
 from visualizer import app
 from visualizer.state.document import Document
-from visualizer.state.saved.document_file import SUFFIX, read_document, write_document
+from visualizer.state.saved.document_file import SUFFIX, Saved, read_document, write_document
 from visualizer.state.saved.recovery import Keeper, left_behind
 from visualizer.state.view import Cell, View
+from visualizer.ui import settings
 from visualizer.ui.folders import own_folder
 from visualizer.ui.windows import Windows
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from pytestqt.qtbot import QtBot
 
-    from visualizer.state.saved.document_file import Saved
     from visualizer.ui.window import Window
 
 ALT = Qt.KeyboardModifier.AltModifier
@@ -334,7 +334,8 @@ def windows(application: QApplication, qtbot: QtBot) -> Iterator[Windows]:
 def test_what_a_crash_left_is_offered(
     windows: Windows, crashed: Document, is_wanted: bool, qtbot: QtBot
 ) -> None:
-    hand = Hand(qtbot, windows.open(Document()))
+    windows.begin(Saved(Document(), View()), None)
+    hand = Hand(qtbot, windows.all[0])
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
     assert "“old”" in box.informativeText()
@@ -346,6 +347,34 @@ def test_what_a_crash_left_is_offered(
         assert hand.window.isWindowModified()
         assert hand.window.windowTitle().startswith("old")
     assert left_behind(recovery()) == []
+
+
+# --------------------------------------------------------------------------- coming back
+
+
+def test_what_was_open_last_comes_back(windows: Windows, tmp_path: Path, qtbot: QtBot) -> None:
+    settings.save_last(written(tmp_path / f"a{SUFFIX}", Document(text="open last")))
+    windows.begin(Saved(Document(), View()), None)
+    hand = Hand(qtbot, windows.all[0])
+    hand.until(lambda: hand.chips == ("open", "last"))
+    hand.window.close()
+    assert settings.load_last() == tmp_path / f"a{SUFFIX}"
+
+
+def test_what_was_asked_for_goes_before_what_was_open_last(
+    windows: Windows, tmp_path: Path, qtbot: QtBot
+) -> None:
+    settings.save_last(written(tmp_path / f"a{SUFFIX}", Document(text="open last")))
+    windows.begin(Saved(Document(text="asked for"), View()), None)
+    hand = Hand(qtbot, windows.all[0])
+    hand.until(lambda: hand.chips == ("asked", "for"))
+    assert hand.window.filer.path is None
+
+
+@pytest.mark.parametrize("stored", ["", "/nowhere/a.attention", 7, "a\0b"])
+def test_a_file_that_is_not_there_does_not_come_back(stored: object) -> None:
+    QSettings().setValue("last", stored)
+    assert settings.load_last() is None
 
 
 # --------------------------------------------------------------------------- several windows
