@@ -402,7 +402,7 @@ def test_the_examples_are_understood() -> None:
     for arguments in asked:
         taken = [each for each in arguments if each not in {"--text-file", "poem.txt", "-"}]
         options = parser().parse_args(taken)
-        assert complaint(options, document_of(options).spec) is None
+        assert complaint(options, document_of(options)) is None
         assert isinstance(look_of(options), FigureLook)
 
 

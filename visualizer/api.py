@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import InputError
 from visualizer.given import Look, Settings, document_given, look_given
-from visualizer.headless import ROOMY
+from visualizer.headless import ROOMY, opened, run_of
 from visualizer.notebook import Explained, Figure
-from visualizer.state.asked.parts import looked_at, named_stages
+from visualizer.state.asked.parts import looked_at, named_stages, no_stage
 from visualizer.state.caption import caption
+from visualizer.state.document import Document
 from visualizer.state.figure import Shot
 from visualizer.state.readout import present_readout
-from visualizer.state.saved.inside import open_any
 from visualizer.state.view import Cell
 from visualizer.state.weights import weights_of
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
-    from visualizer.state.document import Document
     from visualizer.state.view import View
 
 __all__ = ["Attention", "Explained", "Figure", "InputError", "Look", "Settings", "attend", "load"]
@@ -68,23 +67,21 @@ def attend(
         A `ValueError` whose sentence says what cannot be used and what to do about it.
     """
     document = document_given(text, vectors, weights or {}, settings)
-    return _warned(Attention(document, ROOMY, _run(document)))
+    return _warned(Attention(document, ROOMY, run_of(document, None)))
 
 
-def _run(document: Document, previous: Run | None = None) -> Run:
-    from visualizer.attention.run import run
-
-    return run(document.tokens(), document.spec, previous)
-
-
-def _warned(attention: Attention) -> Attention:
-    for notice in attention.notices:
-        warnings.warn(notice, stacklevel=3)
+def _warned(attention: Attention, notice: str = "") -> Attention:
+    for said in filter(None, (notice, *attention.notices)):
+        warnings.warn(said, stacklevel=3)
     return attention
 
 
 def load(path: str | Path) -> Attention:
-    """Open a document, or a picture that has one in it, and compute it unless it holds its numbers.
+    """Open a file, and compute what is in it unless it holds its numbers.
+
+    That is a document or a picture that has one in it; attention of other programs, or weights of
+    the book's modules, in ``.npy``, ``.npz``, ``.safetensors`` and ``.pt``; or a text in ``.txt``.
+    What must be known of it is a warning.
 
     Raises
     ------
@@ -93,9 +90,9 @@ def load(path: str | Path) -> Attention:
     """
     from visualizer.attention.recorded import restored
 
-    saved = open_any(Path(path))
-    run, view = restored(saved, lambda document, view, previous: _run(document, previous))
-    return _warned(Attention(saved.document, view, run))
+    saved, notice = opened(Path(path), Document())
+    run, view = restored(saved, lambda document, view, previous: run_of(document, previous))
+    return _warned(Attention(saved.document, view, run), notice)
 
 
 def _several(names: Iterable[str]) -> list[str]:
@@ -106,8 +103,11 @@ def _several(names: Iterable[str]) -> list[str]:
 class Attention:
     """A module that was computed on a text: its numbers, where they come from, and pictures.
 
+    Or attention that was computed elsewhere, of which there are weights or scores alone.
+
     ``attention["weights"]`` reads a stage, read-only, with its named dims in the order of
-    ``attention.dims("weights")``; in a batch the texts are the first axis.
+    ``attention.dims("weights")``; in a batch the texts are the first axis, and the layers are
+    where attention of several was opened.
     """
 
     document: Document
@@ -130,12 +130,30 @@ class Attention:
 
     @property
     def tokens(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
-        """The tokens; of a batch, those of each text, padded to the longest."""
-        return self.run.texts if self.run.trace.batch else self.run.texts[0]
+        """The tokens; of a batch, those of each text, padded to the longest.
+
+        Places of which no token is known are numbered, from 1.
+        """
+        is_batch = self.run.trace.batch and not self.run.captured
+        return self.run.texts if is_batch else self.run.texts[0]
+
+    @property
+    def key_tokens(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
+        """The tokens that are read, which in opened attention may be others than read."""
+        return self.run.key_tokens or self.tokens
 
     @property
     def spec(self) -> AttentionSpec:
-        """What was computed: sizes, mask, scale and all else."""
+        """What was computed: sizes, mask, scale and all else.
+
+        Raises
+        ------
+        InputError
+            Where it was computed elsewhere, and so is not known.
+        """
+        if self.run.captured:
+            sentence = f"{self.run.captured.called} does not say which module computed it."
+            raise InputError("spec", sentence)
         return self.run.trace.spec
 
     @property
@@ -146,7 +164,8 @@ class Attention:
     @property
     def weights(self) -> dict[str, np.ndarray]:
         """The weights as `attend` takes them: W_query [embedding_size, width], and so on."""
-        return {name: weights_of(self.run.trace, name) for name in self.spec.weight_names}
+        names = self.run.trace.spec.weight_names
+        return {name: weights_of(self.run.trace, name) for name in names}
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -155,19 +174,18 @@ class Attention:
 
     def dims(self, stage: str) -> tuple[str, ...]:
         """Name the axes of a stage: ``("head", "query", "key")`` of the weights."""
-        batch = ("text",) if self.run.trace.batch else ()
+        batch = (self.run.part,) if self.run.trace.batch else ()
         return (*batch, *self.run.trace.stage(self._checked(stage)).dims)
 
-    def explain(self, stage: str, *, text: int = 0, **place: int) -> Explained:
+    def explain(self, stage: str, **place: int) -> Explained:
         """Say in words how one number arose.
 
         Parameters
         ----------
-        text : int
-            Which text of a batch.
         **place : int
             Where it is, by the names of the stage's dims: ``head=0, query=2, key=1``. The head
-            may be left out where there is one.
+            may be left out where there is one, and the ``text`` of a batch, or the ``layer``,
+            where it is the first.
 
         Raises
         ------
@@ -175,16 +193,16 @@ class Attention:
             When there is no such stage or place.
         """
         dims = self.run.trace.stage(self._checked(stage)).dims
-        if self.spec.heads == 1:
+        place = {self.run.part: 0, **place}
+        if self.run.trace.spec.heads == 1:
             place = {"head": 0, **place} if "head" in dims else place
-        if place.keys() != set(dims):
+        if place.keys() != {self.run.part, *dims}:
             raise InputError("place", f"The stage “{stage}” takes {', '.join(dims)}.")
         sizes = self.run.trace.tensor(stage).shape[-len(dims) :]
-        for dim, size in (*zip(dims, sizes, strict=True), ("text", len(self.run.texts))):
-            at = text if dim == "text" else place[dim]
-            if not 0 <= at < size:
-                raise InputError("place", f"There is no {dim} {at}, only 0 to {size - 1}.")
-        cell = Cell(stage, tuple(place[dim] for dim in dims))
+        for dim, size in (*zip(dims, sizes, strict=True), (self.run.part, len(self.run.texts))):
+            if not 0 <= place[dim] < size:
+                raise InputError("place", f"There is no {dim} {place[dim]}, only 0 to {size - 1}.")
+        cell, text = Cell(stage, tuple(place[dim] for dim in dims)), place[self.run.part]
         readout = present_readout(self.run, cell, text, is_pinned=False)
         assert readout, "a place that was checked has an explanation"
         index = (*self.run.index(text), *cell.place)
@@ -196,6 +214,7 @@ class Attention:
         heads: Iterable[int] | None = None,
         *,
         text: int = 0,
+        layer: int = 0,
         **look: Unpack[Look],
     ) -> Figure:
         """Lay out the heatmaps of some stages and heads; a notebook shows them by itself.
@@ -208,6 +227,8 @@ class Attention:
             From 0; all where they are left out.
         text : int
             Which text of a batch.
+        layer : int
+            Which layer, where attention of several was opened.
         **look
             Colours, size, title: see `visualizer.Look`.
 
@@ -218,7 +239,8 @@ class Attention:
         """
         shown = None if stages is None else named_stages(_several(stages))
         rows = None if heads is None else frozenset(heads)
-        view = looked_at(self.run, replace(self.view, text=text), shown, rows)
+        at = layer if self.run.captured else text
+        view = looked_at(self.run, replace(self.view, text=at), shown, rows)
         return Figure(Shot(self.document, view, self.run), look_given(look))
 
     def save(self, *paths: str | Path) -> None:
@@ -227,6 +249,5 @@ class Attention:
 
     def _checked(self, stage: str) -> str:
         if stage not in self.stages:
-            has = ", ".join(self.stages)
-            raise InputError("stage", f"This module has no stage “{stage}”. It has {has}.")
+            raise InputError("stage", no_stage(self.run, stage))
         return stage

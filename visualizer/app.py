@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 from visualizer.attention.spec import InputError
 from visualizer.command import complaint, document_of, look_of, option_of, parser
 from visualizer.exporting import STOPPED, StoppedError, Teller, stoppable, write_all
-from visualizer.headless import ROOMY, compute, read, said_if_qt_cannot_start, say
+from visualizer.headless import ROOMY, compute, opened, read, said_if_qt_cannot_start, say
 from visualizer.state.asked.parts import looked_at
 from visualizer.state.document import Document
 from visualizer.state.figure import Shot
 from visualizer.state.saved.document_file import Saved
-from visualizer.state.saved.inside import open_any
 
 if TYPE_CHECKING:
     import argparse
@@ -56,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as refused:
         say(f"argument FILE: {refused.sentence}")
         return 2
-    wrong = complaint(options, saved.document.spec)
+    wrong = complaint(options, saved.document)
     if wrong:
         say(wrong)
         return 2
@@ -66,12 +65,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def open_file(options: argparse.Namespace) -> Saved:
     """Open the file that was named, if any was, with what the options change of it.
 
+    What must be known of what is in it is said.
+
     Raises
     ------
     InputError
         When it cannot be opened.
     """
-    saved = open_any(options.file) if options.file else Saved(Document(), ROOMY)
+    saved, notice = Saved(Document(), ROOMY), ""
+    if options.file:
+        # What the options say of a module decides what a file of weights does not say.
+        saved, notice = opened(options.file, document_of(options))
+    if notice:
+        say(notice)
     document = document_of(options, saved.document)
     # Numbers of another document are none of this one.
     return saved if document == saved.document else Saved(document, saved.view)

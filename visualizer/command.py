@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import visualizer
 from visualizer import values
 from visualizer.attention.mechanisms import Mechanism
-from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Projection, problems
+from visualizer.attention.spec import Device, Dtype, Mask, Projection
 from visualizer.state.asked import documents
 from visualizer.state.asked.figures import SIZES, figure_look
 from visualizer.state.asked.films import span_of, speed_of
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 OPTIONS = {"d_in": "--embedding-size", "d_out": "--output-size"}
 """Of the fields that are not named as their options."""
+SIZED = ("d_in", "d_out", "heads", "mechanism")
+"""What decides how large own matrices have to be."""
 FOR_FILES = (
     *("stages", "heads_shown", "layout", "theme", "size", "dpi", "title", "no_caption"),
     "quiet",
@@ -84,7 +86,8 @@ def _named(values_: type[StrEnum], help_: str = "") -> dict[str, Any]:
 _GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     "Document": {
         "file": {"type": Path, "metavar": "FILE", "nargs": "?",
-                 "help": "what to open: a document, or a file that holds one"},
+                 "help": "what to open: a document or a picture that holds one, attention or "
+                         "weights in .npy, .npz, .safetensors or .pt, or a text in .txt"},
         "--text": {"type": values.said(documents.text_of), "action": "append",
                    "help": "the text; given several times, a batch of texts"},
         "--text-file": {"type": values.text_in_file, "action": "append", "dest": "text",
@@ -188,17 +191,29 @@ def _film(options: argparse.Namespace) -> FilmLook:
     return replace(usual, span=options.span, grain=grain, speed=options.speed or usual.speed)
 
 
-def complaint(options: argparse.Namespace, spec: AttentionSpec) -> str | None:
+def complaint(options: argparse.Namespace, document: Document) -> str | None:
     """Say which option makes a spec that cannot be computed, if any does, or has no effect.
 
-    Of the options that take part in the problem, it is one that was given.
+    Of the options that take part in the problem, it is one that was given; without one it is what
+    the file holds.
     """
-    for problem in problems(spec):
+    for problem in document.problems():
         remedied = problem.remedy[0] if problem.remedy else problem.field
-        parts = (problem.field, remedied, "projection")
+        sizes = SIZED if problem.field.startswith("own_") else ()
+        parts = (problem.field, remedied, "projection", *sizes)
         field = next((field for field in parts if _given(options, field)), problem.field)
-        return f"argument {option_of(field)}: got '{getattr(spec, field)}'. {problem.sentence}"
-    return _idle(options)
+        if field.startswith("own_"):
+            return f"argument FILE: {problem.sentence}"
+        return f"argument {option_of(field)}: got '{document.get(field)}'. {problem.sentence}"
+    return _idle_on_captured(options, document) or _idle(options)
+
+
+def _idle_on_captured(options: argparse.Namespace, document: Document) -> str | None:
+    """Say which option is of a module, where none is computed."""
+    names = [option for option in _GROUPS["Module"] if _is_given(options, option)]
+    if not document.captured or not names:
+        return None
+    return f"argument {names[0]}: is for a module, and {document.captured.called} is attention."
 
 
 def _idle(options: argparse.Namespace) -> str | None:
@@ -219,4 +234,8 @@ def option_of(field: str) -> str:
 
 
 def _given(options: argparse.Namespace, field: str) -> bool:
-    return getattr(options, option_of(field).strip("-").replace("-", "_"), None) is not None
+    return _is_given(options, option_of(field))
+
+
+def _is_given(options: argparse.Namespace, option: str) -> bool:
+    return getattr(options, option.strip("-").replace("-", "_"), None) is not None

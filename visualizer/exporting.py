@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import InputError
 from visualizer.headless import drawing, lacking_fonts, say
-from visualizer.state.formats import Kind, format_of
+from visualizer.state.formats import format_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -146,4 +146,4 @@ def write_all(paths: Sequence[Path], shot: Shot, look: FigureLook, teller: Telle
 
 def _has_words(path: Path) -> bool:
     found = format_of(path.name)
-    return found is not None and found.kind is not Kind.NUMBERS
+    return found is not None and found.kind.is_drawn

@@ -18,6 +18,7 @@ from unicodedata import category
 
 from visualizer.attention.spec import InputError
 from visualizer.state.saved.change import Change
+from visualizer.state.saved.document_file import Saved
 from visualizer.state.saved.inside import open_any
 from visualizer.state.saved.texts import text_in
 from visualizer.state.view import View
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QMessageLogContext, QtMsgType
     from PySide6.QtGui import QGuiApplication
 
-    from visualizer.attention.run import Run
+    from visualizer.attention.run import Run, Texts
+    from visualizer.attention.spec import AttentionSpec
     from visualizer.state.document import Document
     from visualizer.state.figure import FigureLook, Shot
-    from visualizer.state.saved.document_file import Saved
 
 NO_PICTURE = "Nothing can be drawn: Qt could not start. Install PySide6-Essentials anew."
 NO_FONTS = (
@@ -66,20 +67,37 @@ def compute(document: Document, view: View, previous: Run | None) -> Run:
 
     torch is imported here, on the worker, so that the window is there before it.
     """
-    from visualizer.attention.replay import replay
-    from visualizer.attention.run import run, share_cores
-    from visualizer.state.labels import typed_labels
+    from visualizer.attention.run import share_cores
     from visualizer.state.needed import warm
 
     _leave_out_of_collections()
-    if document.captured:
-        computed = replay(document.captured, *typed_labels(document), previous)
-    else:
-        texts = document.tokens()
-        share_cores(texts, document.spec)
-        computed = run(texts, document.spec, previous)
+    computed = run_of(document, previous, share_cores)
     warm(computed, view)
     return computed
+
+
+def run_of(
+    document: Document,
+    previous: Run | None,
+    prepare: Callable[[Texts, AttentionSpec], None] | None = None,
+) -> Run:
+    """Compute a document, or show the attention that was opened in its place.
+
+    Parameters
+    ----------
+    prepare : callable, optional
+        Told of what will be computed, before it is.
+    """
+    from visualizer.attention.replay import replay
+    from visualizer.attention.run import run
+    from visualizer.state.labels import typed_labels
+
+    if document.captured:
+        return replay(document.captured, *typed_labels(document), previous)
+    texts = document.tokens()
+    if prepare:
+        prepare(texts, document.spec)
+    return run(texts, document.spec, previous)
 
 
 def read(path: Path, document: Document) -> Saved | Change:
@@ -96,11 +114,18 @@ def read(path: Path, document: Document) -> Saved | Change:
     return _tensors(path, document) if suffix in TENSOR_FILES else open_any(path)
 
 
+def opened(path: Path, document: Document) -> tuple[Saved, str]:
+    """Open any file as if it were a document, and give what must be said of it."""
+    found = read(path, document)
+    if isinstance(found, Change):
+        return Saved(found.document, ROOMY), found.notice
+    return found, ""
+
+
 def _tensors(path: Path, document: Document) -> Change:
     from visualizer.attention.captured import Captured
     from visualizer.attention.opening.door import read as read_tensors
 
-    _leave_out_of_collections()
     found, notice = read_tensors(path, document.spec)
     if isinstance(found, Captured):
         return Change(document.set("captured", found), notice)
@@ -170,7 +195,7 @@ def lacking_fonts(shot: Shot, look: FigureLook) -> str:
     measures = QFontMetricsF(QGuiApplication.font())
     if not measures.inFont("0"):
         return NO_FONTS
-    words = (token for text in shot.run.texts for token in text)
+    words = (token for text in (*shot.run.texts, shot.run.key_tokens) for token in text)
     letters = dict.fromkeys(chain(look.title, *words))
     seen = (letter for letter in letters if category(letter) not in _UNSEEN)
     lacking = [letter for letter in seen if not measures.inFontUcs4(ord(letter))]

@@ -57,7 +57,9 @@ function axesOf(panel) {
   const seen = [panel.rows, panel.columns].filter((axis) => axis.stop - axis.start < axis.count);
   const parts = seen.map((axis) => `${axis.start + 1}–${axis.stop}`);
   if (!seen.length) return [axes];
-  return [axes, `${parts.join(" × ")} of ${seen[0].count.toLocaleString("en")}`];
+  const counts = seen.map((axis) => `of ${axis.count.toLocaleString("en")}`);
+  if (new Set(counts).size === 1) return [axes, `${parts.join(" × ")} ${counts[0]}`];
+  return [axes, parts.map((part, at) => `${part} ${counts[at]}`).join(" × ")];
 }
 
 /** Say which token or column a drawn cell is of: its parts, tokens as objects. */

@@ -5,6 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from visualizer.attention.captured import Captured
+from visualizer.attention.replay import replay
 from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, Device
 from visualizer.attention.stages import TABLE
@@ -20,12 +24,25 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
 
 EVERYTHING = frozenset(row.name for row in TABLE)
+QUERIES, KEYS = ("Le", "chat", "猫"), ("The", "cat", "<b>sat", "=1+1", "")
 
 
 def a_run(*texts: str, previous: Run | None = None, **fields: Any) -> Run:
     """Compute texts, the book's sentence if there are none, with some fields of the spec."""
     tokens = tuple(tokenize(text, Tokenizer.WORDS) for text in texts or (BOOK_SENTENCE,))
     return run(tokens, AttentionSpec(**{"device": Device.CPU, **fields}), previous)
+
+
+def elsewhere(shape: tuple[int, ...] = (2, 2, 3, 5), *, is_named: bool = True) -> Captured:
+    """Capture attention [layer, head, query, key] that reads other tokens than those it is of."""
+    scores = np.exp(np.random.default_rng(0).normal(size=shape))
+    weights = (scores / scores.sum(-1, keepdims=True)).astype(np.float32)
+    return Captured.of("attn.npz", weights, *((QUERIES, KEYS) if is_named else ()))
+
+
+def replayed() -> Run:
+    """Show two layers of attention of three queries and five keys."""
+    return replay(elsewhere())
 
 
 def board(run: Run, previous: Board | None = None, **fields: Any) -> Board:

@@ -14,6 +14,12 @@ class Kind(StrEnum):
     FIGURE = "figure"
     FILM = "film"
     NUMBERS = "numbers"
+    DOCUMENT = "document"
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether it has pictures, so that there is a look to be chosen and words need fonts."""
+        return self in {Kind.FIGURE, Kind.FILM}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,7 @@ FORMATS: tuple[Format, ...] = (
     Format(".md", "Numbers of the panels, as Markdown", Kind.NUMBERS),
     Format(".json", "Everything: settings, weights and numbers", Kind.NUMBERS),
     Format(".safetensors", "Weights of the module", Kind.NUMBERS),
+    Format(".attention", "Document, to be opened again", Kind.DOCUMENT),
 )
 
 

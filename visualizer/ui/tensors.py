@@ -31,6 +31,9 @@ def write_safetensors(run: Run, file: BinaryIO) -> None:
         When the module has no weights.
     """
     trace = run.trace
+    if run.captured:
+        sentence = f"{run.captured.called} has attention and no weights to write. Export it as NPZ."
+        raise InputError("export", sentence)
     if not trace.parameters:
         sentence = "This attention has no weights to write. Choose one with trainable weights."
         raise InputError("export", sentence)

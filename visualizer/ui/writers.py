@@ -11,6 +11,7 @@ from visualizer.state import files
 from visualizer.state.figure import framed
 from visualizer.state.formats import format_of, taken, why_not
 from visualizer.state.progress import Progress, quietly
+from visualizer.state.saved.document_file import write_document
 from visualizer.state.written import commas, markdown, sheets, whole
 from visualizer.ui import tensors
 from visualizer.ui.figures.drawings import write_pdf, write_svg
@@ -59,6 +60,10 @@ def _safetensors(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progres
     tensors.write_safetensors(shot.run, file)
 
 
+def _document(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
+    write_document(file, shot.document, shot.view)
+
+
 WRITERS: dict[str, Write] = {
     ".png": write_png,
     ".svg": write_svg,
@@ -70,6 +75,7 @@ WRITERS: dict[str, Write] = {
     ".md": _markdown,
     ".json": _json,
     ".safetensors": _safetensors,
+    ".attention": _document,
 }
 
 

@@ -12,6 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QFileDialog, QLineEdit
 
 from tests.ui.test_export import NoImage
+from visualizer.state.caption import caption
 from visualizer.state.figure import PRESETS, Extent, FigureLook, Paper
 from visualizer.state.formats import Kind
 from visualizer.state.view import Cell
@@ -186,6 +187,19 @@ def test_of_numbers_is_said_what_they_are(hand: Hand) -> None:
     assert seen(hand, dialog) is None
     assert dialog.pane.shown
     assert "weights  2 head × 6 query × 6 key" in dialog.pane.shown.text.splitlines()
+    assert not dialog.figure.isVisible()
+    assert not dialog.copy.isEnabled()
+    assert dialog.save.isEnabled()
+
+
+def test_of_a_document_is_said_what_it_is_of(hand: Hand) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".attention")
+    assert seen(hand, dialog) is None
+    assert dialog.pane.shown
+    assert hand.window.workspace.shot
+    assert dialog.pane.shown.text == caption(hand.window.workspace.shot.run)
+    assert dialog.size_.text() == "Document, to be opened again"
     assert not dialog.figure.isVisible()
     assert not dialog.copy.isEnabled()
     assert dialog.save.isEnabled()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import InputError
@@ -36,7 +35,8 @@ def document_of(
     Parameters
     ----------
     texts : sequence of str
-        Several are a batch; where there is none, those of the base stay.
+        Several are a batch, or the tokens of queries and of keys where attention was captured;
+        where there is none, those of the base stay.
     settings : mapping
         By the names that `Document.set` takes; the mechanism is set before the others.
     base : Document, optional
@@ -44,10 +44,11 @@ def document_of(
     """
     document = base or Document()
     if texts:
-        lines = Lines.APART if len(texts) > 1 else Lines.TOGETHER
         apart = [" ".join(text.splitlines()) for text in texts]  # a line is a text from now on
-        document = replace(document, text="\n".join(apart if len(texts) > 1 else texts))
-        document = replace(document, lines=lines)
+        document = document.set("text", "\n".join(apart if len(texts) > 1 else texts))
+    if texts and not document.captured:
+        lines = Lines.APART if len(texts) > 1 else Lines.TOGETHER
+        document = document.set("lines", lines)
     for name in sorted(settings, key=lambda name: name != "mechanism"):
         document = document.set(name, settings[name])
     return document

@@ -66,11 +66,16 @@ def looked_at(
     """
     lacking = [name for name in ORDER if name in (stages or ()) and name not in run.trace]
     if lacking:
-        has = ", ".join(run.trace.names)
-        raise InputError("stages", f"This module has no stage “{lacking[0]}”. It has {has}.")
+        raise InputError("stages", no_stage(run, lacking[0]))
     count = run.trace.spec.heads
     if heads is not None and not heads <= frozenset(range(count)):
         have = "There is 1 head" if count == 1 else f"There are {count} heads"
         raise InputError("heads_shown", f"There is no head {max(heads) + 1}. {have}.")
     view = view if stages is None else replace(view, stages=stages)
     return view if heads is None else replace(view, heads=heads or None)
+
+
+def no_stage(run: Run, name: str) -> str:
+    """Say that a run has no such stage, and which it has."""
+    whose = run.captured.called if run.captured else "This module"
+    return f"{whose} has no stage “{name}”. It has {', '.join(run.trace.names)}."

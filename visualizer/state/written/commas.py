@@ -31,12 +31,13 @@ def write_csv(
 
     One is a table as it is seen: the column labels above, the row labels before. Several are a
     line for each number, with the columns of `TIDY`; heads, texts, rows and columns are counted
-    from 1, as in the window, and what a stage does not have is empty.
+    from 1, as in the window, and what a stage does not have is empty. Of captured attention the
+    column of texts is named ``layer``.
     """
     writer = csv.writer(codecs.getwriter("utf-8-sig")(file))
     rows = _wide if len(sheets) == 1 else _tidy
     if len(sheets) != 1:
-        writer.writerow(TIDY)
+        writer.writerow(run.part if column == "text" else column for column in TIDY)
     for done, sheet in enumerate(sheets, 1):
         writer.writerows(rows(run, sheet))
         if progress:

@@ -38,7 +38,7 @@ class Sheet:
     head : int or None
         None for a stage without heads, and for heads that are folded into one.
     text : int
-        Which text of a batch.
+        Which text of a batch, or which captured layer.
     lens : Lens
         What it is looked at as, where it is weights.
     """
@@ -59,7 +59,7 @@ class Sheet:
         if self.head is not None:
             parts.append(f"head {self.head + 1}")
         if len(run.texts) > 1:
-            parts.append(f"text {self.text + 1}")
+            parts.append(f"{run.part} {self.text + 1}")
         return ", ".join(parts)
 
     def axes(self, run: Run) -> tuple[str, str]:
@@ -73,8 +73,10 @@ class Sheet:
         Line breaks, controls and halves of surrogate pairs are signs for them, so a label is one
         line of text that any file can hold.
         """
-        tokens = tuple(map(_on_one_line, all_visible(run.texts[self.text])))
-        return tokens, tokens if self.has_keys(run) else counted_from_one(self._columns(run))
+        rows = self._tokens(run, "query")
+        if self.has_keys(run):
+            return rows, self._tokens(run, "key")
+        return rows, counted_from_one(self._columns(run))
 
     def has_keys(self, run: Run) -> bool:
         """Whether its columns are tokens."""
@@ -91,11 +93,14 @@ class Sheet:
         held = run.trace.seen(self.stage, self.lens, self.fold)
         return held.read((*run.index(self.text), *head))
 
+    def _tokens(self, run: Run, axis: str) -> tuple[str, ...]:
+        return tuple(map(_on_one_line, all_visible(run.words(self.text, axis))))
+
     def _stage(self, run: Run) -> Stage:
         return run.trace.stage(self.stage)
 
     def _lens(self, run: Run) -> Lens:
-        return self.lens if self._stage(run).is_weights else Lens.PLAIN
+        return run.trace.possible(self.lens) if self._stage(run).is_weights else Lens.PLAIN
 
     def _columns(self, run: Run) -> int:
         return int(run.trace.tensor(self.stage).shape[-1])

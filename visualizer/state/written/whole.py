@@ -1,11 +1,13 @@
 """A whole run as one object of JSON (RFC 8259): how it was computed, every stage, every weight.
 
 The keys are ``format``, ``program``, ``version``, ``caption``, ``texts`` (lists of tokens),
-``spec`` (see `plain_spec`), ``stages`` in their order (``name``, ``title``, ``symbol``, ``dims``,
-``shape``, ``values``) and ``parameters`` by the names of the book's ``state_dict`` (``shape``,
-``values``). Values are nested lists, one level a dim; each number is exactly that of the trace.
-JSON has no −∞, ∞ and NaN: they are the strings ``"-Infinity"``, ``"Infinity"`` and ``"NaN"``,
-which ``float`` in Python and ``Number`` in JavaScript turn back.
+``spec`` (see `plain_spec`), ``captured``, ``stages`` in their order (``name``, ``title``,
+``symbol``, ``dims``, ``shape``, ``values``) and ``parameters`` by the names of the book's
+``state_dict`` (``shape``, ``values``). Of attention that was computed elsewhere ``spec`` is null,
+``texts`` are the queries of each layer, and ``captured`` has the ``file`` that it was read from and
+its ``key_tokens``; of all else that is null. Values are nested lists, one level a dim; each number
+is exactly that of the trace. JSON has no −∞, ∞ and NaN: they are the strings ``"-Infinity"``,
+``"Infinity"`` and ``"NaN"``, which ``float`` in Python and ``Number`` in JavaScript turn back.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ def _pieces(run: Run, version: str) -> Iterator[str]:
         "version": version,
         "caption": caption(run),
         "texts": run.texts,
-        "spec": plain_spec(run.trace.spec),
+        "spec": None if run.captured else plain_spec(run.trace.spec),
+        "captured": _captured(run),
     }
     yield from ("{", json.dumps(head, allow_nan=False)[1:-1])
     yield ',\n"stages": ['
@@ -76,8 +79,14 @@ def _pieces(run: Run, version: str) -> Iterator[str]:
     yield "}}\n"
 
 
+def _captured(run: Run) -> dict[str, object] | None:
+    if run.captured is None:
+        return None
+    return {"file": run.captured.name, "key_tokens": run.words(0, "key")}
+
+
 def _described(run: Run, stage: Stage) -> dict[str, object]:
-    batch = ["text"] * len(run.trace.batch)
+    batch = [run.part] * len(run.trace.batch)
     dims = [*batch, *stage.dims]
     return {"name": stage.name, "title": stage.title, "symbol": stage.symbol, "dims": dims}
 

@@ -140,7 +140,7 @@ class ExportDialog(QDialog):
         kind = self.wish.format.kind
         self.pages.setCurrentIndex([*Kind].index(kind))
         self.pages.setVisible(kind in OWN_CHOICES)
-        self.figure.setVisible(kind is not Kind.NUMBERS)
+        self.figure.setVisible(kind.is_drawn)
         self.figure.show_wish(self.wish)
         self._ask()
         self._allow()
@@ -172,7 +172,7 @@ class ExportDialog(QDialog):
 
     def _allow(self) -> None:
         kind = self.wish.format.kind
-        is_wrong = self.figure.is_wrong and kind is not Kind.NUMBERS
+        is_wrong = self.figure.is_wrong and kind.is_drawn
         is_right = not is_wrong and not self._is_refused
         self.save.setEnabled(self._can_write and is_right)
         self.copy.setEnabled(self._can_write and is_right and kind is Kind.FIGURE)

@@ -13,9 +13,22 @@ if TYPE_CHECKING:
     from visualizer.state.figure import FigureLook, Shot
 
 
+MOST_CARRIED = 2**22
+"""Bytes of a document's own numbers: of texts in pictures, many programs read no more than 8 MB."""
+
+
 def carried(shot: Shot, look: FigureLook) -> bytes:
-    """Give what a figure carries of its document, without its numbers; nothing, if so wished."""
-    return document_bytes(shot.document, shot.view) if look.carries_document else b""
+    """Give what a figure carries of its document, without what was computed of it.
+
+    Nothing, if so wished, and where the document's own numbers are large: captured attention can
+    be of any size.
+    """
+    compared = shot.view.comparison and shot.view.comparison.document
+    documents = (shot.document, compared) if compared else (shot.document,)
+    size = sum(len(part) for document in documents for part in document.held())
+    if not look.carries_document or size > MOST_CARRIED:
+        return b""
+    return document_bytes(shot.document, shot.view)
 
 
 def put_into_png(image: QImage, data: bytes) -> None:

@@ -12,6 +12,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from visualizer.attention.spec import InputError
+from visualizer.state.caption import caption
 from visualizer.state.figure import PIXELS_AN_INCH
 from visualizer.state.formats import Kind
 from visualizer.state.wish import size_in_words
@@ -66,6 +67,8 @@ def preview(shot: Shot, wish: Wish, room: QSize, ratio: float) -> Preview:
     """
     if wish.format.kind is Kind.NUMBERS:
         return Preview(None, contents(shot), wish.format.words)
+    if wish.format.kind is Kind.DOCUMENT:
+        return Preview(None, caption(shot.run), wish.format.words)
     look = wish.look
     page = page_of(figure_of(shot, look), look)
     width, height = page.size.width(), page.size.height()
