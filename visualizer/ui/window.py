@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import (
-    QApplication,
-    QLabel,
-    QMainWindow,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QApplication, QLabel, QMainWindow, QVBoxLayout, QWidget
 
 from visualizer.attention.spec import Mode
 from visualizer.state.code.dialects import Dialect
@@ -58,7 +52,6 @@ if TYPE_CHECKING:
     from visualizer.ui.lesson import LessonPane
     from visualizer.ui.lines import LinePane
     from visualizer.ui.program import Program
-    from visualizer.ui.shapes import ShapesPane
     from visualizer.ui.twin import TwinPane
     from visualizer.ui.workspace import Workspace
 
