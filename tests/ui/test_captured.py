@@ -152,7 +152,12 @@ def test_what_needs_a_module_cannot_be_asked_for(opened: Opened) -> None:
     hand = opened(weights(1, 1, 3, 3))
     of_modules = (
         *("toggle_mask", "painter.toggle", "toggle_mode", "workspace.keep_weights"),
-        *("workspace.resample seed", "open_settings", "copy_script", "gaze.set_lens times-value"),
+        *(
+            "workspace.resample seed",
+            "open_settings",
+            "publisher.copy_script",
+            "gaze.set_lens times-value",
+        ),
     )
     assert not any(is_on(hand, key) for key in of_modules)
     assert is_on(hand, "export")

@@ -37,7 +37,6 @@ from visualizer.ui.rail import Rail
 from visualizer.ui.reader import Reader
 from visualizer.ui.recents import Recents
 from visualizer.ui.rescue import Rescue
-from visualizer.ui.shapes import ShapesPane
 from visualizer.ui.theme import Scheme, palette, style_sheet, theme_of
 from visualizer.ui.transport import TransportBar
 from visualizer.ui.typist import Typist
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from visualizer.ui.lesson import LessonPane
     from visualizer.ui.lines import LinePane
     from visualizer.ui.program import Program
+    from visualizer.ui.shapes import ShapesPane
     from visualizer.ui.twin import TwinPane
     from visualizer.ui.workspace import Workspace
 
