@@ -16,13 +16,14 @@ WATCHED = """
 import sys
 
 from visualizer import app
+from visualizer.ui.windows import Windows
 
-open_window = app.open_window
+open_window = Windows.open
 kept = []
 
 
-def opened(document):
-    window = open_window(document)
+def opened(windows, document):
+    window = open_window(windows, document)
     kept.append(window)
     window.board.painted.connect(note_first_paint)
     window.workspace.changed.connect(close_when_there)
@@ -43,7 +44,7 @@ def close_when_there():
         print("closed", window.isVisible(), window.workspace._worker.isRunning())
 
 
-app.open_window = opened
+Windows.open = opened
 print("status", app.main(["--device", "cpu"]))
 """
 

@@ -160,7 +160,7 @@ def test_what_needs_a_module_cannot_be_asked_for(opened: Opened) -> None:
         ),
     )
     assert not any(is_on(hand, key) for key in of_modules)
-    assert is_on(hand, "export")
+    assert is_on(hand, "publisher.export")
     hand.click(hand.find(QPushButton, "back to a module"))
     hand.settle()
     assert all(is_on(hand, key) for key in of_modules)
