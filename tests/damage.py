@@ -122,7 +122,12 @@ def main() -> None:
     """Run as many as asked for, and print what came of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=2_000, help="damaged files to open")
-    parser.add_argument("--kills", type=int, default=40, help="programs to kill while they save")
+    parser.add_argument(
+        "--kills",
+        type=int,
+        default=40,
+        help="programs to kill while they save, and while they export",
+    )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     start = time.perf_counter()
@@ -131,12 +136,14 @@ def main() -> None:
     _print(f"{outcome.opened:,} opened whole; {outcome.peak / 2**20:.0f} MiB at most, ")
     _print(f"{outcome.slowest:.2f} s for the slowest, {time.perf_counter() - start:.1f} s in all\n")
     if options.kills and hasattr(os, "fork"):
-        from tests.state.saved.killing import kill_many
+        from tests.state.saved import killing as saving
+        from tests.ui.figures import killing as exporting
 
-        start = time.perf_counter()
-        count = kill_many(options.kills, options.seed)
-        said = ", ".join(f"{number} {what}" for what, number in count.items())
-        _print(f"{said}: every file whole ({time.perf_counter() - start:.1f} s)\n")
+        for module in (saving, exporting):
+            start = time.perf_counter()
+            count = module.kill_many(options.kills, options.seed)
+            said = ", ".join(f"{number} {what}" for what, number in count.items())
+            _print(f"{said}: every file whole ({time.perf_counter() - start:.1f} s)\n")
 
 
 def _print(text: str) -> None:
