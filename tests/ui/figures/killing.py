@@ -48,7 +48,7 @@ def export_on_and_on(folder: Path, of: list[Shot], told: int, seed: int) -> None
     application = QGuiApplication(["killed", "-platform", "offscreen"])
     chance = random.Random(seed)
     os.write(told, b".")
-    while application:
+    while application is not None:
         export(folder / f"a{chance.choice(list(WHOLE))}", chance.choice(of), LOOK)
 
 
