@@ -28,11 +28,13 @@ from visualizer.state.film import FilmLook
 from visualizer.state.playback.timeline import Grain, Place
 from visualizer.state.view import Cell
 from visualizer.state.wish import Unit, Wish
-from visualizer.ui import motion, publisher, settings, writers
+from visualizer.ui import beginning, motion, publisher, settings, writers
+from visualizer.ui.beginning import LINES, LONGEST_LINE
 from visualizer.ui.figures import png
 from visualizer.ui.figures.film_options import Part
 from visualizer.ui.figures.page import figure_of, page_of
 from visualizer.ui.theme import DARK
+from visualizer.ui.writers import export
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -197,7 +199,7 @@ def test_of_numbers_is_said_what_they_are(hand: Hand) -> None:
     choose(dialog, dialog.format, ".npz")
     assert seen(hand, dialog) is None
     assert dialog.pane.shown
-    assert "weights  2 head × 6 query × 6 key" in dialog.pane.shown.text.splitlines()
+    assert "weights  2 head × 6 query × 6 key  float32" in dialog.pane.shown.text.splitlines()
     assert not dialog.figure.isVisible()
     assert not dialog.copy.isEnabled()
     assert dialog.save.isEnabled()
@@ -373,6 +375,52 @@ def test_what_cannot_be_written_here_stands_there_with_the_reason(
     choose(dialog, dialog.format, ".webp")
     QTest.keyClick(dialog.format, Qt.Key.Key_Down)
     assert dialog.format.currentData() == ".npz"  # the keys pass over it
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".md", ".json"])
+def test_of_a_text_its_first_lines_are_seen(hand: Hand, suffix: str, tmp_path: Path) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.format, suffix)
+    seen(hand, dialog)
+    path = export(tmp_path / f"a{suffix}", dialog.shot, dialog.wish.asked)
+    lines = path.read_text("utf-8-sig").splitlines()
+    said = dialog.pane.text.toPlainText().splitlines()
+    assert said[-1] == "…"
+    assert len(said) == LINES + 1
+    for line, whole in zip(said, lines, strict=False):
+        assert line in (whole, f"{whole[:LONGEST_LINE]}…", "…")
+    assert dialog.pane.text.isVisible()
+    assert dialog.size_.text().startswith("About ")
+    choose(dialog, dialog.format, ".png")
+    seen(hand, dialog)
+    assert not dialog.pane.text.isVisible()
+
+
+def test_a_table_is_of_the_panels_that_are_chosen(hand: Hand) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".md")
+    seen(hand, dialog)
+    assert "**Scores, head 1**" in dialog.pane.text.toPlainText()
+    choose(dialog, dialog.figure.extent, Extent.PANEL)
+    seen(hand, dialog)
+    assert dialog.pane.text.toPlainText().startswith("**Weights, head 1**")
+
+
+def test_of_weights_that_there_are_not_is_said(hand: Hand) -> None:
+    hand.window.workspace.set("mechanism", "simplified")
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".safetensors")
+    hand.until(lambda: not dialog.save.isEnabled())
+    assert dialog.problem.text().startswith("This attention has no weights to write.")
+
+
+def test_a_large_text_is_warned_of(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beginning, "LARGE", 1000)
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".json")
+    seen(hand, dialog)
+    assert "takes its time" in dialog.size_.text()
+    assert "As NPZ" in dialog.size_.text()
 
 
 def test_a_drawing_has_no_pixels(hand: Hand) -> None:

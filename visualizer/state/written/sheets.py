@@ -12,16 +12,13 @@ from visualizer.state.heatmaps import is_spread, rows_of, shown_stages, spread_h
 from visualizer.state.panel import counted_from_one
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import numpy as np
 
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
     from visualizer.state.view import View
-
-    Progress = Callable[[int, int], None]
-    """Told how many matrices of how many are written; what it raises ends the writing."""
 
 FOLDED = {Fold.MEAN: "mean of the heads", Fold.MAX: "largest of the heads"}
 SEEN = {Lens.WITHOUT_FIRST: "without the first token", Lens.TIMES_VALUE: "× ‖value‖"}
@@ -90,6 +87,10 @@ class Sheet:
         head = () if self.head is None else (self.head,)
         held = run.trace.seen(self.stage, self.lens, self.fold)
         return held.read((*run.index(self.text), *head))
+
+    def rows(self, run: Run) -> int:
+        """Count its rows."""
+        return int(run.trace.tensor(self.stage).shape[-2])
 
     def _stage(self, run: Run) -> Stage:
         return run.trace.stage(self.stage)

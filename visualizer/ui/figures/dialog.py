@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from visualizer.ui.theme import Theme
 
 USUAL = QSize(1040, 700)
-OPTIONS_WIDTH = 340
+OPTIONS_WIDTH = 380
 
 
 class ExportDialog(QDialog):
@@ -85,6 +85,8 @@ class ExportDialog(QDialog):
         label = QLabel("&Format")
         label.setBuddy(self.format)
         first.addRow(label, self.format)
+        first.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        _align(first, self.figure.form, self.film.form)
         for said in (self.size_, self.problem):
             said.setTextFormat(Qt.TextFormat.PlainText)
             said.setWordWrap(True)
@@ -95,8 +97,8 @@ class ExportDialog(QDialog):
     def _add_format(self, each: Format) -> None:
         """Offer a format; one that cannot be written here stands there with the reason."""
         lacking = why_not(each.suffix)
-        words = f"{each.words} ({each.suffix})"
-        self.format.addItem(f"{words}: {lacking}" if lacking else words, each.suffix)
+        words = f"{each.suffix[1:].upper()}: {each.words}"
+        self.format.addItem(f"{words}. {lacking}" if lacking else words, each.suffix)
         if lacking:
             model = self.format.model()
             assert isinstance(model, QStandardItemModel)
@@ -249,3 +251,13 @@ class ExportDialog(QDialog):
 
     def _copy(self) -> None:
         self.copyWanted.emit(self.wish)
+
+
+def _align(*forms: QFormLayout) -> None:
+    """Have the fields of forms that stand under each other begin at one place."""
+    role = QFormLayout.ItemRole.LabelRole
+    items = (form.itemAt(row, role) for form in forms for row in range(form.rowCount()))
+    labels = [label for item in items if item and (label := item.widget())]
+    widest = max(label.sizeHint().width() for label in labels)
+    for label in labels:
+        label.setMinimumWidth(widest)

@@ -80,9 +80,9 @@ class FilmOptions(QWidget):
         return (*choices, self.width_)
 
     def _lay_out(self) -> None:
-        form = QFormLayout(self)
+        self.form = form = QFormLayout(self)
         form.setContentsMargins(0, 0, 0, 0)
-        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         for words, box in (
             ("S&hows", self.part),
             ("Fr&om", self.first),

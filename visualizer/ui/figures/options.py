@@ -41,7 +41,7 @@ class FigureOptions(QWidget):
         self.switches = {name: QCheckBox(words) for name, words in SWITCHES.items()}
         self.form = QFormLayout(self)
         self.form.setContentsMargins(0, 0, 0, 0)
-        self.form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
+        self.form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         self._fill()
         self._connect()
 

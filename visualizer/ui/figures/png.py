@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import numpy as np
 from PySide6.QtGui import QImage, QPainter
 
 from visualizer.attention.spec import InputError
 from visualizer.state.figure import MM_AN_INCH, PIXELS_AN_INCH
+from visualizer.state.progress import Progress, Told, quietly, within
 from visualizer.ui.figures.inside import carried, put_into_png
 from visualizer.ui.figures.page import figure_of, page_of, paint_page
 
 if TYPE_CHECKING:
     from visualizer.state.figure import FigureLook, Shot
-    from visualizer.state.progress import Progress
     from visualizer.ui.figures.page import Page
 
 LARGEST_SIDE = 30_000
+SMALLER = 20
+"""How much fewer bytes a picture of heatmaps has as PNG, about."""
 LEVEL = 1
 """Of 9: more takes longer, and saves little."""
 
@@ -30,11 +32,11 @@ def write_png(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) 
     InputError
         When it is too large for the memory.
     """
-    progress(0, 2)
-    image = picture(page_of(figure_of(shot, look), look), look.dpi)
+    progress(0, 100)
+    page = page_of(figure_of(shot, look), look)
+    image = picture(page, look.dpi, within(progress, 20, 60))
     put_into_png(image, carried(shot, look))
-    progress(1, 2)
-    save(image, file)
+    save(image, file, within(progress, 60, 100))
 
 
 def pixels(shot: Shot, look: FigureLook) -> np.ndarray:
@@ -44,7 +46,7 @@ def pixels(shot: Shot, look: FigureLook) -> np.ndarray:
     return np.array(image.constBits()).reshape(image.height(), image.width(), 4)
 
 
-def picture(page: Page, dpi: float) -> QImage:
+def picture(page: Page, dpi: float, progress: Progress = quietly) -> QImage:
     """Paint a page, as sharp as asked for, or as a picture may be large.
 
     Raises
@@ -57,8 +59,10 @@ def picture(page: Page, dpi: float) -> QImage:
     image = blank(round(width * ratio), round(height * ratio))
     painter = QPainter(image)
     painter.scale(ratio, ratio)
-    paint_page(painter, page)
-    painter.end()
+    try:
+        paint_page(painter, page, progress)
+    finally:  # also where it is called off: no picture may go before its painter
+        painter.end()
     dots = round(PIXELS_AN_INCH * ratio / MM_AN_INCH * 1000)
     image.setDotsPerMeterX(dots)
     image.setDotsPerMeterY(dots)
@@ -85,11 +89,12 @@ def blank(width: int, height: int) -> QImage:
     return image
 
 
-def save(image: QImage, file: BinaryIO) -> None:
+def save(image: QImage, file: BinaryIO, progress: Progress = quietly) -> None:
     """Write a picture as PNG into an open file, with its texts and its size on paper."""
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
 
+    progress(0, 1)
     whole = image.convertToFormat(QImage.Format.Format_RGB888)
     size = (whole.width(), whole.height())
     pixels = Image.frombuffer(
@@ -99,4 +104,6 @@ def save(image: QImage, file: BinaryIO) -> None:
     for key in image.textKeys():
         said.add_itxt(key, image.text(key).encode("utf-8", "replace").decode())
     dots = (image.dotsPerMeterX() * 0.0254, image.dotsPerMeterY() * 0.0254)
-    pixels.save(file, "png", compress_level=LEVEL, dpi=dots, pnginfo=said)
+    told = Told(file, progress, image.sizeInBytes() // SMALLER)
+    told.write(b"")  # it is some time until there is the first of it
+    pixels.save(cast("BinaryIO", told), "png", compress_level=LEVEL, dpi=dots, pnginfo=said)

@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QImage, QPainter
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtGui import QColor, QFontDatabase, QImage, QPainter
+from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy, QWidget
 
 from visualizer.attention.spec import InputError
 from visualizer.state.figure import PIXELS_AN_INCH
@@ -18,10 +18,11 @@ from visualizer.state.formats import Kind
 from visualizer.state.progress import CancelledError
 from visualizer.state.wish import size_in_words
 from visualizer.ui.accessible import tell
+from visualizer.ui.beginning import beginning, told
 from visualizer.ui.figures.film import reel_of
 from visualizer.ui.figures.page import figure_of, page_of
 from visualizer.ui.figures.png import LARGEST_SIDE, picture
-from visualizer.ui.theme import LIGHT, font
+from visualizer.ui.theme import LIGHT
 from visualizer.ui.worker import Worker
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def preview(shot: Shot, wish: Wish, room: QSize, ratio: float, progress: Progres
         Asked whether to go on, where it takes its time.
     """
     if wish.format.kind is Kind.NUMBERS:
-        return Preview(None, contents(shot), wish.format.words)
+        return Preview(None, beginning(shot, wish, progress), told(shot, wish))
     if wish.format.kind is Kind.FILM:
         return frame_of(reel_of(shot, wish.asked, progress), 0, room, ratio, progress)
     return _figure(shot, wish, room, ratio)
@@ -115,16 +116,6 @@ def frame_of(reel: Reel, frame: int, room: QSize, ratio: float, progress: Progre
     image.setDevicePixelRatio(ratio)
     width, height = reel.size
     return Preview(image, "", f"{width:,} × {height:,} pixels", reel, frame)
-
-
-def contents(shot: Shot) -> str:
-    """List the stages with their sizes."""
-    trace = shot.run.trace
-    lines = []
-    for stage in trace.stages:
-        sizes = zip(stage.dims, trace.tensor(stage.name).shape[-len(stage.dims) :], strict=True)
-        lines.append(f"{stage.name}  " + " × ".join(f"{size:,} {dim}" for dim, size in sizes))
-    return "\n".join(lines)
 
 
 class Previewer(QObject):
@@ -186,6 +177,13 @@ class PreviewPane(QWidget):
         self._theme = LIGHT
         self.setAccessibleName("Preview")
         self.setMinimumSize(LEAST)
+        self.text = QPlainTextEdit(self)
+        self.text.setReadOnly(True)
+        self.text.setTabChangesFocus(True)
+        self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        self.text.setAccessibleName("How the file begins")
+        self.text.hide()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
 
     def maker(self, shot: Shot, wish: Wish) -> Callable[[Progress], Preview]:
@@ -203,10 +201,14 @@ class PreviewPane(QWidget):
     def show_preview(self, made: Preview, theme: Theme) -> None:
         """Show a preview."""
         self.shown, self._theme = made, theme
-        tell(self, made.text or made.said)
+        tell(self, made.said)
+        self.text.setVisible(made.image is None)
+        if self.text.toPlainText() != made.text:
+            self.text.setPlainText(made.text)
         self.update()
 
     def resizeEvent(self, _: object) -> None:
+        self.text.setGeometry(self.rect())
         self.resized.emit()
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -219,9 +221,4 @@ class PreviewPane(QWidget):
             painter.drawImage(at, image)
             painter.setPen(QColor(self._theme.border))
             painter.drawRect(QRectF(at, size).adjusted(-1, -1, 0, 0))
-        elif self.shown:
-            painter.setFont(font(12))
-            painter.setPen(QColor(self._theme.ink))
-            wrapped = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft
-            painter.drawText(self.rect().adjusted(8, 8, -8, -8), wrapped, self.shown.text)
         painter.end()
