@@ -22,6 +22,7 @@ from visualizer.attention.run import run as compute
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Normalisation
 from visualizer.state.caption import caption
 from visualizer.state.files import npz
+from visualizer.state.progress import BLOCK
 from visualizer.state.view import Cell, View
 from visualizer.state.words import number
 from visualizer.state.written.commas import TIDY, harmless, write_csv
@@ -335,7 +336,8 @@ def test_how_far_it_is_is_told_up_to_the_end() -> None:
     write_json(run, __version__, io.BytesIO(), lambda *far: told.append(far))
     names = (*run.trace.names, *run.trace.parameters)
     total = sum(math.prod(run.trace.tensor(name).shape[:-1]) for name in names)
-    assert told == [(done, total) for done in range(1, total + 1)]
+    blocks = math.ceil(total / BLOCK)
+    assert told == [(math.ceil(done / BLOCK), blocks) for done in range(1, total + 1)]
 
 
 @pytest.mark.parametrize("write", [write_csv, write_markdown])
@@ -344,7 +346,8 @@ def test_how_far_tables_are_is_told(write: Any) -> None:
     sheets = shown(run, View())
     write(run, sheets, io.BytesIO(), lambda *far: told.append(far))
     total = sum(len(sheet.read(run)) for sheet in sheets)
-    assert told == [(done, total) for done in range(1, total + 1)]
+    blocks = math.ceil(total / BLOCK)
+    assert told == [(math.ceil(done / BLOCK), blocks) for done in range(1, total + 1)]
 
 
 @pytest.mark.parametrize("heads", [1, 4])
@@ -370,8 +373,11 @@ def test_how_large_a_file_will_be_is_told_before(heads: int, stages: set[str]) -
 
 
 def test_writing_ends_when_progress_says_so() -> None:
-    def stop(done: int, _: int) -> None:
-        if done == 2:
+    told = []
+
+    def stop(*far: int) -> None:
+        told.append(far)
+        if len(told) == 2:
             raise EnoughError
 
     file, whole = io.BytesIO(), io.BytesIO()

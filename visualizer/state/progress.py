@@ -17,23 +17,29 @@ def quietly(done: int, of: int) -> None:
     """Tell nobody how far it is."""
 
 
-class Counted:
-    """Tells how far a loop is, a turn at a time."""
+BLOCK = 64
 
-    def __init__(self, progress: Progress, of: int) -> None:
-        self._progress, self._of, self._done = progress, of, 0
+
+class Counted:
+    """Tells at each turn of a loop how far it is, in blocks of so many turns."""
+
+    def __init__(self, progress: Progress, of: int, block: int = 1) -> None:
+        self._progress, self._of, self._block, self._done = progress, of, block, 0
 
     def __call__(self) -> None:
         """Tell that one more is done."""
         self._done += 1
-        self._progress(self._done, self._of)
+        self._progress(-(-self._done // self._block), -(-self._of // self._block))
 
 
 def within(progress: Progress, first: int, last: int) -> Progress:
-    """Give what is told of a part of the work that goes from one percentage to another."""
+    """Give what is told of a part of the work that goes from one percentage to another.
+
+    In tenths: most figures are there at once, and need no words.
+    """
 
     def tell(done: int, of: int) -> None:
-        progress(first + (last - first) * done // max(1, of), 100)
+        progress((first + (last - first) * done // max(1, of)) // 10, 10)
 
     return tell
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def _webpage(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
-    progress(0, 100)
+    progress(0, 10)
     figure = figure_within(shot, look, room_for)
     theme, document = THEMES[look.paper], carried(shot, look)
     tell = within(progress, 20, 100)

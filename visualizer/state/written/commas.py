@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from visualizer.state.progress import Counted, Progress, quietly
+from visualizer.state.progress import BLOCK, Counted, Progress, quietly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ def write_csv(
     line for each number, with the columns of `TIDY`; heads, texts, rows and columns are counted
     from 1, as in the window, and what a stage does not have is empty.
     """
-    tell = Counted(progress, sum(sheet.rows(run) for sheet in sheets))
+    tell = Counted(progress, sum(sheet.rows(run) for sheet in sheets), BLOCK)
     writer = csv.writer(codecs.getwriter("utf-8-sig")(file))
     rows = _wide if len(sheets) == 1 else _tidy
     if len(sheets) != 1:

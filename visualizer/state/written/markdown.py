@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, BinaryIO
 
 from visualizer.state.caption import caption
-from visualizer.state.progress import Counted, Progress, quietly
+from visualizer.state.progress import BLOCK, Counted, Progress, quietly
 from visualizer.state.words import number
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def write_markdown(
 
     Over each stands whose it is, and how the numbers were computed.
     """
-    tell = Counted(progress, sum(sheet.rows(run) for sheet in sheets))
+    tell = Counted(progress, sum(sheet.rows(run) for sheet in sheets), BLOCK)
     for position, sheet in enumerate(sheets):
         if position:
             file.write(b"\n")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from visualizer.state.caption import caption
-from visualizer.state.progress import Counted, Progress, quietly
+from visualizer.state.progress import BLOCK, Counted, Progress, quietly
 from visualizer.state.written.specs import plain_spec
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ def write_json(run: Run, version: str, file: BinaryIO, progress: Progress = quie
     version : str
         The program's.
     progress : callable, optional
-        Told after each row how many are written of how many.
+        Told after each row how many blocks of rows are written of how many.
     """
     trace = run.trace
     names = (*trace.names, *trace.parameters)
-    tell = Counted(progress, sum(math.prod(trace.tensor(name).shape[:-1]) for name in names))
+    tell = Counted(progress, sum(math.prod(trace.tensor(name).shape[:-1]) for name in names), BLOCK)
     for piece in _pieces(run, version):
         file.write(piece.encode("ascii"))
         if piece.startswith("[") and piece != "[":

@@ -44,7 +44,7 @@ def copied(shot: Shot, look: FigureLook, progress: Progress) -> Copied:
     InputError
         When it is too large for the memory.
     """
-    progress(0, 100)
+    progress(0, 10)
     page = page_of(figure_of(shot, look), look)
     image = picture(page, look.dpi, within(progress, 20, 60))
     return Copied(image, svg(page, within(progress, 60, 100)))

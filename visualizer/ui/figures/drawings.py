@@ -35,19 +35,19 @@ _STYLE = (
 
 def write_svg(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
     """Write a figure as SVG: text is text, and cells of panels that are not large are shapes."""
-    progress(0, 100)
+    progress(0, 10)
     page = page_of(figure_of(shot, look), look)
     drawn = svg(page, within(progress, 20, 95))
-    progress(95, 100)
+    progress(9, 10)
     file.write(put_into_svg(drawn, carried(shot, look)))
 
 
 def write_pdf(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
     """Write a figure as a PDF of one page, as large as the figure."""
-    progress(0, 100)
+    progress(0, 10)
     page = page_of(figure_of(shot, look), look)
     drawn = pdf(page, carried(shot, look), within(progress, 20, 95))
-    progress(95, 100)
+    progress(9, 10)
     file.write(drawn)
 
 

@@ -32,7 +32,7 @@ def write_png(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) 
     InputError
         When it is too large for the memory.
     """
-    progress(0, 100)
+    progress(0, 10)
     page = page_of(figure_of(shot, look), look)
     image = picture(page, look.dpi, within(progress, 20, 60))
     put_into_png(image, carried(shot, look))
