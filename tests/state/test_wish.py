@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -11,6 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visualizer.state.figure import PRESETS, Extent, FigureLook, Paper
+from visualizer.state.film import WIDTHS, FilmLook, Panels
+from visualizer.state.formats import FORMATS
+from visualizer.state.playback.timeline import ORDER, SPEEDS, Grain, Place
 from visualizer.state.wish import (
     EXTENTS,
     OWN,
@@ -58,6 +61,19 @@ def test_every_choice_has_its_words() -> None:
     assert set(PAPERS) == set(Paper)
 
 
+places = st.builds(Place, st.sampled_from(ORDER), st.integers(0, 10**6), st.integers(0, 10**6))
+spans = st.tuples(places, st.sampled_from(ORDER)).filter(
+    lambda span: ORDER.index(span[0].stage) <= ORDER.index(span[1])
+)
+films = st.builds(
+    FilmLook,
+    span=st.none() | spans,
+    grain=st.sampled_from(Grain),
+    speed=st.sampled_from(SPEEDS),
+    loops=st.booleans(),
+    panels=st.sampled_from(Panels),
+    width=st.sampled_from(WIDTHS),
+)
 looks = st.builds(
     FigureLook,
     extent=st.sampled_from(Extent),
@@ -68,10 +84,14 @@ looks = st.builds(
     points=st.floats(3, 144),
     is_trimmed=st.booleans(),
     has_caption=st.booleans(),
+    has_marks=st.booleans(),
+    film=films,
+    carries_document=st.booleans(),
 )
+suffixes = st.sampled_from([each.suffix for each in FORMATS])
 
 
-@given(looks, st.sampled_from(Unit), st.sampled_from([".png", ".svg", ".npz"]))
+@given(looks, st.sampled_from(Unit), suffixes)
 def test_a_wish_is_remembered(look: FigureLook, unit: Unit, suffix: str) -> None:
     wish = Wish(suffix, look, unit)
     assert read(written(wish)) == wish
@@ -98,9 +118,52 @@ def test_nonsense_is_as_usual(text: str) -> None:
         {"look": {"dpi": 10**9}},
         {"look": {"points": float("inf")}},
         {"look": {"paper": "pink"}},
+        {"look": {"is_trimmed": "no"}},
+        {"look": {"has_caption": 1}},
+        {"look": {"dpi": "300"}},
+        {"look": {"dpi": True}},
+        {"look": {"film": None}},
+        {"look": {"film": {"speed": 3.0}}},
+        {"look": {"film": {"width": 10**9}}},
+        {"look": {"film": {"width": 640.5}}},
+        {"look": {"film": {"grain": "column"}}},
+        {"look": {"film": {"loops": "yes"}}},
+        {"look": {"film": {"span": ["scores", "weights"]}}},
+        {"look": {"film": {"span": [{"stage": "heart", "row": 0, "column": 0}, "weights"]}}},
+        {"look": {"film": {"span": [{"stage": "scores", "row": -1, "column": 0}, "weights"]}}},
+        {"look": {"film": {"span": [{"stage": "weights", "row": 0, "column": 0}, "scores"]}}},
+        {"look": {"title": "of another figure"}},
     ],
 )
 def test_what_is_not_possible_is_as_usual(changes: dict[str, Any]) -> None:
     parts = json.loads(written(Wish(".svg", PRESETS["Slide"], Unit.INCH)))
     assert read(json.dumps(parts)) != Wish()
-    assert read(json.dumps({**parts, **changes})) == Wish()
+    assert read(json.dumps(_changed(parts, changes))) == Wish()
+
+
+def _changed(parts: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Change leaves of a tree, and nothing beside them."""
+    inner = {
+        name: _changed(parts[name], value)
+        for name, value in changes.items()
+        if isinstance(value, dict)
+    }
+    return {**parts, **changes, **inner}
+
+
+@given(looks, suffixes)
+def test_what_cannot_be_chosen_of_a_format_decides_nothing(look: FigureLook, suffix: str) -> None:
+    wish = Wish(suffix, look)
+    usual, asked = FigureLook(), wish.asked
+    for each in fields(FigureLook):
+        if each.name not in wish.deciding:
+            assert getattr(asked, each.name) == getattr(usual, each.name)
+        elif each.name != "extent":
+            assert getattr(asked, each.name) == getattr(look, each.name)
+    assert asked.extent in wish.extents
+    assert asked.extent is look.extent or look.extent not in wish.extents or not wish.deciding
+    assert replace(wish, look=asked).asked == asked
+
+
+def test_nests_without_end_are_as_usual() -> None:
+    assert read("[" * 100_000) == Wish()

@@ -21,11 +21,19 @@ from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.run import run as compute
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Normalisation
 from visualizer.state.caption import caption
+from visualizer.state.files import npz
+from visualizer.state.progress import BLOCK
 from visualizer.state.view import Cell, View
 from visualizer.state.words import number
 from visualizer.state.written.commas import TIDY, harmless, write_csv
 from visualizer.state.written.markdown import write_markdown
 from visualizer.state.written.sheets import Sheet, shown
+from visualizer.state.written.sizes import (
+    size_of_arrays,
+    size_of_csv,
+    size_of_json,
+    size_of_markdown,
+)
 from visualizer.state.written.specs import plain_spec
 from visualizer.state.written.whole import write_json
 
@@ -326,8 +334,10 @@ class EnoughError(Exception):
 def test_how_far_it_is_is_told_up_to_the_end() -> None:
     run, told = a_run("one two", "three four"), list[tuple[int, int]]()
     write_json(run, __version__, io.BytesIO(), lambda *far: told.append(far))
-    total = sum(math.prod(run.trace.tensor(name).shape[:-2]) for name in run.trace.names)
-    assert told == [(done, total) for done in range(1, total + 1)]
+    names = (*run.trace.names, *run.trace.parameters)
+    total = sum(math.prod(run.trace.tensor(name).shape[:-1]) for name in names)
+    blocks = math.ceil(total / BLOCK)
+    assert told == [(math.ceil(done / BLOCK), blocks) for done in range(1, total + 1)]
 
 
 @pytest.mark.parametrize("write", [write_csv, write_markdown])
@@ -335,12 +345,39 @@ def test_how_far_tables_are_is_told(write: Any) -> None:
     run, told = a_run(), list[tuple[int, int]]()
     sheets = shown(run, View())
     write(run, sheets, io.BytesIO(), lambda *far: told.append(far))
-    assert told == [(done, len(sheets)) for done in range(1, len(sheets) + 1)]
+    total = sum(len(sheet.read(run)) for sheet in sheets)
+    blocks = math.ceil(total / BLOCK)
+    assert told == [(math.ceil(done / BLOCK), blocks) for done in range(1, total + 1)]
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+@pytest.mark.parametrize("stages", [{"weights"}, {"scores", "masked", "output"}])
+def test_how_large_a_file_will_be_is_told_before(heads: int, stages: set[str]) -> None:
+    run = a_run(
+        " ".join(["some", "Words", "of", "different", "lengths"] * 12), heads=heads, d_out=8
+    )
+    sheets = shown(run, View(stages=frozenset(stages)))
+    table, text, everything, arrays = (io.BytesIO() for _ in range(4))
+    write_csv(run, sheets, table)
+    write_markdown(run, sheets, text)
+    write_json(run, __version__, everything)
+    npz(run, arrays)
+    names = (*run.trace.names, *run.trace.parameters)
+    for told, file in (
+        (size_of_csv(run, sheets), table),
+        (size_of_markdown(run, sheets), text),
+        (size_of_json(run), everything),
+        (size_of_arrays(run, names), arrays),
+    ):
+        assert told == pytest.approx(len(file.getvalue()), rel=0.2)
 
 
 def test_writing_ends_when_progress_says_so() -> None:
-    def stop(done: int, _: int) -> None:
-        if done == 2:
+    told = []
+
+    def stop(*far: int) -> None:
+        told.append(far)
+        if len(told) == 2:
             raise EnoughError
 
     file, whole = io.BytesIO(), io.BytesIO()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from visualizer.attention.spec import InputError
+from visualizer.state.progress import Counted, Progress, quietly
 from visualizer.state.written.specs import plain_spec
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _refusal(path: Path, target: Path, error: OSError) -> str:
     return f"“{path.name}” could not be written to {folder}: {reason}."
 
 
-def npz(run: Run, file: BinaryIO) -> None:
+def npz(run: Run, file: BinaryIO, progress: Progress = quietly) -> None:
     """Write a run as NPZ: one array a stage under the stage's name, the tokens, weights and spec.
 
     Arrays of a batch have it as their first axis; the tokens are [token] or [text, token], and
@@ -72,9 +73,11 @@ def npz(run: Run, file: BinaryIO) -> None:
     token is written as ␀, as numpy would lose it at a token's end. The weights are
     ``parameters/`` and their names in the book's ``state_dict``; the spec is one string of JSON.
     """
+    tell = Counted(progress, len(run.trace.names) + len(run.trace.parameters))
     with zipfile.ZipFile(file, "w") as archive:
         for name in run.trace.names:  # of a trace on a GPU, one stage at a time is copied
             _add(archive, name, run.trace.read(name))
+            tell()
         seen = [_without_nul(text) for text in run.texts]
         is_batch = run.trace.batch and not run.captured
         _add(archive, "tokens", np.array(seen if is_batch else seen[0]))
@@ -82,6 +85,7 @@ def npz(run: Run, file: BinaryIO) -> None:
             _add(archive, "key_tokens", np.array(_without_nul(run.key_tokens)))
         for name in run.trace.parameters:
             _add(archive, f"parameters/{name}", run.trace.read(name))
+            tell()
         if run.captured is None:
             _add(archive, "spec", np.array(json.dumps(plain_spec(run.trace.spec), allow_nan=False)))
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from visualizer.state.figure import MM_AN_INCH, PIXELS_AN_INCH, PRESETS, Extent, FigureLook, Paper
-from visualizer.state.formats import FORMATS, Format, format_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from visualizer.state.film import WIDTHS, FilmLook
+from visualizer.state.formats import FORMATS, Format, Kind, format_of
+from visualizer.state.playback.timeline import ORDER, SPEEDS
+from visualizer.state.saved.coding import Coding
 
 EXTENTS = {
     Extent.SHOWN: "What is shown",
@@ -21,6 +21,17 @@ EXTENTS = {
     Extent.STAGES: "All stages",
     Extent.ALL: "All stages, all heads",
 }
+FILM_EXTENTS = {
+    Extent.SHOWN: "The heads that are shown",
+    Extent.HEAD: "One head",
+    Extent.HEADS: "All heads",
+}
+"""Of a film, whose stages are those of its steps."""
+_HEADS_OF = {
+    Extent.PANEL: Extent.HEAD,
+    Extent.STAGES: Extent.SHOWN,
+    Extent.ALL: Extent.HEADS,
+}
 PAPERS = {Paper.PRINT: "For print", Paper.LIGHT: "Light", Paper.DARK: "Dark"}
 OWN = "Own size"
 """What a look is called that has none of the presets' sizes."""
@@ -29,6 +40,13 @@ LEAST_DPI, MOST_DPI = 36, 2_400
 LEAST_POINTS, MOST_POINTS = 3.0, 144.0
 _SIZE = ("paper", "width_mm", "height_mm", "dpi", "points", "is_trimmed")
 """What a preset decides."""
+_DECIDE = {
+    ".html": ("extent", "paper", "title", "has_caption", "has_marks", "carries_document"),
+    ".csv": ("extent",),
+    ".md": ("extent",),
+}
+_FILMS = ("extent", "paper", "points", "title", "has_caption", "has_marks", "film")
+_FIGURES = (*_SIZE, "extent", "title", "has_caption", "has_marks", "carries_document")
 
 
 class Unit(StrEnum):
@@ -75,6 +93,25 @@ class Wish:
         """What is written."""
         return format_of(f"a{self.suffix}") or FORMATS[0]
 
+    @property
+    def deciding(self) -> frozenset[str]:
+        """Name the fields of a look that decide what is written in this format."""
+        by_kind = {Kind.FIGURE: _FIGURES, Kind.FILM: _FILMS, Kind.NUMBERS: (), Kind.DOCUMENT: ()}
+        return frozenset(_DECIDE.get(self.suffix, by_kind[self.format.kind]))
+
+    @property
+    def extents(self) -> dict[Extent, str]:
+        """What may be in it, in words."""
+        return FILM_EXTENTS if self.format.kind is Kind.FILM else EXTENTS
+
+    @property
+    def asked(self) -> FigureLook:
+        """What is written: what was chosen, and the usual of what this format leaves no choice."""
+        look = replace(FigureLook(), **{name: getattr(self.look, name) for name in self.deciding})
+        if look.extent in self.extents:
+            return look
+        return replace(look, extent=_HEADS_OF[look.extent])
+
 
 def preset_of(look: FigureLook) -> str:
     """Name the preset whose size a look has."""
@@ -110,30 +147,24 @@ def size_in_words(width: float, height: float, dpi: float | None) -> str:
 
 # -------------------------------------------------------------------------------- remembered
 
+_CODING = Coding(
+    {}, {FigureLook: frozenset({"title"}), FilmLook: frozenset({"most_frames"})}
+)  # a title is of one figure only
+
 
 def written(wish: Wish) -> str:
-    """Write a wish so that it can be read back; a title is of one figure only."""
-    return json.dumps(asdict(replace(wish, look=replace(wish.look, title=""))))
+    """Write a wish so that it can be read back."""
+    return json.dumps(_CODING.encode(wish, Wish, "wish", {}))
 
 
 def read(text: str) -> Wish:
-    """Read a wish; what is not understood is as usual."""
+    """Read a wish; one of which anything is not understood is as usual."""
     try:
-        parts = json.loads(text)
-        look = _taken(FigureLook(), parts["look"])
-        found = Wish(str(parts["suffix"]), look, Unit(parts["unit"]))
-    except (ValueError, KeyError, TypeError):
+        found: Wish = _CODING.decode(json.loads(text), Wish, "wish", {})
+    except (ValueError, RecursionError):
         return Wish()
-    return found if format_of(f"a{found.suffix}") and _is_possible(found.look) else Wish()
-
-
-def _taken(look: FigureLook, parts: Mapping[str, Any]) -> FigureLook:
-    known = {one.name: parts[one.name] for one in fields(look) if one.name in parts}
-    kinds = {"extent": Extent, "paper": Paper, "dpi": int, "width_mm": float, "points": float}
-    known |= {name: kind(known[name]) for name, kind in kinds.items() if name in known}
-    if known.get("height_mm") is not None:
-        known["height_mm"] = float(known["height_mm"])
-    return replace(look, **known)
+    is_known = any(each.suffix == found.suffix for each in FORMATS)
+    return found if is_known and _is_possible(found.look) else Wish()
 
 
 def _is_possible(look: FigureLook) -> bool:
@@ -143,4 +174,15 @@ def _is_possible(look: FigureLook) -> bool:
         and SHORTEST_MM <= height <= LONGEST_MM
         and LEAST_DPI <= look.dpi <= MOST_DPI
         and LEAST_POINTS <= look.points <= MOST_POINTS
+        and _is_film(look.film)
     )
+
+
+def _is_film(film: FilmLook) -> bool:
+    if film.speed not in SPEEDS or film.width not in WIDTHS:
+        return False
+    if film.span is None:
+        return True
+    place, last = film.span
+    is_placed = min(place.row, place.column) >= 0 and {place.stage, last} <= {*ORDER}
+    return is_placed and ORDER.index(place.stage) <= ORDER.index(last)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import traceback
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from visualizer.state.figure import FigureLook, Shot
 
 SAID_MS = 5000
+SHOWN_S = 0.05
+"""How far it is is shown so often: the window has other things to do."""
 
 
 class Exporter(QObject):
@@ -45,6 +48,7 @@ class Exporter(QObject):
         super().__init__(parent)
         self.is_working = False
         self._called_off = threading.Event()
+        self._due = 0.0
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
@@ -68,13 +72,17 @@ class Exporter(QObject):
     def _tell(self, done: int, of: int) -> None:
         if self._called_off.is_set():
             raise CancelledError
-        self.progressed.emit(done, of)
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + SHOWN_S
+            self.progressed.emit(done, of)
 
     def _ask(self, request: Callable[[], object], said: str) -> None:
         if self.is_working:
             return
         self.is_working = True
         self._called_off.clear()
+        self._due = 0.0
         self._worker.ask(request)
         self.said.emit(said, 0)
         self.changed.emit()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,6 +78,8 @@ class Publisher(QObject):
 
     def close(self) -> None:
         """Have what was asked for come to its end, and end the threads."""
+        if self.dialog:
+            self.dialog.stop()
         self.exporter.close()
         self.previewer.close()
 
@@ -91,7 +94,7 @@ class Publisher(QObject):
 
     def _copy(self, wish: Wish) -> None:
         if self.dialog:
-            self.exporter.ask_for_picture(self.dialog.shot, wish.look)
+            self.exporter.ask_for_picture(self.dialog.shot, wish.asked)
 
     def _ask_where(self, wish: Wish) -> None:
         if self.dialog:
@@ -102,7 +105,8 @@ class Publisher(QObject):
             wish = self.dialog.wish
             path = named(name, f"(*{wish.suffix})")
             self.folder = path.parent
-            self.exporter.ask(path, self.dialog.shot, wish.look)
+            named_so = replace(wish, suffix=path.suffix.lower())
+            self.exporter.ask(path, self.dialog.shot, named_so.asked)
             self.dialog.accept()
 
     def _show_working(self) -> None:

@@ -31,14 +31,8 @@ def write_safetensors(run: Run, file: BinaryIO) -> None:
         When the module has no weights.
     """
     trace = run.trace
-    if run.captured:
-        sentence = f"{run.captured.called} has attention and no weights to write. Export it as NPZ."
-        raise InputError("export", sentence)
-    if not trace.parameters:
-        sentence = "This attention has no weights to write. Choose one with trainable weights."
-        raise InputError("export", sentence)
     # It writes the memory as it lies, so columns that were taken for rows would be mixed up.
-    arrays = {name: np.ascontiguousarray(trace.read(name)) for name in trace.parameters}
+    arrays = {name: np.ascontiguousarray(trace.read(name)) for name in weights_in(run)}
     said = {
         "program": PROGRAM,
         "version": __version__,
@@ -46,3 +40,20 @@ def write_safetensors(run: Run, file: BinaryIO) -> None:
         "spec": json.dumps(plain_spec(trace.spec), allow_nan=False),
     }
     file.write(save(arrays, said))
+
+
+def weights_in(run: Run) -> tuple[str, ...]:
+    """Name what is written.
+
+    Raises
+    ------
+    InputError
+        When the module has no weights.
+    """
+    if run.captured:
+        sentence = f"{run.captured.called} has attention and no weights to write. Export it as NPZ."
+        raise InputError("export", sentence)
+    if not run.trace.parameters:
+        sentence = "This attention has no weights to write. Choose one with trainable weights."
+        raise InputError("export", sentence)
+    return tuple(run.trace.parameters)

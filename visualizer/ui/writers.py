@@ -10,7 +10,7 @@ from visualizer.attention.spec import InputError
 from visualizer.state import files
 from visualizer.state.figure import framed
 from visualizer.state.formats import format_of, taken, why_not
-from visualizer.state.progress import Progress, quietly
+from visualizer.state.progress import Progress, quietly, within
 from visualizer.state.saved.document_file import write_document
 from visualizer.state.written import commas, markdown, sheets, whole
 from visualizer.ui import tensors
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 
 def _webpage(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
-    progress(0, 2)
+    progress(0, 10)
     figure = figure_within(shot, look, room_for)
-    progress(1, 2)
     theme, document = THEMES[look.paper], carried(shot, look)
-    write_webpage(figure.board, figure.name, figure.caption, theme, file, document)
+    tell = within(progress, 20, 100)
+    write_webpage(figure.board, figure.name, figure.caption, theme, file, document, tell)
 
 
 def _npz(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
-    files.npz(shot.run, file)
+    files.npz(shot.run, file, progress)
 
 
 def _csv(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:

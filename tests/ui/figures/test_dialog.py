@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QFileDialog, QLineEdit
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QCheckBox,
+    QComboBox,
+    QFileDialog,
+    QLabel,
+    QLineEdit,
+    QWidget,
+)
 
 from tests.ui.test_export import NoImage
+from visualizer.state import formats
 from visualizer.state.caption import caption
 from visualizer.state.figure import PRESETS, Extent, FigureLook, Paper
-from visualizer.state.formats import Kind
+from visualizer.state.film import FilmLook
+from visualizer.state.playback.timeline import Grain, Place
 from visualizer.state.view import Cell
 from visualizer.state.wish import Unit, Wish
-from visualizer.ui import settings, writers
-from visualizer.ui.figures import dialog as dialogs
+from visualizer.ui import beginning, motion, publisher, settings, writers
+from visualizer.ui.beginning import LINES, LONGEST_LINE
 from visualizer.ui.figures import png
+from visualizer.ui.figures.film_options import Part
 from visualizer.ui.figures.page import figure_of, page_of
 from visualizer.ui.theme import DARK
+from visualizer.ui.writers import export
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -186,7 +200,7 @@ def test_of_numbers_is_said_what_they_are(hand: Hand) -> None:
     choose(dialog, dialog.format, ".npz")
     assert seen(hand, dialog) is None
     assert dialog.pane.shown
-    assert "weights  2 head × 6 query × 6 key" in dialog.pane.shown.text.splitlines()
+    assert "weights  2 head × 6 query × 6 key  float32" in dialog.pane.shown.text.splitlines()
     assert not dialog.figure.isVisible()
     assert not dialog.copy.isEnabled()
     assert dialog.save.isEnabled()
@@ -205,18 +219,222 @@ def test_of_a_document_is_said_what_it_is_of(hand: Hand) -> None:
     assert dialog.save.isEnabled()
 
 
-def test_a_kind_of_format_may_have_choices_of_its_own(
+def shown_rows(dialog: ExportDialog) -> set[str]:
+    """Name what can be chosen, but the format."""
+    widgets = dialog.figure.findChildren(QWidget) + dialog.film.findChildren(QWidget)
+    kinds = (QComboBox, QLineEdit, QCheckBox)
+    return {one.accessibleName() for one in widgets if isinstance(one, kinds) and one.isVisible()}
+
+
+ON_IT = {"What", "Colours", "Title", "Caption: what was computed"}
+MARKS = "Marks: the pinned cell, chosen tokens"
+CARRIED = "The document inside, to go on from it"
+OF_A_FILM = {"Part", "First stage", "Last stage", "Film steps", "Film speed", "Panels", "Pixels"}
+
+
+@pytest.mark.parametrize(
+    ("suffix", "rows"),
+    [
+        (".html", {*ON_IT, MARKS, CARRIED}),
+        (".gif", {*ON_IT, MARKS, *OF_A_FILM, "Text size, pt", "Begins anew at its end"}),
+        (".csv", {"What"}),
+        (".md", {"What"}),
+        (".npz", set()),
+        (".json", set()),
+        (".safetensors", set()),
+    ],
+)
+def test_what_can_be_chosen_is_what_decides(hand: Hand, suffix: str, rows: set[str]) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.format, suffix)
+    assert shown_rows(dialog) == rows
+
+
+def test_what_is_hidden_decides_nothing(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[FigureLook] = []
+    monkeypatch.setattr(hand.window.exporter, "ask", lambda path, shot, look: asked.append(look))
+    dialog = opened(hand)
+    choose(dialog, dialog.figure.preset, "Poster")
+    choose(dialog, dialog.figure.extent, Extent.ALL)
+    choose(dialog, dialog.format, ".gif")
+    assert dialog.figure.extent.currentText() == "All heads"
+    monkeypatch.setattr(publisher, "ask_for_file", lambda *parts: parts[-1]("/a.gif"))
+    hand.until(dialog.save.isEnabled)
+    hand.click(dialog.save)
+    assert asked == [FigureLook(extent=Extent.HEADS, points=24)]
+
+
+def film(hand: Hand, look: FilmLook) -> ExportDialog:
+    """Open the dialog with a film that is chosen."""
+    hand.window.publisher.wish = Wish(".gif", FigureLook(film=look))
+    return opened(hand)
+
+
+SHORT = FilmLook((Place("weights"), "weights"), Grain.CELL, 8, width=640)
+
+
+def test_a_film_is_chosen_and_played_before_it_is_written(hand: Hand) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".gif")
+    first = dialog.pane.shown
+    assert first
+    hand.until(lambda: dialog.pane.shown is not None and dialog.pane.shown.reel is not None)
+    choose(dialog, dialog.film.part, Part.STAGES)
+    choose(dialog, dialog.film.last, "context")
+    choose(dialog, dialog.film.first, "weights")
+    choose(dialog, dialog.film.grain, Grain.CELL)
+    choose(dialog, dialog.film.speed, 8.0)
+    choose(dialog, dialog.film.width_, 640)
+    look = FilmLook((Place("weights"), "context"), Grain.CELL, 8, width=640)
+    assert dialog.wish.look.film == hand.window.publisher.wish.look.film == look
+    assert settings.load_wish().look.film == look
+    hand.until(lambda: "about" in dialog.film.told.text())
+    assert dialog.film.told.text().startswith("42 steps · 3 s · about ")
+    frames: list[int] = []
+    dialog._previewer.made.connect(lambda made: frames.append(made.frame))
+    hand.until(lambda: len(frames) > 3)
+    assert frames == sorted(frames)
+    made = dialog.pane.shown
+    assert made
+    assert made.reel
+    assert dialog.size_.text() == f"{made.reel.size[0]} × {made.reel.size[1]} pixels"
+
+
+def test_a_frame_that_is_seen_is_the_one_that_is_written(hand: Hand) -> None:
+    dialog = film(hand, SHORT)
+    hand.until(lambda: dialog.pane.shown is not None and dialog.pane.shown.frame > 0)
+    made = dialog.pane.shown
+    assert made
+    assert made.reel
+    assert made.image
+    whole = made.reel.picture(made.frame)
+    shape = whole.width() / whole.height()
+    assert made.image.width() / made.image.height() == pytest.approx(shape, rel=0.01)
+    small = made.image.copy()
+    small.setDevicePixelRatio(1)
+    if whole.size() != small.size():
+        whole = whole.scaled(small.size(), mode=Qt.TransformationMode.SmoothTransformation)
+    assert small == whole
+
+
+def test_a_film_stands_still_for_those_who_want_no_motion(hand: Hand) -> None:
+    motion.set_reduced(True)
+    dialog = film(hand, SHORT)
+    hand.until(lambda: "about" in dialog.film.told.text())
+    assert dialog.pane.shown
+    assert dialog.pane.shown.frame == 0
+    assert not dialog.projector.is_playing
+
+
+def test_a_film_ends_with_the_dialog(hand: Hand) -> None:
+    dialog = film(hand, SHORT)
+    hand.until(lambda: dialog.projector.is_playing)
+    projector = dialog.projector
+    hand.key(Qt.Key.Key_Escape)
+    assert not projector.is_playing
+    hand.until(lambda: not hand.window.publisher.previewer.is_working)
+
+
+def test_a_film_may_play_when_the_window_is_closed(hand: Hand) -> None:
+    dialog = film(hand, SHORT)
+    hand.until(lambda: dialog.projector.is_playing)
+    hand.window.close()
+    assert not dialog.projector.is_playing
+
+
+def test_a_film_goes_on_in_another_room(hand: Hand) -> None:
+    dialog = film(hand, replace(SHORT, grain=Grain.ROW))
+    hand.until(lambda: dialog.pane.shown is not None and dialog.pane.shown.frame > 0)
+    made = dialog.pane.shown
+    assert made
+    assert made.image
+    dialog.resize(dialog.size() - QSize(150, 150))
+    hand.until(
+        lambda: (
+            dialog.pane.shown is not None
+            and dialog.pane.shown.image is not None
+            and dialog.pane.shown.image.width() < made.image.width()  # type: ignore[union-attr]
+        )
+    )
+    assert dialog.pane.shown
+    assert dialog.pane.shown.reel is made.reel
+    assert dialog.pane.shown.frame >= made.frame
+
+
+def test_a_film_that_is_too_long_is_said_once_and_not_saved(hand: Hand) -> None:
+    hand.type_sentence(" ".join(50 * ["word"]))
+    hand.settle()
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".gif")
+    choose(dialog, dialog.film.grain, Grain.CELL)
+    hand.until(lambda: not dialog.save.isEnabled())
+    assert dialog.film.told.text().startswith("A film of ")
+    assert not dialog.problem.isVisible()
+    choose(dialog, dialog.film.grain, Grain.STAGE)
+    hand.until(dialog.save.isEnabled)
+
+
+def test_what_cannot_be_written_here_stands_there_with_the_reason(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(dialogs.OWN_CHOICES, Kind.NUMBERS, QLineEdit)
+    monkeypatch.setattr(formats, "find_spec", lambda _: None)
+    hand.window.publisher.wish = Wish(".mp4", FigureLook(film=SHORT))  # as it was, elsewhere
     dialog = opened(hand)
-    own = dialog.pages.widget([*Kind].index(Kind.NUMBERS))
-    assert isinstance(own, QLineEdit)
-    assert not own.isVisible()
-    assert dialog.figure.isVisible()
-    choose(dialog, dialog.format, ".npz")
-    assert own.isVisible()
-    assert not dialog.figure.isVisible()
+    said = formats.why_not(".mp4")
+    assert "pip install" in said
+    assert dialog.problem.text() == said
+    assert dialog.problem.isVisible()
+    assert not dialog.save.isEnabled()
+    assert dialog.format.currentText().endswith(said)
+    choose(dialog, dialog.format, ".webp")
+    QTest.keyClick(dialog.format, Qt.Key.Key_Down)
+    assert dialog.format.currentData() == ".npz"  # the keys pass over it
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".md", ".json"])
+def test_of_a_text_its_first_lines_are_seen(hand: Hand, suffix: str, tmp_path: Path) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.format, suffix)
+    seen(hand, dialog)
+    path = export(tmp_path / f"a{suffix}", dialog.shot, dialog.wish.asked)
+    lines = path.read_text("utf-8-sig").splitlines()
+    said = dialog.pane.text.toPlainText().splitlines()
+    assert said[-1] == "…"
+    assert len(said) == LINES + 1
+    for line, whole in zip(said, lines, strict=False):
+        assert line in (whole, f"{whole[:LONGEST_LINE]}…", "…")
+    assert dialog.pane.text.isVisible()
+    assert dialog.size_.text().startswith("About ")
+    choose(dialog, dialog.format, ".png")
+    seen(hand, dialog)
+    assert not dialog.pane.text.isVisible()
+
+
+def test_a_table_is_of_the_panels_that_are_chosen(hand: Hand) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".md")
+    seen(hand, dialog)
+    assert "**Scores, head 1**" in dialog.pane.text.toPlainText()
+    choose(dialog, dialog.figure.extent, Extent.PANEL)
+    seen(hand, dialog)
+    assert dialog.pane.text.toPlainText().startswith("**Weights, head 1**")
+
+
+def test_of_weights_that_there_are_not_is_said(hand: Hand) -> None:
+    hand.window.workspace.set("mechanism", "simplified")
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".safetensors")
+    hand.until(lambda: not dialog.save.isEnabled())
+    assert dialog.problem.text().startswith("This attention has no weights to write.")
+
+
+def test_a_large_text_is_warned_of(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beginning, "LARGE", 1000)
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".json")
+    seen(hand, dialog)
+    assert "takes its time" in dialog.size_.text()
+    assert "As NPZ" in dialog.size_.text()
 
 
 def test_a_drawing_has_no_pixels(hand: Hand) -> None:
@@ -227,25 +445,41 @@ def test_a_drawing_has_no_pixels(hand: Hand) -> None:
     assert dialog.size_.text() == "339 × 190 mm"
 
 
-def test_every_choice_is_reached_by_the_keys_and_has_a_name(hand: Hand) -> None:
+FOR_FIGURES = {"Size for", "Lengths in", "Width", "Height", "Pixels an inch", CARRIED}
+
+
+@pytest.mark.parametrize(
+    ("suffix", "names"),
+    [
+        (".png", {*ON_IT, *FOR_FIGURES, "Text size, pt"}),
+        (".html", {*ON_IT, CARRIED}),
+        (".webp", {*ON_IT, *OF_A_FILM - {"First stage", "Last stage"}, "Text size, pt"}),
+        (".md", {"What"}),
+        (".npz", set()),
+    ],
+)
+def test_every_choice_is_reached_by_the_keys_and_has_a_name(
+    hand: Hand, suffix: str, names: set[str]
+) -> None:
     dialog = opened(hand)
+    choose(dialog, dialog.format, suffix)
     dialog.format.setFocus()
     reached = []
     while (widget := QApplication.focusWidget()) is not None and widget not in reached:
         reached.append(widget)
         QTest.keyClick(widget, Qt.Key.Key_Tab)
-    names = [
+    found = [
         one.accessibleName() or (one.text() if isinstance(one, QAbstractButton) else "")
         for one in reached
     ]
-    assert "" not in names
-    wanted = {"Format", "What", "Size for", "Lengths in", "Width", "Height", "Pixels an inch"}
-    assert wanted | {"Text size, pt", "Colours", "Title"} <= set(names)
+    assert "" not in found
+    assert {"Format", *names} <= set(found)
     letters = [
         text[text.index("&") + 1].lower()
         for text in (
-            *(label.text() for label in dialog.findChildren(type(dialog.size_))),
-            *(button.text() for button in dialog.findChildren(QAbstractButton)),
+            one.text()
+            for one in dialog.findChildren(QWidget)
+            if isinstance(one, (QLabel, QAbstractButton)) and one.isVisible()
         )
         if "&" in text
     ]

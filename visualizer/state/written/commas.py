@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
+from visualizer.state.progress import BLOCK, Counted, Progress, quietly
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from visualizer.attention.run import Run
-    from visualizer.state.written.sheets import Progress, Sheet
+    from visualizer.state.written.sheets import Sheet
 
 TIDY = ("stage", "head", "text", "row", "column", "row token", "column token", "value")
 STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_csv(
-    run: Run, sheets: Sequence[Sheet], file: BinaryIO, progress: Progress | None = None
+    run: Run, sheets: Sequence[Sheet], file: BinaryIO, progress: Progress = quietly
 ) -> None:
     """Write matrices of a run.
 
@@ -34,34 +36,35 @@ def write_csv(
     from 1, as in the window, and what a stage does not have is empty. Of captured attention the
     column of texts is named ``layer``.
     """
+    tell = Counted(progress, sum(sheet.rows(run) for sheet in sheets), BLOCK)
     writer = csv.writer(codecs.getwriter("utf-8-sig")(file))
     rows = _wide if len(sheets) == 1 else _tidy
     if len(sheets) != 1:
         writer.writerow(run.part if column == "text" else column for column in TIDY)
-    for done, sheet in enumerate(sheets, 1):
-        writer.writerows(rows(run, sheet))
-        if progress:
-            progress(done, len(sheets))
+    for sheet in sheets:
+        writer.writerows(rows(run, sheet, tell))
 
 
-def _wide(run: Run, sheet: Sheet) -> Iterator[list[str]]:
+def _wide(run: Run, sheet: Sheet, tell: Counted) -> Iterator[list[str]]:
     row_labels, column_labels = sheet.labels(run)
     yield [sheet.axes(run)[0], *map(harmless, column_labels)]
     for label, numbers in zip(row_labels, sheet.read(run), strict=True):
-        yield [harmless(label), *_exact(numbers)]
+        yield [harmless(label), *exact(numbers)]
+        tell()
 
 
-def _tidy(run: Run, sheet: Sheet) -> Iterator[tuple[str, ...]]:
+def _tidy(run: Run, sheet: Sheet, tell: Counted) -> Iterator[tuple[str, ...]]:
     row_labels, column_labels = (list(map(harmless, labels)) for labels in sheet.labels(run))
     tokens = column_labels if sheet.has_keys(run) else [""] * len(column_labels)
     head = sheet.fold or ("" if sheet.head is None else str(sheet.head + 1))
     whose = (sheet.name(run), head, str(sheet.text + 1))
     for row, (label, numbers) in enumerate(zip(row_labels, sheet.read(run), strict=True), 1):
-        for column, (token, value) in enumerate(zip(tokens, _exact(numbers), strict=True), 1):
+        for column, (token, value) in enumerate(zip(tokens, exact(numbers), strict=True), 1):
             yield (*whose, str(row), str(column), label, token, value)
+        tell()
 
 
-def _exact(numbers: np.ndarray) -> list[str]:
+def exact(numbers: np.ndarray) -> list[str]:
     """Write a row with as many digits as its type needs to be read back."""
     written: list[str] = numbers.astype(np.str_).tolist()
     return ["NaN" if one == "nan" else one for one in written]

@@ -6,34 +6,34 @@ import re
 from typing import TYPE_CHECKING, BinaryIO
 
 from visualizer.state.caption import caption
+from visualizer.state.progress import BLOCK, Counted, Progress, quietly
 from visualizer.state.words import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from visualizer.attention.run import Run
-    from visualizer.state.written.sheets import Progress, Sheet
+    from visualizer.state.written.sheets import Sheet
 
 _MEANS_SOMETHING = re.compile(r"[\\`*_\[\]<>&|~$#]")
 
 
 def write_markdown(
-    run: Run, sheets: Sequence[Sheet], file: BinaryIO, progress: Progress | None = None
+    run: Run, sheets: Sequence[Sheet], file: BinaryIO, progress: Progress = quietly
 ) -> None:
     """Write matrices of a run, a table each, with the window's four decimals and its −∞.
 
     Over each stands whose it is, and how the numbers were computed.
     """
-    for done, sheet in enumerate(sheets, 1):
-        if done > 1:
+    tell = Counted(progress, sum(sheet.rows(run) for sheet in sheets), BLOCK)
+    for position, sheet in enumerate(sheets):
+        if position:
             file.write(b"\n")
-        for line in _lines(run, sheet):
+        for line in _lines(run, sheet, tell):
             file.write(f"{line}\n".encode())
-        if progress:
-            progress(done, len(sheets))
 
 
-def _lines(run: Run, sheet: Sheet) -> Iterator[str]:
+def _lines(run: Run, sheet: Sheet, tell: Counted) -> Iterator[str]:
     row_labels, column_labels = sheet.labels(run)
     rows, columns = sheet.axes(run)
     yield f"**{plain(sheet.title(run))}** · {plain(caption(run))}"
@@ -42,6 +42,7 @@ def _lines(run: Run, sheet: Sheet) -> Iterator[str]:
     yield _row(("---", *("---:" for _ in column_labels)))
     for label, numbers in zip(row_labels, sheet.read(run).tolist(), strict=True):
         yield _row((plain(label), *map(number, numbers)))
+        tell()
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -12,16 +12,13 @@ from visualizer.state.heatmaps import is_spread, rows_of, shown_stages, spread_h
 from visualizer.state.panel import counted_from_one
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import numpy as np
 
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
     from visualizer.state.view import View
-
-    Progress = Callable[[int, int], None]
-    """Told how many matrices of how many are written; what it raises ends the writing."""
 
 FOLDED = {Fold.MEAN: "mean of the heads", Fold.MAX: "largest of the heads"}
 SEEN = {Lens.WITHOUT_FIRST: "without the first token", Lens.TIMES_VALUE: "× ‖value‖"}
@@ -95,6 +92,10 @@ class Sheet:
 
     def _tokens(self, run: Run, axis: str) -> tuple[str, ...]:
         return tuple(map(_on_one_line, all_visible(run.words(self.text, axis))))
+
+    def rows(self, run: Run) -> int:
+        """Count its rows."""
+        return int(run.trace.tensor(self.stage).shape[-2])
 
     def _stage(self, run: Run) -> Stage:
         return run.trace.stage(self.stage)

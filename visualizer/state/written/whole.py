@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from visualizer.state.caption import caption
+from visualizer.state.progress import BLOCK, Counted, Progress, quietly
 from visualizer.state.written.specs import plain_spec
 
 if TYPE_CHECKING:
@@ -26,13 +27,12 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
-    from visualizer.state.written.sheets import Progress
 
 FORMAT = 1
 PROGRAM = "Attention Visualizer"
 
 
-def write_json(run: Run, version: str, file: BinaryIO, progress: Progress | None = None) -> None:
+def write_json(run: Run, version: str, file: BinaryIO, progress: Progress = quietly) -> None:
     """Write a run a row of numbers at a time, in ASCII, without holding the text in memory.
 
     Parameters
@@ -40,20 +40,15 @@ def write_json(run: Run, version: str, file: BinaryIO, progress: Progress | None
     version : str
         The program's.
     progress : callable, optional
-        Told after each head of each stage how many are written of how many.
+        Told after each row how many blocks of rows are written of how many.
     """
     trace = run.trace
-    matrices = [math.prod(trace.tensor(name).shape[:-2]) for name in trace.names]
-    written = 0
+    names = (*trace.names, *trace.parameters)
+    tell = Counted(progress, sum(math.prod(trace.tensor(name).shape[:-1]) for name in names), BLOCK)
     for piece in _pieces(run, version):
         file.write(piece.encode("ascii"))
-        if piece == _END_OF_MATRIX:
-            written += 1
-            if progress and written <= sum(matrices):
-                progress(written, sum(matrices))
-
-
-_END_OF_MATRIX = "]\n"
+        if piece.startswith("[") and piece != "[":
+            tell()
 
 
 def _pieces(run: Run, version: str) -> Iterator[str]:
@@ -101,21 +96,22 @@ def _object(described: dict[str, object], numbers: np.ndarray) -> Iterator[str]:
 def _nested(numbers: np.ndarray) -> Iterator[str]:
     """Write [..., row, column] as lists in lists, a row at a time."""
     if numbers.ndim == 1:
-        yield json.dumps(_row(numbers), allow_nan=False)
+        yield row_text(numbers)
         return
     yield "["
     for position, part in enumerate(numbers):
         if position:
             yield ","
         yield from _nested(part)
-    yield _END_OF_MATRIX if numbers.ndim == 2 else "]"
+    yield "]\n" if numbers.ndim == 2 else "]"
 
 
-def _row(numbers: np.ndarray) -> list[float | str]:
+def row_text(numbers: np.ndarray) -> str:
+    """Write a row as a list."""
     values = numbers.tolist()
-    if np.isfinite(numbers).all():
-        return list(values)
-    return [value if math.isfinite(value) else _named(value) for value in values]
+    if not np.isfinite(numbers).all():
+        values = [value if math.isfinite(value) else _named(value) for value in values]
+    return json.dumps(values, allow_nan=False)
 
 
 def _named(value: float) -> str:

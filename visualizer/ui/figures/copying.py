@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, QMimeData
 
+from visualizer.state.progress import within
 from visualizer.ui.figures.drawings import svg
 from visualizer.ui.figures.page import figure_of, page_of
 from visualizer.ui.figures.png import picture
@@ -43,9 +44,7 @@ def copied(shot: Shot, look: FigureLook, progress: Progress) -> Copied:
     InputError
         When it is too large for the memory.
     """
-    progress(0, 3)
+    progress(0, 10)
     page = page_of(figure_of(shot, look), look)
-    progress(1, 3)
-    image = picture(page, look.dpi)
-    progress(2, 3)
-    return Copied(image, svg(page))
+    image = picture(page, look.dpi, within(progress, 20, 60))
+    return Copied(image, svg(page, within(progress, 60, 100)))

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import (
     QComboBox,
     QDialog,
@@ -15,28 +16,29 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QScrollArea,
-    QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
 
-from visualizer.state.formats import FORMATS, Kind
+from visualizer.state.formats import FORMATS, Kind, why_not
+from visualizer.ui import motion
+from visualizer.ui.figures.film_options import SHRINKS, FilmOptions
 from visualizer.ui.figures.options import FigureOptions
 from visualizer.ui.figures.preview import Preview, Previewer, PreviewPane
+from visualizer.ui.figures.projector import Projector
 from visualizer.ui.focus import FocusRing
 from visualizer.ui.theme import text_scale
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from visualizer.state.figure import FigureLook, Shot
+    from visualizer.state.film import FilmLook
+    from visualizer.state.formats import Format
     from visualizer.state.wish import Unit, Wish
+    from visualizer.ui.figures.reel import Reel
     from visualizer.ui.theme import Theme
 
 USUAL = QSize(1040, 700)
-OPTIONS_WIDTH = 340
-OWN_CHOICES: dict[Kind, Callable[[], QWidget]] = {}
-"""What makes the choices that only one kind of format has."""
+OPTIONS_WIDTH = 380
 
 
 class ExportDialog(QDialog):
@@ -54,12 +56,13 @@ class ExportDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.shot, self.wish, self._theme, self._previewer = shot, wish, theme, previewer
         self.format, self.figure, self.pane = QComboBox(), FigureOptions(), PreviewPane()
-        self.size_, self.problem, self.pages = QLabel(), QLabel(), QStackedWidget()
+        self.film, self.projector = FilmOptions(), Projector(self)
+        self.size_, self.problem = QLabel(), QLabel()
         self.buttons = QDialogButtonBox()
         self.copy = self.buttons.addButton("Cop&y", QDialogButtonBox.ButtonRole.ActionRole)
         self.save = self.buttons.addButton("&Save…", QDialogButtonBox.ButtonRole.AcceptRole)
         self.buttons.addButton(QDialogButtonBox.StandardButton.Cancel)
-        self._can_write, self._is_refused = True, False
+        self._can_write, self._is_refused, self._is_over = True, False, False
         self._build()
         self._connect()
         self.resize((USUAL * text_scale()).boundedTo(parent.size()))
@@ -74,23 +77,41 @@ class ExportDialog(QDialog):
             if self.format.count():
                 self.format.insertSeparator(self.format.count())
             for each in formats:
-                self.format.addItem(f"{each.words} ({each.suffix})", each.suffix)
+                self._add_format(each)
         self.format.setAccessibleName("Format")
+        self.format.setSizeAdjustPolicy(SHRINKS)
+        self.format.view().setMinimumWidth(self.format.view().sizeHintForColumn(0) + 8)
         first = QFormLayout()
         label = QLabel("&Format")
         label.setBuddy(self.format)
         first.addRow(label, self.format)
+        first.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        _align(first, self.figure.form, self.film.form)
         for said in (self.size_, self.problem):
             said.setTextFormat(Qt.TextFormat.PlainText)
             said.setWordWrap(True)
         self.size_.setProperty("role", "quiet")
         self.problem.setProperty("role", "warning")
+        self._lay_out(first)
+
+    def _add_format(self, each: Format) -> None:
+        """Offer a format; one that cannot be written here stands there with the reason."""
+        lacking = why_not(each.suffix)
+        words = f"{each.suffix[1:].upper()}: {each.words}"
+        self.format.addItem(f"{words}. {lacking}" if lacking else words, each.suffix)
+        if lacking:
+            model = self.format.model()
+            assert isinstance(model, QStandardItemModel)
+            model.item(self.format.count() - 1).setEnabled(False)
+
+    def _lay_out(self, first: QFormLayout) -> None:
         options = QVBoxLayout()
         options.addLayout(first)
         options.addWidget(self._scrolled(self._choices()), 1)
         right = QVBoxLayout()
-        for widget, stretch in ((self.pane, 1), (self.size_, 0), (self.problem, 0)):
-            right.addWidget(widget, stretch)
+        right.addWidget(self.pane, 1)
+        for said in (self.size_, self.film.told, self.problem):
+            right.addWidget(said)
         both = QHBoxLayout()
         both.setSpacing(16)
         both.addLayout(options)
@@ -101,15 +122,13 @@ class ExportDialog(QDialog):
         self.save.setDefault(True)
 
     def _choices(self) -> QWidget:
-        """Stack up the choices: those of a figure, and under them those that a kind has alone."""
+        """Stack up the choices: those of a figure, and under them those of a film."""
         both = QWidget()
         column = QVBoxLayout(both)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.figure)
-        column.addWidget(self.pages)
+        column.addWidget(self.film)
         column.addStretch(1)
-        for kind in Kind:
-            self.pages.addWidget(OWN_CHOICES[kind]() if kind in OWN_CHOICES else QWidget())
         return both
 
     def _scrolled(self, widget: QWidget) -> QScrollArea:
@@ -126,7 +145,10 @@ class ExportDialog(QDialog):
         self.figure.chosen.connect(self._choose_look)
         self.figure.unitChosen.connect(self._choose_unit)
         self.figure.judged.connect(self._allow)
-        self.pane.resized.connect(self._ask)
+        self.film.changed.connect(self._choose_film)
+        self.pane.resized.connect(self._ask_anew)
+        self.projector.wanted.connect(self._ask_for_frame)
+        self.finished.connect(self.stop)
         self._previewer.made.connect(self.show_preview)
         self._previewer.refused.connect(self.refuse)
         self.buttons.accepted.connect(self._save)
@@ -137,23 +159,50 @@ class ExportDialog(QDialog):
 
     def _show(self) -> None:
         self.format.setCurrentIndex(self.format.findData(self.wish.suffix))
-        kind = self.wish.format.kind
-        self.pages.setCurrentIndex([*Kind].index(kind))
-        self.pages.setVisible(kind in OWN_CHOICES)
-        self.figure.setVisible(kind.is_drawn)
+        self._show_film(self.wish.format.kind is Kind.FILM)
+        self.figure.setVisible(bool(self.wish.deciding))
         self.figure.show_wish(self.wish)
+        self._say(why_not(self.wish.suffix))
         self._ask()
-        self._allow()
+
+    def _show_film(self, is_film: bool) -> None:
+        for part in (self.film, self.film.told):
+            part.setVisible(is_film)
+        if is_film:
+            self.film.show_shot(self.shot, self.wish.asked, self.wish.suffix)
+            # Of a part that this computation does not have, what is offered instead.
+            self.wish = replace(self.wish, look=replace(self.wish.look, film=self.film.film))
 
     def _ask(self) -> None:
         """Have a preview made; the last one stays until it is there."""
+        self.projector.stop()
         self._previewer.ask(self.pane.maker(self.shot, self.wish))
+
+    def _ask_anew(self) -> None:
+        """Have it made for another room; a film goes on."""
+        shown = self.pane.shown
+        if shown and shown.reel and shown.reel is self.projector.reel:
+            self._ask_for_frame(shown.reel, shown.frame)
+        else:
+            self._ask()
+
+    def _ask_for_frame(self, reel: Reel, frame: int) -> None:
+        self._previewer.ask(self.pane.painter_of(reel, frame))
 
     def show_preview(self, made: Preview) -> None:
         """Show what will be in the file."""
         self.pane.show_preview(made, self._theme)
         self.size_.setText(made.said)
-        self._say("")
+        self._say(why_not(self.wish.suffix))
+        if made.reel and not motion.is_reduced() and not self._is_over:
+            self.projector.go_on(made.reel, self.wish.look.film.loops)
+
+    def stop(self) -> None:
+        """Have nothing more be made for it."""
+        self._is_over = True
+        self.projector.stop()
+        self._previewer.call_off()
+        self.film.stop()
 
     def refuse(self, sentence: str) -> None:
         """Say why there can be no such file."""
@@ -161,7 +210,8 @@ class ExportDialog(QDialog):
 
     def _say(self, problem: str) -> None:
         self.problem.setText(problem)
-        self.problem.setVisible(bool(problem))
+        is_told = self.film.told.isVisible() and self.film.told.text() == problem
+        self.problem.setVisible(bool(problem) and not is_told)
         self._is_refused = bool(problem)
         self._allow()
 
@@ -172,8 +222,7 @@ class ExportDialog(QDialog):
 
     def _allow(self) -> None:
         kind = self.wish.format.kind
-        is_wrong = self.figure.is_wrong and kind.is_drawn
-        is_right = not is_wrong and not self._is_refused
+        is_right = not self.figure.is_wrong and not self._is_refused
         self.save.setEnabled(self._can_write and is_right)
         self.copy.setEnabled(self._can_write and is_right and kind is Kind.FIGURE)
 
@@ -191,6 +240,9 @@ class ExportDialog(QDialog):
     def _choose_look(self, look: FigureLook) -> None:
         self._change(replace(self.wish, look=look))
 
+    def _choose_film(self, film: FilmLook) -> None:
+        self._change(replace(self.wish, look=replace(self.wish.look, film=film)))
+
     def _choose_unit(self, unit: Unit) -> None:
         self._change(replace(self.wish, unit=unit))
 
@@ -199,3 +251,13 @@ class ExportDialog(QDialog):
 
     def _copy(self) -> None:
         self.copyWanted.emit(self.wish)
+
+
+def _align(*forms: QFormLayout) -> None:
+    """Have the fields of forms that stand under each other begin at one place."""
+    role = QFormLayout.ItemRole.LabelRole
+    items = (form.itemAt(row, role) for form in forms for row in range(form.rowCount()))
+    labels = [label for item in items if item and (label := item.widget())]
+    widest = max(label.sizeHint().width() for label in labels)
+    for label in labels:
+        label.setMinimumWidth(widest)

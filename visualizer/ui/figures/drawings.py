@@ -11,6 +11,7 @@ from PySide6.QtSvg import QSvgGenerator
 
 from visualizer.attention.spec import InputError
 from visualizer.state.figure import MM_AN_INCH, PIXELS_AN_INCH
+from visualizer.state.progress import Progress, quietly, within
 from visualizer.ui.figures.inside import carried, put_into_pdf, put_into_svg
 from visualizer.ui.figures.page import figure_of, page_of, paint_page
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QPaintDevice
 
     from visualizer.state.figure import FigureLook, Shot
-    from visualizer.state.progress import Progress
     from visualizer.ui.figures.page import Page
 
 CREATOR = "Attention Visualizer"
@@ -35,25 +35,23 @@ _STYLE = (
 
 def write_svg(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
     """Write a figure as SVG: text is text, and cells of panels that are not large are shapes."""
-    progress(0, 3)
+    progress(0, 10)
     page = page_of(figure_of(shot, look), look)
-    progress(1, 3)
-    drawn = svg(page)
-    progress(2, 3)
+    drawn = svg(page, within(progress, 20, 95))
+    progress(9, 10)
     file.write(put_into_svg(drawn, carried(shot, look)))
 
 
 def write_pdf(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
     """Write a figure as a PDF of one page, as large as the figure."""
-    progress(0, 3)
+    progress(0, 10)
     page = page_of(figure_of(shot, look), look)
-    progress(1, 3)
-    drawn = pdf(page, carried(shot, look))
-    progress(2, 3)
+    drawn = pdf(page, carried(shot, look), within(progress, 20, 95))
+    progress(9, 10)
     file.write(drawn)
 
 
-def svg(page: Page) -> bytes:
+def svg(page: Page, progress: Progress = quietly) -> bytes:
     """Draw a page as SVG."""
     buffer, made = _buffer(), QSvgGenerator()
     made.setOutputDevice(buffer)
@@ -62,7 +60,7 @@ def svg(page: Page) -> bytes:
     made.setViewBox(QRectF(0, 0, page.size.width(), page.size.height()))
     made.setTitle(_valid(page.figure.name))
     made.setDescription(_valid(page.figure.caption))
-    _paint(page, made, 1)
+    _paint(page, made, 1, progress)
     return _mended(bytes(buffer.data().data()), page.size)
 
 
@@ -77,7 +75,7 @@ def _mended(drawn: bytes, size: QSizeF) -> bytes:
     return text.encode("utf-8").replace(b"<defs>", _STYLE + b"\n<defs>", 1)
 
 
-def pdf(page: Page, data: bytes) -> bytes:
+def pdf(page: Page, data: bytes, progress: Progress = quietly) -> bytes:
     """Draw a page as PDF, which carries a document.
 
     Raises
@@ -102,7 +100,7 @@ def pdf(page: Page, data: bytes) -> bytes:
     made.setTitle(page.figure.name)
     made.setCreator(CREATOR)
     put_into_pdf(made, data)
-    _paint(page, made, PDF_UNITS_AN_INCH / PIXELS_AN_INCH)
+    _paint(page, made, PDF_UNITS_AN_INCH / PIXELS_AN_INCH, progress)
     return bytes(buffer.data().data())
 
 
@@ -112,12 +110,12 @@ def _buffer() -> QBuffer:
     return buffer
 
 
-def _paint(page: Page, device: QPaintDevice, units: float) -> None:
+def _paint(page: Page, device: QPaintDevice, units: float, progress: Progress) -> None:
     painter = QPainter(device)
     painter.setRenderHint(QPainter.RenderHint.LosslessImageRendering)
     painter.scale(units, units)
     try:
-        paint_page(painter, page)
+        paint_page(painter, page, progress)
     finally:
         painter.end()
 

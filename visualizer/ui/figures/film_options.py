@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QHBoxLayout, QLabel, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QLabel, QWidget
 
 from visualizer.attention.spec import InputError
 from visualizer.state.film import WIDTHS, FilmLook, Panels, film_of
 from visualizer.state.playback.lights import standing
 from visualizer.state.playback.timeline import SPEEDS, Grain, Place
+from visualizer.state.progress import CancelledError
 from visualizer.state.words import counted, size
 from visualizer.ui.figures.films import estimate
 from visualizer.ui.transport import GRAINS, choice
@@ -21,6 +23,7 @@ from visualizer.ui.worker import Worker
 
 if TYPE_CHECKING:
     from visualizer.state.figure import FigureLook, Shot
+    from visualizer.state.progress import Progress
 
 
 class Part(StrEnum):
@@ -32,13 +35,15 @@ class Part(StrEnum):
     STAGES = "From stage to stage"
 
 
+SHRINKS = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
 PANELS = {Panels.STEP: "those of each step", Panels.SPAN: "all stages, small"}
 
 
 class FilmOptions(QWidget):
     """Lets one choose a film, and says how long and how large it will be.
 
-    Whoever shows it calls `stop` before it is gone, so that nothing goes on being measured.
+    Whoever shows it gives `told` its place, and calls `stop` before it is gone, so that nothing
+    goes on being measured.
     """
 
     changed = Signal(object)
@@ -48,14 +53,16 @@ class FilmOptions(QWidget):
         super().__init__(parent)
         self._asked: tuple[Shot, FigureLook, str] | None = None
         self._length = ""
+        self._stopped = threading.Event()
         self.part = choice("Part", [])
         self.first, self.last = choice("First stage", []), choice("Last stage", [])
         self.grain = choice("Film steps", GRAINS.items())
         self.speed = choice("Film speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
         self.panels = choice("Panels", PANELS.items())
         self.width_ = choice("Pixels", [(width, f"{width:,} pixels wide") for width in WIDTHS])
-        self.loops = QCheckBox("Begins anew at its end")
-        self.told = QLabel()
+        self.loops = QCheckBox("&Begins anew at its end")
+        self.loops.setAccessibleName("Begins anew at its end")
+        self.told = QLabel(self)
         self.told.setWordWrap(True)
         self.told.setAccessibleName("Size of the film")
         self._lay_out()
@@ -73,27 +80,33 @@ class FilmOptions(QWidget):
         return (*choices, self.width_)
 
     def _lay_out(self) -> None:
-        form, stages = QFormLayout(self), QHBoxLayout()
+        self.form = form = QFormLayout(self)
         form.setContentsMargins(0, 0, 0, 0)
-        for box in (self.first, self.last):
-            stages.addWidget(box)
-        form.addRow("Shows", self.part)
-        form.addRow("From, to", stages)
-        form.addRow("Goes on", self.grain)
-        form.addRow("Speed", self.speed)
-        form.addRow("Panels", self.panels)
-        form.addRow("Size", self.width_)
-        form.addRow("", self.loops)
-        form.addRow("", self.told)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        for words, box in (
+            ("S&hows", self.part),
+            ("Fr&om", self.first),
+            ("&Up to", self.last),
+            ("&Goes on", self.grain),
+            ("Sp&eed", self.speed),
+            ("Pa&nels", self.panels),
+            ("Si&ze", self.width_),
+        ):
+            box.setSizeAdjustPolicy(SHRINKS)
+            form.addRow(words, box)
+        form.addRow(self.loops)
 
     def stop(self) -> None:
-        """Let what is being measured come to its end."""
+        """Call off what is being measured, and measure no more."""
+        self._stopped.set()
         self._worker.stop()
 
     # ------------------------------------------------------------------ showing
 
     def show_shot(self, shot: Shot, look: FigureLook, suffix: str) -> None:
         """Offer the films of a moment, and measure the one that is chosen in a format."""
+        if self._asked == (shot, look, suffix):
+            return
         self._asked = (shot, look, suffix)
         self._show_parts(shot)
         self._show_look(look.film)
@@ -124,7 +137,8 @@ class FilmOptions(QWidget):
             box.setCurrentIndex(max(0, box.findData(value)))
         if look.span:
             self.first.setCurrentIndex(max(0, self.first.findData(look.span[0].stage)))
-            self.last.setCurrentIndex(self.last.findData(look.span[1]))
+            found = self.last.findData(look.span[1])
+            self.last.setCurrentIndex(self.last.count() - 1 if found < 0 else found)
         self.loops.setChecked(look.loops)
         self._show_stages()
 
@@ -190,7 +204,11 @@ class FilmOptions(QWidget):
             return
         self._length = f"{counted(len(film.steps), 'step')} · {film.seconds:,.0f} s"
         self._tell(self._length, "quiet")
-        self._worker.ask(partial(_measured, *asked))
+        self._worker.ask(partial(_measured, *asked, self._go_on))
+
+    def _go_on(self, done: int, of: int) -> None:
+        if self._stopped.is_set():
+            raise CancelledError
 
     def _show_size(self, measured: tuple[FigureLook, str, int]) -> None:
         look, suffix, count = measured
@@ -208,5 +226,7 @@ class FilmOptions(QWidget):
         self.told.setText(sentence)
 
 
-def _measured(shot: Shot, look: FigureLook, suffix: str) -> tuple[FigureLook, str, int]:
-    return look, suffix, estimate(shot, look, suffix)
+def _measured(
+    shot: Shot, look: FigureLook, suffix: str, progress: Progress
+) -> tuple[FigureLook, str, int]:
+    return look, suffix, estimate(shot, look, suffix, progress)

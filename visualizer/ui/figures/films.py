@@ -100,16 +100,21 @@ def _samples(reel: Reel, progress: Progress) -> Iterator[np.ndarray]:
         yield reel.pixels(frame)
 
 
-def estimate(shot: Shot, look: FigureLook, suffix: str) -> int:
+def estimate(shot: Shot, look: FigureLook, suffix: str, progress: Progress = quietly) -> int:
     """Tell about how many bytes a film will have, from some of its frames.
+
+    Parameters
+    ----------
+    progress : callable
+        Asked again and again whether to go on.
 
     Raises
     ------
     InputError
         When there are more frames than can be written.
     """
-    reel = reel_of(shot, look)
-    coder = _opened(suffix, reel, look, BytesIO(), quietly)
+    reel = reel_of(shot, look, progress)
+    coder = _opened(suffix, reel, look, BytesIO(), progress)
     coder.add(reel.pixels(0), 1)
     whole: float = coder.written
     stages = [reel.film.place(at).stage for at in range(len(reel))]
@@ -117,8 +122,10 @@ def estimate(shot: Shot, look: FigureLook, suffix: str) -> int:
     others = sorted({*range(1, len(reel))}.difference(turns))
     for frames in (turns, others):
         count = min(SAMPLES, len(frames))
-        some = (frames[len(frames) * (2 * k + 1) // (2 * count)] for k in range(count))
-        whole += len(frames) * sum(_bytes_of(at, reel, coder) for at in some) / max(1, count)
+        for part in range(count):
+            progress(0, len(reel))
+            frame = frames[len(frames) * (2 * part + 1) // (2 * count)]
+            whole += len(frames) / count * _bytes_of(frame, reel, coder)
     return round(whole)
 
 

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QLabel, QLineEd
 
 from visualizer.state import wish as wishes
 from visualizer.state.figure import PRESETS, Extent, Paper
-from visualizer.state.wish import EXTENTS, OWN, PAPERS, Unit, preset_of, sized_as
+from visualizer.state.wish import OWN, PAPERS, Unit, preset_of, sized_as
 from visualizer.ui.figures.fields import NumberField
 
 if TYPE_CHECKING:
@@ -41,13 +41,12 @@ class FigureOptions(QWidget):
         self.switches = {name: QCheckBox(words) for name, words in SWITCHES.items()}
         self.form = QFormLayout(self)
         self.form.setContentsMargins(0, 0, 0, 0)
-        self.form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
+        self.form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         self._fill()
         self._connect()
 
     def _fill(self) -> None:
         for box, choices in (
-            (self.extent, EXTENTS.items()),
             (self.preset, [*((name, name) for name in PRESETS), (OWN, OWN)]),
             (self.paper, PAPERS.items()),
             (self.unit, [(unit, unit.value) for unit in Unit]),
@@ -95,14 +94,15 @@ class FigureOptions(QWidget):
 
     @property
     def is_wrong(self) -> bool:
-        """Whether anything that is typed is not taken."""
-        return any(field.is_wrong for field in self.fields)
+        """Whether anything that is typed and counts is not taken."""
+        return any(field.is_wrong and not field.isHidden() for field in self.fields)
 
     def show_wish(self, wish: Wish) -> None:
         """Show what is chosen."""
         self._wish, look = wish, wish.look
+        self._show_extents(wish)
         for box, value in (
-            (self.extent, look.extent),
+            (self.extent, wish.asked.extent),
             (self.preset, preset_of(look)),
             (self.paper, look.paper),
             (self.unit, wish.unit),
@@ -116,6 +116,31 @@ class FigureOptions(QWidget):
                 self.title.setText(look.title)
         for name, switch in self.switches.items():
             switch.setChecked(getattr(look, name))
+        for name, widget in self._rows:
+            self.form.setRowVisible(widget, name in wish.deciding)
+
+    def _show_extents(self, wish: Wish) -> None:
+        offered = {self.extent.itemData(at) for at in range(self.extent.count())}
+        if offered != set(wish.extents):
+            self.extent.clear()
+            for value, words in wish.extents.items():
+                self.extent.addItem(words, value)
+
+    @property
+    def _rows(self) -> tuple[tuple[str, QWidget], ...]:
+        """Name what each row decides."""
+        rows: tuple[tuple[str, QWidget], ...] = (
+            ("extent", self.extent),
+            ("width_mm", self.preset),
+            ("width_mm", self.unit),
+            ("width_mm", self.width_),
+            ("height_mm", self.height_),
+            ("dpi", self.dpi),
+            ("points", self.points),
+            ("paper", self.paper),
+            ("title", self.title),
+        )
+        return (*rows, *self.switches.items())
 
     def _show_lengths(self, wish: Wish) -> None:
         unit, dpi = wish.unit, wish.look.dpi

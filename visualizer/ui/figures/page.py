@@ -15,6 +15,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF
 from visualizer.attention.choices import Dtype
 from visualizer.state.caption import caption
 from visualizer.state.figure import PIXELS_AN_INCH, FigureLook, Paper, framed
+from visualizer.state.progress import Progress, quietly
 from visualizer.state.screen import described, present
 from visualizer.ui import captions
 from visualizer.ui import heatmap as draw
@@ -203,8 +204,14 @@ def _font(size: int) -> QFont:
     return font(size, QFont.Weight.DemiBold if size > 12 else QFont.Weight.Normal)
 
 
-def paint_page(painter: QPainter, page: Page) -> None:
-    """Paint a page, on a painter whose unit is 1/96 inch."""
+def paint_page(painter: QPainter, page: Page, progress: Progress = quietly) -> None:
+    """Paint a page, on a painter whose unit is 1/96 inch.
+
+    Parameters
+    ----------
+    progress : callable
+        Told before each panel how many are painted, of how many.
+    """
     figure, theme = page.figure, page.theme
     painter.fillRect(QRectF(QPointF(0, 0), page.size), QColor(theme.paper))
     painter.save()
@@ -213,7 +220,8 @@ def paint_page(painter: QPainter, page: Page) -> None:
     paint_text(painter, page.title, figure.title, 20, theme.ink)
     paint_text(painter, page.caption, figure.caption, 12, theme.quiet)
     painter.translate(page.panels.topLeft())
-    for slot in page.layout.slots:
+    for done, slot in enumerate(page.layout.slots):
+        progress(done, len(page.layout.slots))
         draw.paint_slot(painter, slot, theme)
         if figure.board.is_current(slot.heatmap):
             paint_lights(painter, slot, figure.lights, theme)

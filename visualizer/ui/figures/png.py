@@ -11,12 +11,12 @@ from PySide6.QtGui import QImage, QPainter
 
 from visualizer.attention.spec import InputError
 from visualizer.state.figure import MM_AN_INCH, PIXELS_AN_INCH
+from visualizer.state.progress import Progress, quietly, within
 from visualizer.ui.figures.inside import carried, put_into_png
 from visualizer.ui.figures.page import figure_of, page_of, paint_page
 
 if TYPE_CHECKING:
     from visualizer.state.figure import FigureLook, Shot
-    from visualizer.state.progress import Progress
     from visualizer.ui.figures.page import Page
 
 LARGEST_SIDE = 30_000
@@ -35,11 +35,11 @@ def write_png(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) 
     InputError
         When it is too large for the memory.
     """
-    progress(0, 2)
-    image = picture(page_of(figure_of(shot, look), look), look.dpi)
+    progress(0, 10)
+    page = page_of(figure_of(shot, look), look)
+    image = picture(page, look.dpi, within(progress, 20, 60))
     put_into_png(image, carried(shot, look))
-    progress(1, 2)
-    save(image, file)
+    save(image, file, within(progress, 60, 100))
 
 
 def pixels(shot: Shot, look: FigureLook) -> np.ndarray:
@@ -49,7 +49,7 @@ def pixels(shot: Shot, look: FigureLook) -> np.ndarray:
     return np.array(image.constBits()).reshape(image.height(), image.width(), 4)
 
 
-def picture(page: Page, dpi: float) -> QImage:
+def picture(page: Page, dpi: float, progress: Progress = quietly) -> QImage:
     """Paint a page, as sharp as asked for, or as a picture may be large.
 
     Raises
@@ -62,8 +62,10 @@ def picture(page: Page, dpi: float) -> QImage:
     image = blank(round(width * ratio), round(height * ratio))
     painter = QPainter(image)
     painter.scale(ratio, ratio)
-    paint_page(painter, page)
-    painter.end()
+    try:
+        paint_page(painter, page, progress)
+    finally:  # also where it is called off: no picture may go before its painter
+        painter.end()
     dots = round(PIXELS_AN_INCH * ratio / MM_AN_INCH * 1000)
     image.setDotsPerMeterX(dots)
     image.setDotsPerMeterY(dots)
@@ -90,7 +92,7 @@ def blank(width: int, height: int) -> QImage:
     return image
 
 
-def save(image: QImage, file: BinaryIO) -> None:
+def save(image: QImage, file: BinaryIO, progress: Progress = quietly) -> None:
     """Write a picture as PNG into an open file, with its texts and its size on paper.
 
     Of areas of one colour, rows that are written as they are (filter 0) become smaller files, three
@@ -106,6 +108,7 @@ def save(image: QImage, file: BinaryIO) -> None:
         _write_chunk(file, b"iTXt", key.encode("latin-1") + bytes(5) + _coded(image.text(key)))
     packer = zlib.compressobj(LEVEL)
     for top in range(0, image.height(), BAND):
+        progress(top, image.height())
         _write_chunk(file, b"IDAT", packer.compress(_rows(image, top)))
     _write_chunk(file, b"IDAT", packer.flush())
     _write_chunk(file, b"IEND", b"")

@@ -24,6 +24,7 @@ import numpy as np
 from visualizer.assets import resource
 from visualizer.attention.spec import InputError
 from visualizer.state.colouring import beyond
+from visualizer.state.progress import Counted, Progress, quietly
 from visualizer.state.saved.inside import as_script
 from visualizer.state.view import Part
 from visualizer.state.words import number
@@ -50,6 +51,7 @@ def write_webpage(
     theme: Theme | None,
     file: BinaryIO,
     document: bytes = b"",
+    progress: Progress = quietly,
 ) -> None:
     """Write a board as a page of HTML.
 
@@ -62,6 +64,8 @@ def write_webpage(
         from the one to the other. On paper it is always as in exported pictures.
     document : bytes
         What the program can open again; see `inside.found`.
+    progress : callable
+        Told before each panel how many there are until then.
 
     Raises
     ------
@@ -73,7 +77,9 @@ def write_webpage(
     described = _board(board, title, caption, theme)
     for piece in (before, _script("application/json", described, "id", "board")):
         file.write(piece.encode("utf-8", "replace"))
+    tell = Counted(progress, len(board.heatmaps))
     for heatmap in board.heatmaps:
+        tell()
         file.write(_script("application/octet-stream", _packed(heatmap), "class", "cells").encode())
     if document:
         file.write(as_script(document).encode())
