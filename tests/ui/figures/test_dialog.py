@@ -212,7 +212,9 @@ def test_of_a_document_is_said_what_it_is_of(hand: Hand) -> None:
     assert seen(hand, dialog) is None
     assert dialog.pane.shown
     assert hand.window.workspace.shot
-    assert dialog.pane.shown.text == caption(hand.window.workspace.shot.run)
+    assert dialog.pane.shown.text.split("\n") == caption(hand.window.workspace.shot.run).split(
+        " · "
+    )
     assert dialog.size_.text() == "Document, to be opened again"
     assert not dialog.figure.isVisible()
     assert not dialog.copy.isEnabled()

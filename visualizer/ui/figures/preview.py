@@ -80,7 +80,8 @@ def preview(shot: Shot, wish: Wish, room: QSize, ratio: float, progress: Progres
     if wish.format.kind is Kind.NUMBERS:
         return Preview(None, beginning(shot, wish, progress), told(shot, wish))
     if wish.format.kind is Kind.DOCUMENT:
-        return Preview(None, caption(shot.run), wish.format.words)
+        lines = caption(shot.run).replace(" · ", "\n")
+        return Preview(None, lines, wish.format.words)
     if wish.format.kind is Kind.FILM:
         return frame_of(reel_of(shot, wish.asked, progress), 0, room, ratio, progress)
     return _figure(shot, wish, room, ratio)
