@@ -118,11 +118,12 @@ def _first(tensor: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return tensor.gather(-1, columns), columns
 
 
-def _pooled(tensor: Tensor, rows: int, columns: int) -> Tensor:
-    return _largest(_largest(tensor, rows, -2), columns, -1)
+def _pooled(tensor: Tensor, rows: int, columns: int, end: str = "amax") -> Tensor:
+    return _ends_of(_ends_of(tensor, rows, -2, end), columns, -1, end)
 
 
-def _largest(tensor: Tensor, block: int, axis: int) -> Tensor:
+def _ends_of(tensor: Tensor, block: int, axis: int, end: str) -> Tensor:
+    """Take the largest (amax) or the smallest (amin) of each block along an axis."""
     if block == 1:
         return tensor
     size = tensor.shape[axis]
@@ -131,19 +132,19 @@ def _largest(tensor: Tensor, block: int, axis: int) -> Tensor:
     sizes = list(tensor.shape)
     sizes[axis] = whole + (rest > 0)
     pooled = tensor.new_empty(sizes)
-    pooled.narrow(axis, 0, whole).copy_(tensor.unfold(axis, block, block).amax(-1))
+    pooled.narrow(axis, 0, whole).copy_(getattr(tensor.unfold(axis, block, block), end)(-1))
     if rest:
-        last = tensor.narrow(axis, whole * block, rest).amax(axis, keepdim=True)
+        last = getattr(tensor.narrow(axis, whole * block, rest), end)(axis, keepdim=True)
         pooled.narrow(axis, whole, 1).copy_(last)
     return pooled
 
 
 def _farthest(tensor: Tensor, rows: int, columns: int) -> Tensor:
-    high = _pooled(tensor, rows, columns)
-    low = high.clone()
-    for place, matrix in _matrices(tensor):  # one by one, as turning all around would copy it
-        turned = matrix.where(matrix != -math.inf, math.inf).neg()
-        low[place] = -_pooled(turned, rows, columns)
+    high, low = (_pooled(tensor, rows, columns, end) for end in ("amax", "amin"))
+    if not low.isfinite().all():
+        for place, matrix in _matrices(tensor):  # one by one, as leaving −∞ out makes copies
+            turned = matrix.where(matrix != -math.inf, math.inf)
+            low[place] = _pooled(turned, rows, columns, "amin")
     is_below = low.isfinite() & (low.abs() > high.abs())
     return low.where(is_below, high)
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 LARGEST_SIDE = 30_000
 LEVEL = 1
 """Of 9: more takes longer, and saves little."""
-BAND = 512
-"""Rows that are written at once."""
+BAND = 32
+"""Rows that are written at once: few, so that the memory of the last ones serves the next."""
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
