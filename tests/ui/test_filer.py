@@ -346,7 +346,7 @@ def test_what_a_crash_left_is_offered(
         assert hand.window.workspace.document == crashed
         assert hand.window.isWindowModified()
         assert hand.window.windowTitle().startswith("old")
-    assert left_behind(recovery()) == []
+    hand.until(lambda: left_behind(recovery()) == [])
 
 
 # --------------------------------------------------------------------------- coming back

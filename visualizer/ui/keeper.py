@@ -38,6 +38,7 @@ class Keeper(QObject):
         self._file: recovery.Keeper | None = None
         self._latest: tuple[Document, View, Path | None] | None = None
         self._kept: Document | None = None
+        self._inherited: list[Left] = []
         self._timer = QTimer(self, singleShot=True, interval=DELAY_MS)
         self._timer.timeout.connect(self._keep)
         self._worker = Worker(self)
@@ -66,10 +67,20 @@ class Keeper(QObject):
         if self._file is None:
             self._file = recovery.Keeper(self._folder)
         self._file.keep(document, view, path)
+        self._forget_inherited()
 
     def _forget(self) -> None:
         if self._file:
             self._file.forget()
+        self._forget_inherited()
+
+    def inherit(self, left: Left) -> None:
+        """Answer for what a crash left behind: it stays until it is kept anew, or need not be."""
+        self._inherited.append(left)
+
+    def _forget_inherited(self) -> None:
+        while self._inherited:
+            self._inherited.pop().forget()
 
     def look_back(self) -> None:
         """Look for what crashed programs left behind."""
@@ -89,6 +100,7 @@ class Keeper(QObject):
         """End as one should: nothing is left behind."""
         self._timer.stop()
         self._worker.stop()
+        self._forget_inherited()
         if self._file:
             self._file.close()
             self._file = None
