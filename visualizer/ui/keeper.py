@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 DELAY_MS = 1000
 """How long after a change it is kept, together with those that come in the meantime."""
+RESTS = 20
+"""How many times as long as the last one took no other one is written: some are of gigabytes."""
 
 
 class Keeper(QObject):
@@ -63,11 +66,13 @@ class Keeper(QObject):
             self._kept = self._latest[0]
             self._worker.ask(partial(self._written, *self._latest))
 
-    def _written(self, document: Document, view: View, path: Path | None) -> None:
+    def _written(self, document: Document, view: View, path: Path | None) -> int:
+        began = perf_counter()
         if self._file is None:
             self._file = recovery.Keeper(self._folder)
         self._file.keep(document, view, path)
         self._forget_inherited()
+        return round(1000 * (perf_counter() - began))
 
     def _forget(self) -> None:
         if self._file:
@@ -86,8 +91,10 @@ class Keeper(QObject):
         """Look for what crashed programs left behind."""
         self._worker.ask(partial(recovery.left_behind, self._folder))
 
-    def _take(self, answer: list[Left] | None) -> None:
-        if answer:
+    def _take(self, answer: list[Left] | int | None) -> None:
+        if isinstance(answer, int):
+            self._timer.setInterval(max(DELAY_MS, RESTS * answer))
+        elif answer:
             self.found.emit(answer)
 
     def _fail(self, error: Exception) -> None:
