@@ -28,6 +28,7 @@ from visualizer.state.document import Document
 from visualizer.state.saved.document_file import SUFFIX, read_document
 from visualizer.state.saved.recovery import left_behind
 from visualizer.state.view import Cell, View
+from visualizer.ui import keeper
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -220,7 +221,35 @@ def test_quitting_asks_one_window_after_the_other(windows: Windows, qtbot: QtBot
     assert windows.all == []
 
 
+def test_a_file_is_open_in_one_window_only(windows: Windows, tmp_path: Path, qtbot: QtBot) -> None:
+    path = written(tmp_path / f"a{SUFFIX}", Document(text="only here"))
+    first, second = (Hand(qtbot, windows.open(Document())) for _ in range(2))
+    first.window.filer.open(path)
+    first.until(lambda: first.chips == ("only", "here"))
+    second.window.filer.open(tmp_path / "." / path.name)
+    second.until(lambda: "is open here" in first.window.statusBar().currentMessage())
+    assert second.window.filer.path is None
+    assert not second.window.filer.is_busy
+    second.window.filer._write_named(str(path))
+    (box,) = second.boxes()
+    assert "another window" in box.text()
+    assert read(path).document.text == "only here"
+    first.window.filer._write_named(str(path))  # its own
+    at_rest(first)
+    assert first.boxes() == []
+
+
 # --------------------------------------------------------------------------- after a crash
+
+
+def test_what_takes_long_to_be_kept_is_kept_less_often(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter((0.0, 3.0))
+    monkeypatch.setattr(keeper, "perf_counter", lambda: next(times))
+    change(hand)
+    hand.until(lambda: hand.window.filer.keeper._timer.interval() == 60_000)
+    assert list(recovery().glob("*.recovery"))
 
 
 def test_what_a_crash_left_stays_until_it_is_kept_anew(

@@ -14,7 +14,7 @@ from visualizer.attention.spec import InputError
 from visualizer.state.saved.change import Change
 from visualizer.state.saved.document_file import SUFFIX
 from visualizer.ui.ask_file import ask_to_open, ask_to_save
-from visualizer.ui.filed import WasRead, WasWritten, written
+from visualizer.ui.filed import WasRead, WasWritten, window_on, written
 from visualizer.ui.keeper import Keeper
 from visualizer.ui.messages import ask_unsaved, refuse
 from visualizer.ui.sentence import LONGEST_TEXT
@@ -121,6 +121,12 @@ class Filer(QObject):
         self._go_on()
 
     def _start_reading(self, path: Path) -> None:
+        if there := window_on(path, self._window):  # two would write over each other
+            there.activateWindow()
+            there.raise_()
+            there.statusBar().showMessage(f"{path.name} is open here already", SAID_MS)
+            self._go_on()
+            return
         self._say("Opening…", 0)
         self._worker.ask(partial(self._read, path, self._workspace.document))
 
@@ -153,8 +159,8 @@ class Filer(QObject):
     # ------------------------------------------------------------------ saving
 
     def save(self) -> None:
-        """Write the document into its file; ask for one where it has none."""
-        if self.path:
+        """Write the document into its file; ask for one where it has none, or a lesson is read."""
+        if self.path and not self._workspace.wanted.reading:
             self._write(self.path)
         else:
             self.save_as()
@@ -169,7 +175,13 @@ class Filer(QObject):
 
     def _write_named(self, name: str) -> None:
         is_named = name.lower().endswith(SUFFIX)
-        self._write(Path(name if is_named else name + SUFFIX))
+        path = Path(name if is_named else name + SUFFIX)
+        if window_on(path, self._window) in (None, self._window):
+            self._write(path)
+        else:
+            self._stay()
+            said = f"“{path.name}” is open in another window. Close it there, or use another name."
+            refuse(self._window, "Not saved", said)
 
     def _stay(self) -> None:
         self._then = None
