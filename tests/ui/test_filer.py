@@ -124,13 +124,15 @@ def test_what_was_saved_comes_back(
     hand.settle()
     hand.click_cell(Cell("weights", (1, 2, 1)))
     save_as(hand, tmp_path / "mine")
+    document = hand.window.workspace.document
+    hand.window.close()
     other = Hand(qtbot, open_window())
     other.until(lambda: other.window.workspace.run is not None)
     other.press(Qt.Key.Key_O)
     type_name(other, tmp_path / f"mine{SUFFIX}")
     other.until(lambda: other.chips == ("a", "word", "or", "two"))
     other.settle()
-    assert other.window.workspace.document == hand.window.workspace.document
+    assert other.window.workspace.document == document
     assert other.window.workspace.view.pinned == Cell("weights", (1, 2, 1))
     assert not other.window.workspace.screen.can_undo
     assert other.window.windowTitle().startswith("mine")
@@ -156,6 +158,19 @@ def test_saving_again_asks_for_nothing(hand: Hand, tmp_path: Path) -> None:
     at_rest(hand)
     assert asked(hand) == []
     assert read(tmp_path / f"mine{SUFFIX}").document == hand.window.workspace.document
+
+
+def test_a_lesson_is_not_written_over_the_file_that_was_open(hand: Hand, tmp_path: Path) -> None:
+    save_as(hand, tmp_path / "mine")
+    own = hand.window.workspace.document
+    hand.activate()
+    hand.window.reader.load()
+    hand.window.reader.open(1)
+    hand.settle()
+    hand.press(Qt.Key.Key_S)
+    hand.until(lambda: bool(asked(hand)))
+    assert read(tmp_path / f"mine{SUFFIX}").document == own
+    asked(hand)[0].reject()
 
 
 def test_taking_back_to_what_was_saved_is_saved(hand: Hand, tmp_path: Path) -> None:
@@ -346,7 +361,7 @@ def test_what_a_crash_left_is_offered(
         assert hand.window.workspace.document == crashed
         assert hand.window.isWindowModified()
         assert hand.window.windowTitle().startswith("old")
-    assert left_behind(recovery()) == []
+    hand.until(lambda: left_behind(recovery()) == [])
 
 
 # --------------------------------------------------------------------------- coming back

@@ -227,6 +227,7 @@ def test_closing_waits_for_what_runs_and_no_longer(gate: Gate, gated: Window, qt
     hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
     releasing = threading.Timer(0.05, gate.let_through)
     releasing.start()
+    gated.filer.give_up()
     assert gated.close()
     releasing.join()
     assert not gated.isVisible()

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass
+from collections import deque
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QApplication
 
 from visualizer.attention.spec import InputError
-from visualizer.state import files
 from visualizer.state.saved.change import Change
-from visualizer.state.saved.document_file import SUFFIX, write_document
+from visualizer.state.saved.document_file import SUFFIX
 from visualizer.ui.ask_file import ask_to_open, ask_to_save
+from visualizer.ui.filed import WasRead, WasWritten, window_on, written
 from visualizer.ui.keeper import Keeper
 from visualizer.ui.messages import ask_unsaved, refuse
 from visualizer.ui.sentence import LONGEST_TEXT
@@ -25,14 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from visualizer.state.document import Document
-    from visualizer.state.figure import Shot
     from visualizer.state.saved.document_file import Saved
-    from visualizer.state.view import View
+    from visualizer.state.saved.recovery import Left
     from visualizer.ui.program import Program
     from visualizer.ui.window import Window
 
 OPENED = (
-    f"Documents (*{SUFFIX});;Pictures with a document inside (*.png *.svg *.pdf);;"
+    f"Documents (*{SUFFIX});;Pictures with a document inside (*.png *.svg *.pdf *.html);;"
     "Attention and weights of other programs (*.npy *.npz *.safetensors *.pt *.pth *.bin);;"
     "Texts (*.txt);;All files (*)"
 )
@@ -47,6 +45,7 @@ class Filer(QObject):
     """The file, or whether it is saved, is not as it was."""
     anotherWanted = Signal(object, object)
     """A window of its own is wanted for what was read (or nothing), and its path."""
+    quitWanted = Signal()
     settled = Signal(object)
     """The path of a file that was opened or saved."""
 
@@ -57,6 +56,8 @@ class Filer(QObject):
         self.keeps_numbers = False
         self._clean: Document | None = self._workspace.document
         self._then: Callable[[], object] | None = None
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_writing = self._is_restoring = self._has_closed = False
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
@@ -85,14 +86,20 @@ class Filer(QObject):
     @property
     def is_busy(self) -> bool:
         """Whether a file is being read or written."""
-        return self._worker.is_working
+        return self._worker.is_working or bool(self._waiting)
 
     def _see(self) -> None:
+        self._is_restoring = self._is_restoring and self._workspace.is_working
         is_saved = self.is_saved
         self.keeper.see(self._workspace.document, self._workspace.wanted, self.path, is_saved)
         if is_saved != self._was_saved:
             self._was_saved = is_saved
             self.changed.emit()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._waiting and not self._worker.is_working:
+            self._waiting.popleft()()
 
     # ------------------------------------------------------------------ opening
 
@@ -110,25 +117,35 @@ class Filer(QObject):
 
     def open(self, path: Path) -> None:
         """Open a file: here where there is nothing to lose, else in a window of its own."""
-        if not self.is_busy:
-            self._say("Opening…", 0)
-            self._worker.ask(partial(self._read, path, self._workspace.document))
+        self._waiting.append(partial(self._start_reading, path))
+        self._go_on()
 
-    def _read(self, path: Path, document: Document) -> _Read:
-        return _Read(self._program.read(path, document), path)
+    def _start_reading(self, path: Path) -> None:
+        if there := window_on(path, self._window):  # two would write over each other
+            there.activateWindow()
+            there.raise_()
+            there.statusBar().showMessage(f"{path.name} is open here already", SAID_MS)
+            self._go_on()
+            return
+        self._say("Opening…", 0)
+        self._worker.ask(partial(self._read, path, self._workspace.document))
+
+    def _read(self, path: Path, document: Document) -> WasRead:
+        return WasRead(self._program.read(path, document), path)
 
     def take_in(self, saved: Saved, path: Path | None) -> None:
         """Show what was read; of a picture with a document inside, the path is not its own."""
         is_own = path is not None and path.suffix.lower() == SUFFIX
         self.path = path if is_own else None
         self.keeps_numbers = is_own and saved.recorded is not None
-        self._clean = saved.document
-        self._workspace.open(saved.document, partial(self._program.restore, saved))
+        self._clean, self._is_restoring = saved.document, True
+        self._workspace.open(saved.document, saved.view, partial(self._program.restore, saved))
         self.changed.emit()
 
-    def recover(self, saved: Saved, path: Path | None) -> None:
+    def recover(self, saved: Saved, left: Left) -> None:
         """Show what a crash left behind; it is not saved yet."""
-        self.take_in(saved, path)
+        self.keeper.inherit(left)
+        self.take_in(saved, left.path)
         self._clean = None
         self._see()
 
@@ -142,8 +159,8 @@ class Filer(QObject):
     # ------------------------------------------------------------------ saving
 
     def save(self) -> None:
-        """Write the document into its file; ask for one where it has none."""
-        if self.path:
+        """Write the document into its file; ask for one where it has none, or a lesson is read."""
+        if self.path and not self._workspace.wanted.reading:
             self._write(self.path)
         else:
             self.save_as()
@@ -158,7 +175,13 @@ class Filer(QObject):
 
     def _write_named(self, name: str) -> None:
         is_named = name.lower().endswith(SUFFIX)
-        self._write(Path(name if is_named else name + SUFFIX))
+        path = Path(name if is_named else name + SUFFIX)
+        if window_on(path, self._window) in (None, self._window):
+            self._write(path)
+        else:
+            self._stay()
+            said = f"“{path.name}” is open in another window. Close it there, or use another name."
+            refuse(self._window, "Not saved", said)
 
     def _stay(self) -> None:
         self._then = None
@@ -167,19 +190,29 @@ class Filer(QObject):
         """Have the numbers written into the file too, or not."""
         self.keeps_numbers = not self.keeps_numbers
         self.changed.emit()
+        self._go_on()
 
     def _write(self, path: Path) -> None:
-        if self.is_busy:
-            return
+        self._is_writing = True
         self._say("Saving…", 0)
-        shot = self._workspace.shot if self.keeps_numbers else None
+        self._waiting.append(partial(self._start_writing, path))
+        self._go_on()
+
+    def _start_writing(self, path: Path) -> None:
+        if self._workspace.is_working and (self.keeps_numbers or self._is_restoring):
+            self._waiting.appendleft(partial(self._start_writing, path))  # until they are there
+            return
+        run = self._workspace.run if self.keeps_numbers else None
         document, view = self._workspace.document, self._workspace.wanted
-        self._worker.ask(partial(_written, path, document, view, shot))
+        self._worker.ask(partial(written, path, document, view, run))
 
     # ------------------------------------------------------------------ being done
 
     def may_close(self, then: Callable[[], object]) -> bool:
         """Say whether nothing would be lost; else ask, and do what comes `then` once it may be."""
+        if self._is_writing:  # and what comes then asks again, if something more has changed
+            self._then = then
+            return False
         if self.is_saved:
             return True
         save, lose = partial(self._save_and, then), partial(self._lose, then)
@@ -197,14 +230,17 @@ class Filer(QObject):
     def give_up(self) -> None:
         """Have nothing to lose: the document is as good as saved."""
         self._clean = self._workspace.document
+        self._waiting.clear()
+        self._is_writing = False
         self._see()
 
     def quit(self) -> None:
         """Close every window."""
-        QApplication.closeAllWindows()  # as long as none has something to lose
+        self.quitWanted.emit()
 
     def close(self) -> None:
         """Come to an end: what is being written is written, and nothing need be recovered."""
+        self._has_closed, self._then = True, None
         while self._worker.is_working:
             self._worker.wait(10)
         self._worker.stop()
@@ -212,21 +248,26 @@ class Filer(QObject):
 
     # ------------------------------------------------------------------ how it went
 
-    def _take(self, answer: _Read | _Written) -> None:
+    def _take(self, answer: WasRead | WasWritten) -> None:
         self.settled.emit(answer.path)
-        if isinstance(answer, _Written):
+        if self._has_closed:
+            return
+        if isinstance(answer, WasWritten):
             self._take_written(answer)
         else:
             self._take_read(answer.what, answer.path)
+        self._go_on()
 
-    def _take_written(self, written: _Written) -> None:
-        self.path, self._clean = written.path, written.document
-        self._say(f"Saved {written.path}")
+    def _take_written(self, done: WasWritten) -> None:
+        self.path, self._clean = done.path, done.document
+        self._say(f"Saved {done.path}")
         self._see()
         self.changed.emit()
-        then, self._then = self._then, None
-        if then and self.is_saved:
-            then()
+        if not self.is_busy:
+            self._is_writing = False
+            then, self._then = self._then, None
+            if then:
+                then()
 
     def _take_read(self, what: Saved | Change, path: Path) -> None:
         self._say(f"Opened {path}")
@@ -239,8 +280,11 @@ class Filer(QObject):
             self.anotherWanted.emit(what, path)
 
     def _fail(self, error: Exception) -> None:
-        self._then = None
+        if self._has_closed:
+            return
+        self._then, self._is_writing = None, bool(self._waiting)
         self._say("")
+        self._go_on()
         if isinstance(error, InputError):
             refuse(
                 self._window, "Not opened" if error.field == "open" else "Not saved", error.sentence
@@ -250,25 +294,3 @@ class Filer(QObject):
 
     def _say(self, words: str, for_ms: int = SAID_MS) -> None:
         self._window.statusBar().showMessage(words, for_ms)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Read:
-    """What was read of a file: a document of its own, or a change of the one that is there."""
-
-    what: Saved | Change
-    path: Path
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Written:
-    """What was written into a file."""
-
-    document: Document
-    path: Path
-
-
-def _written(path: Path, document: Document, view: View, shot: Shot | None) -> _Written:
-    run = shot.run if shot else None
-    files.write(path, lambda file: write_document(file, document, view, run))
-    return _Written(document, path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 DELAY_MS = 1000
 """How long after a change it is kept, together with those that come in the meantime."""
+RESTS = 20
+"""How many times as long as the last one took no other one is written: some are of gigabytes."""
 
 
 class Keeper(QObject):
@@ -38,6 +41,7 @@ class Keeper(QObject):
         self._file: recovery.Keeper | None = None
         self._latest: tuple[Document, View, Path | None] | None = None
         self._kept: Document | None = None
+        self._inherited: list[Left] = []
         self._timer = QTimer(self, singleShot=True, interval=DELAY_MS)
         self._timer.timeout.connect(self._keep)
         self._worker = Worker(self)
@@ -62,21 +66,35 @@ class Keeper(QObject):
             self._kept = self._latest[0]
             self._worker.ask(partial(self._written, *self._latest))
 
-    def _written(self, document: Document, view: View, path: Path | None) -> None:
+    def _written(self, document: Document, view: View, path: Path | None) -> int:
+        began = perf_counter()
         if self._file is None:
             self._file = recovery.Keeper(self._folder)
         self._file.keep(document, view, path)
+        self._forget_inherited()
+        return round(1000 * (perf_counter() - began))
 
     def _forget(self) -> None:
         if self._file:
             self._file.forget()
+        self._forget_inherited()
+
+    def inherit(self, left: Left) -> None:
+        """Answer for what a crash left behind: it stays until it is kept anew, or need not be."""
+        self._inherited.append(left)
+
+    def _forget_inherited(self) -> None:
+        while self._inherited:
+            self._inherited.pop().forget()
 
     def look_back(self) -> None:
         """Look for what crashed programs left behind."""
         self._worker.ask(partial(recovery.left_behind, self._folder))
 
-    def _take(self, answer: list[Left] | None) -> None:
-        if answer:
+    def _take(self, answer: list[Left] | int | None) -> None:
+        if isinstance(answer, int):
+            self._timer.setInterval(max(DELAY_MS, RESTS * answer))
+        elif answer:
             self.found.emit(answer)
 
     def _fail(self, error: Exception) -> None:
@@ -89,6 +107,7 @@ class Keeper(QObject):
         """End as one should: nothing is left behind."""
         self._timer.stop()
         self._worker.stop()
+        self._forget_inherited()
         if self._file:
             self._file.close()
             self._file = None

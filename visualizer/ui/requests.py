@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from visualizer.attention.spec import InputError
+from visualizer.state.compare.comparison import Against
 from visualizer.state.needed import needs, warm
 from visualizer.state.playback.transport import Stand, present_stand
 
@@ -40,14 +41,29 @@ class Answer:
     """How a document is looked at that has just been opened."""
 
 
-def opened(restore: Callable[[], tuple[Run, View]], document: Document, shown: View) -> Answer:
+def in_window(view: View, shown: View) -> View:
+    """Give a view that was read as a window can want it; a kept A comes with its numbers."""
+    compared, pinned = view.comparison, view.pinned
+    if compared and compared.against is Against.KEPT and compared.kept is None:
+        compared, pinned = None, None
+    return replace(view, panes=shown.panes, room=shown.room, comparison=compared, pinned=pinned)
+
+
+def opened(
+    restore: Callable[[], tuple[Run, View]],
+    document: Document,
+    shown: View,
+    previous: Run | None,
+) -> Answer:
     """Give the numbers of a document that was read, and read what its view needs in this window."""
     try:
         run, view = restore()
-        view = replace(view, panes=shown.panes, room=shown.room)
+        view = in_window(view, shown)
         warm(run, view)
         return Answer(document, view, run, None, present_stand(run, view, Stand()), view)
     except InputError as refused:
+        if previous:
+            warm(previous, shown)
         return Answer(document, shown, None, refused)
 
 

@@ -22,7 +22,7 @@ class Rescue(QObject):
     """Offers what was left behind, and opens it where nothing is lost by it."""
 
     anotherWanted = Signal(object, object)
-    """A window of its own is wanted for what was left, and the path that it was of."""
+    """A window of its own is wanted for what was read, and where it was left."""
 
     def __init__(self, window: Window) -> None:
         super().__init__(window)
@@ -41,11 +41,11 @@ class Rescue(QObject):
                 refuse(self._window, "Not recovered", damaged.sentence)
                 continue
             filer = self._window.filer
-            if filer.is_untouched:
-                filer.recover(saved, each.path)
+            is_of_this = filer.path == each.path and filer.is_saved  # or of none, as yet
+            if is_of_this or filer.is_untouched:
+                filer.recover(saved, each)
             else:
-                self.anotherWanted.emit(saved, each.path)
-            each.forget()
+                self.anotherWanted.emit(saved, each)
 
 
 def _named(left: Left) -> str:

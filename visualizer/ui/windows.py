@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QPoint, Qt
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.state.saved.document_file import Saved
+    from visualizer.state.saved.recovery import Left
     from visualizer.ui.program import Program
 
 _ONCE = Qt.ConnectionType(
@@ -47,6 +49,7 @@ class Windows(QObject):
         window = make_window(self._program, document)
         window.filer.anotherWanted.connect(self._open_another)
         window.rescue.anotherWanted.connect(self._recover_apart)
+        window.filer.quitWanted.connect(self.quit)
         window.closed.connect(self._forget)
         if self.all:
             beside = window.frameGeometry().translated(self.all[-1].pos() + STEP - window.pos())
@@ -65,13 +68,24 @@ class Windows(QObject):
         elif saved.document == Document() and (last := settings.load_last()):
             window.filer.open(last)
 
+    def quit(self) -> None:
+        """Close every window, one after the other; each that would lose something asks first."""
+        for window in self.all.copy():
+            if not window.filer.may_close(partial(self._close_and_go_on, window)):
+                return
+            window.close()
+
+    def _close_and_go_on(self, window: Window) -> None:
+        if window.close():
+            self.quit()
+
     def _open_another(self, saved: Saved | None, path: Path | None) -> None:
         window = self.open(saved.document if saved else Document())
         if saved:
             window.filer.take_in(saved, path)
 
-    def _recover_apart(self, saved: Saved, path: Path | None) -> None:
-        self.open(saved.document).filer.recover(saved, path)
+    def _recover_apart(self, saved: Saved, left: Left) -> None:
+        self.open(saved.document).filer.recover(saved, left)
 
     def _forget(self, window: Window) -> None:
         self.all.remove(window)

@@ -19,7 +19,8 @@ from visualizer.state.playback.guess import begun_anew
 from visualizer.state.screen import Screen, present
 from visualizer.state.view import View
 from visualizer.state.weights import are_kept, kept_weights
-from visualizer.ui.requests import Answer, as_far_as_read, computed, is_read_with, looked, opened
+from visualizer.ui import requests
+from visualizer.ui.requests import as_far_as_read, in_window, is_read_with
 from visualizer.ui.worker import Worker
 
 if TYPE_CHECKING:
@@ -112,18 +113,17 @@ class Workspace(QObject):
         self.view = as_far_as_read(view, self.view)
         self._change_to(document)
 
-    def open(self, document: Document, restore: Callable[[], tuple[Run, View]]) -> None:
+    def open(self, document: Document, view: View, restore: Callable[[], tuple[Run, View]]) -> None:
         """Begin with a document that was read; what was there before cannot be undone.
 
-        Parameters
-        ----------
-        restore : callable
-            Gives its numbers and how it is looked at; off the GUI thread.
+        Its numbers, and its view with the A of a comparison, are restored off the GUI thread.
         """
         self._history, self._complaints = History(), {}
         self._forget_complaints(document)
         self._asked, self._has_started = document, True
-        self._worker.ask(partial(opened, restore, document, self._wanted))
+        self._wanted = in_window(view, self._wanted)  # it may be saved before it is shown
+        self.view = as_far_as_read(self._wanted, self.view)
+        self._worker.ask(partial(requests.opened, restore, document, self._wanted, self.run))
         self._show()
 
     def keep_weights(self) -> None:
@@ -232,7 +232,7 @@ class Workspace(QObject):
         self._has_started = True
         if not document.problems():
             self._asked = document
-            request = partial(computed, self._compute, document, self._wanted, self.run)
+            request = partial(requests.computed, self._compute, document, self._wanted, self.run)
             self._worker.ask(request)
         elif not is_read_with(self.run, self._wanted, self.view):
             self._read()
@@ -249,9 +249,9 @@ class Workspace(QObject):
     def _read(self) -> None:
         """Have the worker read what is wanted; else it is read with what is being computed."""
         if self.run and self._asked is None:
-            self._worker.ask(partial(looked, self.run, self._wanted))
+            self._worker.ask(partial(requests.looked, self.run, self._wanted))
 
-    def _take(self, answer: Answer) -> None:
+    def _take(self, answer: requests.Answer) -> None:
         replaced: list[object] = [self.run]
         if answer.document == self._asked:
             self._asked = None
@@ -261,9 +261,8 @@ class Workspace(QObject):
             self._refused = answer.refused
         if answer.stand:
             self.screen = replace(self.screen, stand=answer.stand)
-        if answer.opened:
-            now = self._wanted
-            self._wanted = replace(answer.opened, panes=now.panes, room=now.room)
+        if answer.opened and answer.document == self.document:  # else it has been changed since
+            self._wanted = in_window(answer.opened, self._wanted)
         is_read = is_read_with(self.run, self._wanted, answer.view)
         self.view = self._wanted if is_read else as_far_as_read(self._wanted, answer.view)
         self._show()

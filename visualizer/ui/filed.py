@@ -1,0 +1,51 @@
+"""What comes of reading and writing documents, and which window is on a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtWidgets import QApplication
+
+from visualizer.state import files
+from visualizer.state.saved.document_file import write_document
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.attention.run import Run
+    from visualizer.state.document import Document
+    from visualizer.state.saved.change import Change
+    from visualizer.state.saved.document_file import Saved
+    from visualizer.state.view import View
+    from visualizer.ui.window import Window
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WasRead:
+    """What was read of a file: a document of its own, or a change of the one that is there."""
+
+    what: Saved | Change
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WasWritten:
+    """What was written into a file."""
+
+    document: Document
+    path: Path
+
+
+def written(path: Path, document: Document, view: View, run: Run | None) -> WasWritten:
+    """Write a document, with the numbers of a run where there is one."""
+    files.write(path, lambda file: write_document(file, document, view, run))
+    return WasWritten(document, path)
+
+
+def window_on(path: Path, one: Window) -> Window | None:
+    """Give the window, of all that are as this one is, in which a file is open."""
+    file = path.resolve()
+    same = (each for each in QApplication.topLevelWidgets() if isinstance(each, type(one)))
+    seen = ((each, each.filer.path) for each in same if each.isVisible())
+    return next((each for each, its in seen if its and its.resolve() == file), None)
