@@ -173,6 +173,26 @@ def test_a_lesson_is_not_written_over_the_file_that_was_open(hand: Hand, tmp_pat
     asked(hand)[0].reject()
 
 
+def test_reading_a_lesson_leaves_nothing_to_be_saved(hand: Hand) -> None:
+    hand.window.reader.open(2)
+    hand.settle()
+    assert not hand.window.isWindowModified()
+    hand.window.close()
+    assert not hand.window.isVisible()
+
+
+def test_what_was_changed_before_a_lesson_is_asked_about(hand: Hand, tmp_path: Path) -> None:
+    hand.type_sentence("my own words")
+    hand.settle()
+    hand.window.reader.open(2)
+    hand.settle()
+    hand.window.close()
+    answer(hand, "Save")
+    type_name(hand, tmp_path / "mine")
+    hand.until(lambda: not hand.window.isVisible())
+    assert read(tmp_path / f"mine{SUFFIX}").document.text == "my own words"
+
+
 def test_taking_back_to_what_was_saved_is_saved(hand: Hand, tmp_path: Path) -> None:
     save_as(hand, tmp_path / "mine")
     hand.activate()

@@ -209,6 +209,13 @@ class Editor(QScrollArea):
 
     # ------------------------------------------------------------------ showing
 
+    def take_text(self, text: str) -> None:
+        """Take a text that was dropped in place of the sentence."""
+        if len(text) > LONGEST_TEXT:
+            self.textTooLong.emit(len(text))
+        else:
+            self.textTyped.emit(text)
+
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         """Show a document's settings and its tokens."""
         setup = screen.setup

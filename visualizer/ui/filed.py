@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtWidgets import QApplication
 
 from visualizer.state import files
-from visualizer.state.saved.document_file import write_document
+from visualizer.state.saved.document_file import SUFFIX, write_document
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from visualizer.state.saved.document_file import Saved
     from visualizer.state.view import View
     from visualizer.ui.window import Window
+
+OPENED = (
+    f"Documents (*{SUFFIX});;Pictures with a document inside (*.png *.svg *.pdf *.html);;"
+    "Attention and weights of other programs (*.npy *.npz *.safetensors *.pt *.pth *.bin);;"
+    "Texts (*.txt);;All files (*)"
+)
+"""The kinds of files that can be opened, as a dialog takes them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,16 +38,19 @@ class WasRead:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WasWritten:
-    """What was written into a file."""
+    """What was written into a file, that of the window or one that it has nothing to do with."""
 
     document: Document
     path: Path
+    is_copy: bool
 
 
-def written(path: Path, document: Document, view: View, run: Run | None) -> WasWritten:
+def written(
+    path: Path, document: Document, view: View, run: Run | None, *, is_copy: bool
+) -> WasWritten:
     """Write a document, with the numbers of a run where there is one."""
     files.write(path, lambda file: write_document(file, document, view, run))
-    return WasWritten(document, path)
+    return WasWritten(document, path, is_copy)
 
 
 def window_on(path: Path, one: Window) -> Window | None:

@@ -14,10 +14,9 @@ from visualizer.attention.spec import InputError
 from visualizer.state.saved.change import Change
 from visualizer.state.saved.document_file import SUFFIX
 from visualizer.ui.ask_file import ask_to_open, ask_to_save
-from visualizer.ui.filed import WasRead, WasWritten, window_on, written
+from visualizer.ui.filed import OPENED, WasRead, WasWritten, window_on, written
 from visualizer.ui.keeper import Keeper
 from visualizer.ui.messages import ask_unsaved, refuse
-from visualizer.ui.sentence import LONGEST_TEXT
 from visualizer.ui.worker import Worker
 
 if TYPE_CHECKING:
@@ -26,14 +25,10 @@ if TYPE_CHECKING:
     from visualizer.state.document import Document
     from visualizer.state.saved.document_file import Saved
     from visualizer.state.saved.recovery import Left
+    from visualizer.state.view import View
     from visualizer.ui.program import Program
     from visualizer.ui.window import Window
 
-OPENED = (
-    f"Documents (*{SUFFIX});;Pictures with a document inside (*.png *.svg *.pdf *.html);;"
-    "Attention and weights of other programs (*.npy *.npz *.safetensors *.pt *.pth *.bin);;"
-    "Texts (*.txt);;All files (*)"
-)
 UNTITLED = "Untitled"
 SAID_MS, NOTICE_MS = 5000, 20_000
 
@@ -76,7 +71,15 @@ class Filer(QObject):
     @property
     def is_saved(self) -> bool:
         """Whether there is nothing that would be lost."""
-        return self._workspace.document == self._clean
+        return self._own[0] == self._clean
+
+    @property
+    def _own(self) -> tuple[Document, View]:
+        """The user's document and view: while a lesson is read, those that come back after it."""
+        reading = self._workspace.wanted.reading
+        if reading:
+            return reading.document, reading.view
+        return self._workspace.document, self._workspace.wanted
 
     @property
     def is_untouched(self) -> bool:
@@ -91,7 +94,7 @@ class Filer(QObject):
     def _see(self) -> None:
         self._is_restoring = self._is_restoring and self._workspace.is_working
         is_saved = self.is_saved
-        self.keeper.see(self._workspace.document, self._workspace.wanted, self.path, is_saved)
+        self.keeper.see(*self._own, self.path, is_saved)
         if is_saved != self._was_saved:
             self._was_saved = is_saved
             self.changed.emit()
@@ -149,13 +152,6 @@ class Filer(QObject):
         self._clean = None
         self._see()
 
-    def take_text(self, text: str) -> None:
-        """Take a text that was dropped as the sentence."""
-        if len(text) > LONGEST_TEXT:
-            self._workspace.refuse_text(len(text))
-        else:
-            self._workspace.set_text(text)
-
     # ------------------------------------------------------------------ saving
 
     def save(self) -> None:
@@ -204,7 +200,8 @@ class Filer(QObject):
             return
         run = self._workspace.run if self.keeps_numbers else None
         document, view = self._workspace.document, self._workspace.wanted
-        self._worker.ask(partial(written, path, document, view, run))
+        is_copy = view.reading is not None  # of a page of a lesson, which is nobody's document
+        self._worker.ask(partial(written, path, document, view, run, is_copy=is_copy))
 
     # ------------------------------------------------------------------ being done
 
@@ -221,6 +218,7 @@ class Filer(QObject):
 
     def _save_and(self, then: Callable[[], object]) -> None:
         self._then = then
+        self._window.reader.close()  # what is saved is the user's own, and no page of a lesson
         self.save()
 
     def _lose(self, then: Callable[[], object]) -> None:
@@ -229,7 +227,7 @@ class Filer(QObject):
 
     def give_up(self) -> None:
         """Have nothing to lose: the document is as good as saved."""
-        self._clean = self._workspace.document
+        self._clean = self._own[0]
         self._waiting.clear()
         self._is_writing = False
         self._see()
@@ -259,8 +257,9 @@ class Filer(QObject):
         self._go_on()
 
     def _take_written(self, done: WasWritten) -> None:
-        self.path, self._clean = done.path, done.document
-        self._say(f"Saved {done.path}")
+        if not done.is_copy:
+            self.path, self._clean = done.path, done.document
+        self._say(f"Saved {'a copy in ' * done.is_copy}{done.path}")
         self._see()
         self.changed.emit()
         if not self.is_busy:

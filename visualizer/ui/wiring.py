@@ -42,7 +42,7 @@ def _connect_files(window: Window) -> None:
     filer.settled.connect(window.recents.remember)
     window.recents.chosen.connect(filer.open)
     drops.fileDropped.connect(filer.open)
-    drops.textDropped.connect(filer.take_text)
+    drops.textDropped.connect(window.editor.take_text)
 
 
 def _connect_setup(window: Window) -> None:
