@@ -22,7 +22,7 @@ from visualizer.state.setup import SETTINGS, Kind, Setting, SettingShown, Setup,
 from visualizer.ui.captured import CapturedCard
 from visualizer.ui.controls import CONTROLS, Control
 from visualizer.ui.icons import icon
-from visualizer.ui.sentence import LABELS, TEXT, SentenceBox
+from visualizer.ui.sentence import LABELS, LONGEST_TEXT, TEXT, SentenceBox
 from visualizer.ui.theme import LIGHT
 from visualizer.ui.token_pane import TokenPane
 
