@@ -240,6 +240,9 @@ class Attention:
         shown = None if stages is None else named_stages(_several(stages))
         rows = None if heads is None else frozenset(heads)
         at = layer if self.run.captured else text
+        count = self.run.trace.spec.heads
+        if rows and not rows <= {*range(count)}:
+            raise InputError("heads", f"There is no head {max(rows)}, only 0 to {count - 1}.")
         view = looked_at(self.run, replace(self.view, text=at), shown, rows)
         return Figure(Shot(self.document, view, self.run), look_given(look))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visualizer.headless import drawing, lacking_fonts
+from visualizer.state.caption import caption
 from visualizer.state.figure import PIXELS_AN_INCH
 from visualizer.state.progress import quietly
 
@@ -26,7 +27,7 @@ LARGEST_SVG = 2_000_000
 """Bytes of a drawing that a notebook keeps; above, it gets a picture."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Figure:
     """Heatmaps of a moment of a computation, and how they look.
 
@@ -37,6 +38,9 @@ class Figure:
 
     shot: Shot
     look: FigureLook
+
+    def __repr__(self) -> str:
+        return f"<Figure of {caption(self.shot.run)}>"
 
     def save(self, *paths: str | Path) -> None:
         """Write files, each in the format that its name asks for; those that are there, anew.

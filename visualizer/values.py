@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from visualizer.attention.spec import InputError
 from visualizer.state.asked.documents import text_of
-from visualizer.state.asked.figures import LARGEST_DPI, SIZES, size_of
+from visualizer.state.asked.figures import LARGEST_DPI, SIZES, SMALLEST_DPI, size_of
 from visualizer.state.formats import format_of, taken
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def whole(low: int, high: float = float("inf")) -> Callable[[str], int]:
     return read
 
 
-dots = whole(1, LARGEST_DPI)
+dots = whole(SMALLEST_DPI, LARGEST_DPI)
 
 
 def rate(text: str) -> float:

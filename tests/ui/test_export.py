@@ -308,15 +308,34 @@ def test_a_bug_is_shown_and_exporting_goes_on(
     assert left(tmp_path) == ["a.png"]
 
 
-def test_closing_lets_what_is_being_written_come_to_its_end(
-    hand: Hand, answer: Answer, tmp_path: Path
+def test_closing_waits_for_what_is_being_written(
+    hand: Hand, answer: Answer, tmp_path: Path, slow: Slow
 ) -> None:
     answer(tmp_path / "a.png")
     press_save(hand)
-    hand.window.close()  # in the same turn: it may not even have begun
+    hand.window.close()
+    assert hand.window.isVisible()  # and is not held up
+    said = "The window closes as soon as the file is written."
+    assert hand.window.statusBar().currentMessage() == said
+    hand.type_sentence("it lives")
+    hand.settle()
+    hand.window.filer.give_up()
+    slow.passes.set()
+    hand.until(lambda: not hand.window.isVisible())
     assert not QImage(str(tmp_path / "a.png")).isNull()
     assert left(tmp_path) == ["a.png"]
-    assert not hand.window.exporter.is_working
+
+
+def test_what_is_called_off_is_not_waited_for(
+    hand: Hand, answer: Answer, tmp_path: Path, slow: Slow
+) -> None:
+    answer(tmp_path / "a.png")
+    press_save(hand)
+    hand.window.close()
+    hand.window.exporter.cancel()
+    slow.passes.set()
+    hand.until(lambda: not hand.window.isVisible())
+    assert left(tmp_path) == []
 
 
 def test_closing_does_not_hide_that_it_was_refused(
@@ -325,8 +344,9 @@ def test_closing_does_not_hide_that_it_was_refused(
     answer(tmp_path / "missing" / "a.png")
     press_save(hand)
     hand.window.close()
-    (said,) = warnings
-    assert said.endswith("No such file or directory.")
+    hand.until(lambda: bool(warnings))
+    assert warnings[0].endswith("No such file or directory.")
+    assert hand.window.isVisible()
 
 
 # ------------------------------------------------------------------------------------ pictures

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from visualizer.state.asked.figures import LARGEST_DPI, SMALLEST_DPI
 from visualizer.state.figure import MM_AN_INCH, PIXELS_AN_INCH, PRESETS, Extent, FigureLook, Paper
 from visualizer.state.film import WIDTHS, FilmLook
 from visualizer.state.formats import FORMATS, Format, Kind, format_of
@@ -36,7 +37,7 @@ PAPERS = {Paper.PRINT: "For print", Paper.LIGHT: "Light", Paper.DARK: "Dark"}
 OWN = "Own size"
 """What a look is called that has none of the presets' sizes."""
 SHORTEST_MM, LONGEST_MM = 10.0, 5_000.0
-LEAST_DPI, MOST_DPI = 36, 2_400
+LEAST_DPI, MOST_DPI = SMALLEST_DPI, LARGEST_DPI
 LEAST_POINTS, MOST_POINTS = 3.0, 144.0
 _SIZE = ("paper", "width_mm", "height_mm", "dpi", "points", "is_trimmed")
 """What a preset decides."""

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from visualizer.state.view import View
     from visualizer.ui.window import Window
 
+_OWN, _PICTURES = f"*{SUFFIX}", "*.png *.svg *.pdf *.html"
+_TENSORS, _TEXTS = "*.npy *.npz *.safetensors *.pt *.pth *.bin", "*.txt"
 OPENED = (
-    f"Documents (*{SUFFIX});;Pictures with a document inside (*.png *.svg *.pdf *.html);;"
-    "Attention and weights of other programs (*.npy *.npz *.safetensors *.pt *.pth *.bin);;"
-    "Texts (*.txt);;All files (*)"
+    f"All that can be opened ({_OWN} {_PICTURES} {_TENSORS} {_TEXTS});;"
+    f"Documents ({_OWN});;Pictures with a document inside ({_PICTURES});;"
+    f"Attention and weights of other programs ({_TENSORS});;Texts ({_TEXTS});;All files (*)"
 )
 """The kinds of files that can be opened, as a dialog takes them."""
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QMessageBox
 
 from visualizer.state.figure import FigureLook
@@ -41,6 +41,7 @@ class Publisher(QObject):
         self.wish = settings.load_wish()
         self.folder = Path.home()
         self.dialog: ExportDialog | None = None
+        self._then: Callable[[], object] | None = None
         self.saving.cancel.clicked.connect(self.exporter.cancel)
         self.exporter.progressed.connect(self.saving.show_progress)
         self.exporter.changed.connect(self._show_working)
@@ -72,8 +73,25 @@ class Publisher(QObject):
             dialect = self._workspace.view.dialect
             self.exporter.ask_for_script(self._workspace.run, dialect)
 
+    def may_close(self, then: Callable[[], object]) -> bool:
+        """Say whether nothing is being written; else do what comes `then` once it is.
+
+        A film takes its time, in which other windows are not to be held up.
+        """
+        if not self.exporter.is_working:
+            return True
+        self._then = then
+        self.exporter.said.emit("The window closes as soon as the file is written.", 0)
+        return False
+
+    def _go_on(self) -> None:
+        then, self._then = self._then, None
+        if then:
+            then()
+
     def refuse(self, sentence: str) -> None:
-        """Say that nothing was written, and why."""
+        """Say that nothing was written, and why; it is no time to close."""
+        self._then = None
         QMessageBox.warning(self._window, "Not written", sentence)
 
     def close(self) -> None:
@@ -111,6 +129,8 @@ class Publisher(QObject):
 
     def _show_working(self) -> None:
         self.saving.show_working(self.exporter.is_working)
+        if not self.exporter.is_working:
+            QTimer.singleShot(0, self, self._go_on)
         if self.dialog:
             self.dialog.allow_writing(not self.exporter.is_working)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from visualizer.ui.window import Window
 
 MOST_NAMED = 8
+LONGEST_WORDS = 40
+QUICKLY_READ = 2**20
 
 
 class Rescue(QObject):
@@ -50,7 +53,19 @@ class Rescue(QObject):
 
 def _named(left: Left) -> str:
     name = left.path.stem if left.path else UNTITLED
-    return f"“{name}”, {left.when.astimezone():%d.%m., %H:%M}"
+    said = f"“{name}”, {left.when.astimezone():%d.%m., %H:%M}"
+    begins = _beginning(left)
+    return f"{said}: {begins}" if begins else said
+
+
+def _beginning(left: Left) -> str:
+    """Give the first words of what was left, unless reading it would take its time."""
+    try:
+        if left.file.stat().st_size > QUICKLY_READ:
+            return ""
+        return shorten(left.saved().document.text, LONGEST_WORDS, placeholder="…")
+    except (OSError, InputError):
+        return ""
 
 
 def _forget(left: list[Left]) -> None:

@@ -280,7 +280,7 @@ class Window(QMainWindow):
         messages.show_about(self)
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        if not self.filer.may_close(self.close):
+        if not all(part.may_close(self.close) for part in (self.publisher, self.filer)):
             event.ignore()
             return
         self.presenter.leave()  # what is remembered is how it was before

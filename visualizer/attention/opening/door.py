@@ -55,7 +55,7 @@ def read(path: Path, base: AttentionSpec) -> tuple[Captured | AttentionSpec, str
     with reading(path):
         is_file = path.is_file()  # a pipe would keep one waiting
     if not is_file:
-        raise refused(f"There is no file “{path.name}” in {path.parent}.")
+        raise refused(f"There is no file “{path.name}” in {path.absolute().parent}.")
     contents = reader(path)
     if is_module(contents):
         return spec_in(contents, base)

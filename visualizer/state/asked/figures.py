@@ -12,7 +12,7 @@ from visualizer.state.film import FilmLook
 SIZES = {name.lower().replace(" ", "-"): look for name, look in PRESETS.items()}
 """The figures of the presets, by names that need no quotes."""
 SMALLEST_MM, LARGEST_MM = 10.0, 5_000.0
-LARGEST_DPI = 2_400
+SMALLEST_DPI, LARGEST_DPI = 36, 2_400
 _UNITS = {"mm": 1.0, "cm": 10.0, "in": MM_AN_INCH}
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _LENGTH = re.compile(rf"{_NUMBER}(mm|cm|in|px)")
@@ -82,8 +82,9 @@ def figure_look(
     look = SIZES.get(size or "", FigureLook())
     given = {"extent": layout, "paper": theme, "dpi": dpi}
     look = replace(look, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
-    if not 1 <= look.dpi <= LARGEST_DPI:
-        raise InputError("dpi", f"A figure has 1 to {LARGEST_DPI:,} pixels an inch.")
+    if not SMALLEST_DPI <= look.dpi <= LARGEST_DPI:
+        sentence = f"A figure has {SMALLEST_DPI} to {LARGEST_DPI:,} pixels an inch."
+        raise InputError("dpi", sentence)
     if size and size not in SIZES:
         width, height = size_of(size).mm(look.dpi)
         look = replace(look, width_mm=width, height_mm=height, is_trimmed=False)

@@ -166,7 +166,7 @@ def open_any(path: Path) -> Saved:
     InputError
         Of ``open``, with a sentence that names the file, for everything else.
     """
-    subject = f"“{path.name}”"
+    subject = f"“{path.name or path}”"
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):

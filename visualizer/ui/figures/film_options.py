@@ -202,7 +202,7 @@ class FilmOptions(QWidget):
         except InputError as refused:
             self._tell(refused.sentence, "warning")
             return
-        self._length = f"{counted(len(film.steps), 'step')} · {film.seconds:,.0f} s"
+        self._length = f"{counted(len(film.steps), 'step')} · {_lasting(film.seconds)}"
         self._tell(self._length, "quiet")
         self._worker.ask(partial(_measured, *asked, self._go_on))
 
@@ -230,3 +230,8 @@ def _measured(
     shot: Shot, look: FigureLook, suffix: str, progress: Progress
 ) -> tuple[FigureLook, str, int]:
     return look, suffix, estimate(shot, look, suffix, progress)
+
+
+def _lasting(seconds: float) -> str:
+    """Write how long a film lasts."""
+    return f"{seconds:.0f} s" if seconds < 300 else f"{seconds / 60:,.0f} min"

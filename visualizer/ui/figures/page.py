@@ -15,6 +15,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF
 from visualizer.attention.choices import Dtype
 from visualizer.state.caption import caption
 from visualizer.state.figure import PIXELS_AN_INCH, FigureLook, Paper, framed
+from visualizer.state.heatmaps import is_spread
 from visualizer.state.progress import Progress, quietly
 from visualizer.state.screen import described, present
 from visualizer.ui import captions
@@ -102,7 +103,7 @@ def figure_of(shot: Shot, look: FigureLook) -> Figure:
     width, height = look.width / look.enlarged, _high(look) / look.enlarged
     figure = _read(shot, look, view)
     most = int((MOST_CELLS / max(1, len(figure.board.heatmaps))) ** 0.5)
-    space = min(room(figure.board, width, height, look.pixel_ratio), most)
+    space = max(8, min(room(figure.board, width, height, look.pixel_ratio), most))
     if space != view.room:
         figure = _read(shot, look, replace(view, room=space))
     page = page_of(figure, look)
@@ -124,9 +125,16 @@ def figure_within(shot: Shot, look: FigureLook, most: Callable[[int], int]) -> F
 def _read(shot: Shot, look: FigureLook, view: View) -> Figure:
     screen = present(shot.document, view, shot.run, None, False, None, shot.document)
     board = described(screen)
-    said = [caption(shot.run), board.said] if look.has_caption else []
+    said = [caption(shot.run), _text_of(shot, view), board.said] if look.has_caption else []
     under = " · ".join(part for part in said if part)
     return Figure(board, screen.cursor, screen.lights, look.title, under)
+
+
+def _text_of(shot: Shot, view: View) -> str:
+    """Say which text of a batch is shown, or which layer, where it is one of several."""
+    run, count = shot.run, len(shot.run.texts)
+    is_one = count > 1 and not is_spread(run, view)
+    return f"{run.part} {run.nearest(view.text) + 1} of {count:,}" if is_one else ""
 
 
 def page_of(figure: Figure, look: FigureLook) -> Page:
