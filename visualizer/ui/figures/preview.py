@@ -132,20 +132,23 @@ class Previewer(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._called_off = threading.Event()
+        self._asked = self._answered = 0
         self._worker = Worker(self)
-        self._worker.answered.connect(self.made)
+        self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
 
     @property
     def is_working(self) -> bool:
-        """Whether one is on its way."""
-        return self._worker.is_working
+        """Whether one is on its way: being made, or not handed over yet."""
+        return self._answered < self._asked
 
     def ask(self, make: Callable[[Progress], object]) -> None:
         """Have a preview made; what is being made is called off, if it can be."""
         self.call_off()
         self._called_off = threading.Event()
-        self._worker.ask(partial(make, partial(_go_on, self._called_off)))
+        self._asked += 1
+        progress = partial(_go_on, self._called_off)
+        self._worker.ask(partial(_numbered, self._asked, make, progress))
 
     def call_off(self) -> None:
         """Have no more made of what was asked for, if it takes its time."""
@@ -156,13 +159,26 @@ class Previewer(QObject):
         self.call_off()
         self._worker.stop()
 
+    def _take(self, answer: tuple[int, object]) -> None:
+        self._answered, made = answer
+        self.made.emit(made)
+
     def _fail(self, error: Exception) -> None:
+        if isinstance(error, CancelledError) and not self._called_off.is_set():
+            return  # something newer is on its way
+        self._answered = self._asked
         if isinstance(error, CancelledError):
             return
         if isinstance(error, InputError):
             self.refused.emit(error.sentence)
         else:
             self.broke.emit("".join(traceback.format_exception(error)))
+
+
+def _numbered(
+    number: int, make: Callable[[Progress], object], progress: Progress
+) -> tuple[int, object]:
+    return number, make(progress)
 
 
 def _go_on(called_off: threading.Event, done: int, of: int) -> None:
