@@ -204,9 +204,9 @@ ARRAYS: tuple[Callable[[np.ndarray], bytes], ...] = (
     lambda old: _claiming("(" + "1, " * 40 + ")") + bytes(4),
     lambda old: _claiming("(1 2,)") + bytes(8),
     lambda old: _claiming("()") + bytes(4),
-    lambda old: _headed("__import__('os').system('touch /tmp/harm')"),
+    lambda old: _headed("__import__('os').system('touch harm')"),
     lambda old: b"",
-    lambda old: b"\x80\x04cos\nsystem\n(S'touch /tmp/harm'\ntR.",
+    lambda old: b"\x80\x04cos\nsystem\n(S'touch harm'\ntR.",
 )
 
 
