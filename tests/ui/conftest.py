@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from PySide6.QtWidgets import QApplication
 
 from tests.ui.hand import PATIENCE_MS, Hand
 from tests.ui.viewer import Viewer
@@ -15,7 +16,6 @@ from visualizer.state.document import Document
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from PySide6.QtWidgets import QApplication
     from pytestqt.qtbot import QtBot
 
     from visualizer.attention.run import Run
@@ -38,6 +38,9 @@ def _let_go(window: Window) -> None:
     if isinstance(app.compute, Gate):
         app.compute.open()  # closing waits for what is being computed
     window.filer.give_up()  # and asks about what is not saved
+    window.exporter.cancel()
+    while window.exporter.is_working:  # else it would be put off
+        QApplication.processEvents()
 
 
 @pytest.fixture

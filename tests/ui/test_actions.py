@@ -54,7 +54,7 @@ def test_every_action_can_be_used(hand: Hand, key: str) -> None:
 
 
 def test_the_window_can_be_closed_by_its_keys(hand: Hand) -> None:
-    hand.press(Qt.Key.Key_Q)
+    hand.press(Qt.Key.Key_W)
     assert not hand.window.isVisible()
     assert not hand.window.workspace._worker.isRunning()
 
