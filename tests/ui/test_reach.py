@@ -84,6 +84,8 @@ def test_the_tab_key_goes_along_the_bar_and_the_typed_ends(hand: Hand) -> None:
     hand.key(Qt.Key.Key_F11)
     hand.press(Qt.Key.Key_8, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
     hand.settle()
+    boxes = hand.window.panes["Colours"].boxes
+    hand.until(lambda: ("context", "high") in boxes and boxes["context", "high"].isVisible())
     names = [named(widget) for widget in reachable(hand)]
     bar = names.index("How the panels are arranged")
     assert names[bar + 1 : bar + 4] == ["Head 1", "Head 2", "Mean of heads"]
