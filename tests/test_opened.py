@@ -91,6 +91,11 @@ def test_a_number_is_found_by_its_layer(attention: Attention) -> None:
         attention.explain("weights", text=0, head=0, query=0, key=0)
 
 
+UNWRITABLE = pytest.mark.filterwarnings("ignore:No font on this system:UserWarning")
+"""Not every system has a font for each of the tokens."""
+
+
+@UNWRITABLE
 def test_figures_are_of_a_layer(attention: Attention) -> None:
     first, second = (attention.figure(layer=layer).array() for layer in (0, 1))
     assert first.shape == second.shape
@@ -99,6 +104,7 @@ def test_figures_are_of_a_layer(attention: Attention) -> None:
     assert attention.figure(heads=[0]).array().shape[0] < first.shape[0]
 
 
+@UNWRITABLE
 def test_it_is_saved_to_be_opened_again(attention: Attention, tmp_path: Path) -> None:
     attention.save(tmp_path / "b.attention", tmp_path / "b.npz", tmp_path / "b.png")
     for name in ("b.attention", "b.npz"):
