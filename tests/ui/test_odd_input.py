@@ -13,8 +13,8 @@ from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QLabel, QSlider
 from tests.ui.hand import CONTROL, SHIFT, link_in, words
 from visualizer.attention import device as devices
 from visualizer.attention.spec import Device
+from visualizer.state.saved.texts import LONGEST_TEXT
 from visualizer.state.setup import SETTINGS
-from visualizer.ui.sentence import LONGEST_TEXT
 
 if TYPE_CHECKING:
     from tests.ui.hand import Hand

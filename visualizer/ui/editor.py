@@ -18,11 +18,12 @@ from PySide6.QtWidgets import (
 
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.state.document import Lines
+from visualizer.state.saved.texts import LONGEST_TEXT
 from visualizer.state.setup import SETTINGS, Kind, Setting, SettingShown, Setup, remedy_in_words
 from visualizer.ui.captured import CapturedCard
 from visualizer.ui.controls import CONTROLS, Control
 from visualizer.ui.icons import icon
-from visualizer.ui.sentence import LABELS, LONGEST_TEXT, TEXT, SentenceBox
+from visualizer.ui.sentence import LABELS, TEXT, SentenceBox
 from visualizer.ui.theme import LIGHT
 from visualizer.ui.token_pane import TokenPane
 

@@ -7,9 +7,9 @@ from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit
 
 from visualizer.state.document import changed_span
+from visualizer.state.saved.texts import LONGEST_TEXT
 from visualizer.ui.manners import teach
 
-LONGEST_TEXT = 100_000
 TEXT = "Type or paste a text"
 LABELS = "Type or paste the tokens"
 """What stands in the box while it is empty: of captured attention, tokens are only named."""
