@@ -35,7 +35,13 @@ FOR_STATE = (
     "visualizer.attention.mechanisms",
     "visualizer.attention.spec",
     "visualizer.attention.stages",
+    "visualizer.language.baselines",
+    "visualizer.language.corpora",
+    "visualizer.language.sampling",
+    "visualizer.language.settings",
     "visualizer.language.tokenizers",
+    "visualizer.language.vocabulary",
+    "visualizer.language.wire",
 )
 TORCH_FREE = (
     *FOR_STATE,

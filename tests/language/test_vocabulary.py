@@ -1,0 +1,44 @@
+"""Tokens and their numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visualizer.attention.errors import InputError
+from visualizer.language.tokenizers import Tokenizer, tokenize
+from visualizer.language.vocabulary import Vocabulary
+
+
+@given(st.text(min_size=1, max_size=60), st.sampled_from(Tokenizer))
+def test_what_is_encoded_is_decoded(text: str, tokenizer: Tokenizer) -> None:
+    vocabulary = Vocabulary.of(tokenize(text, tokenizer), tokenizer)
+    tokens, numbers = vocabulary.read(text)
+    assert vocabulary.decode(numbers) == tokens == tokenize(text, tokenizer)
+    assert numbers.dtype == np.int64
+
+
+@given(st.text(min_size=1, max_size=60))
+def test_characters_are_written_as_they_were(text: str) -> None:
+    vocabulary = Vocabulary.of(tokenize(text, Tokenizer.CHARACTERS), Tokenizer.CHARACTERS)
+    assert vocabulary.write(vocabulary.read(text)[0]) == text
+
+
+def test_numbers_follow_the_alphabet() -> None:
+    assert Vocabulary.of("banana", Tokenizer.CHARACTERS).tokens == ("a", "b", "n")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("ax", "“x” is not in the text that was learned."),
+        ("x\ny", "“x”, “⏎”, “y” are not in the text that was learned."),
+        ("hijklmnop", "“h”, “i”, “j”, “k”, “l” and 4 more are not in the text that was learned."),
+    ],
+)
+def test_what_is_not_known_is_named(text: str, sentence: str) -> None:
+    with pytest.raises(InputError) as refused:
+        Vocabulary.of("abc", Tokenizer.CHARACTERS).read(text)
+    assert refused.value.sentence == sentence

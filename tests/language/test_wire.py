@@ -1,0 +1,46 @@
+"""Messages arrive whole, in whatever pieces their bytes come."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from visualizer.language.wire import Message, Unpacker
+
+NUMBERS = arrays.arrays(
+    st.sampled_from([np.float32, np.float64, np.int64]), arrays.array_shapes(min_side=0, max_dims=4)
+)
+MESSAGES = st.builds(
+    Message,
+    st.text(),
+    st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text()),
+    st.dictionaries(st.text(), NUMBERS, max_size=3),
+)
+
+
+@given(st.lists(MESSAGES, max_size=4), st.lists(st.integers(1, 40), min_size=1))
+def test_what_is_sent_arrives(sent: list[Message], sizes: list[int]) -> None:
+    stream, unpacker, at = b"".join(one.pack() for one in sent), Unpacker(), 0
+    came: list[Message] = []
+    while at < len(stream):
+        size = sizes[len(came) % len(sizes)]
+        came += unpacker.feed(stream[at : at + size])
+        at += size
+    assert len(came) == len(sent)
+    for one, other in zip(sent, came, strict=True):
+        assert (one.says, one.values) == (other.says, other.values)
+        assert one.arrays.keys() == other.arrays.keys()
+        for name, array in one.arrays.items():
+            assert array.dtype == other.arrays[name].dtype
+            np.testing.assert_array_equal(array, other.arrays[name])
+
+
+def test_half_a_message_is_none_yet() -> None:
+    packed = Message("progress", {"step": 3}, {"losses": np.ones(4)}).pack()
+    unpacker = Unpacker()
+    assert list(unpacker.feed(packed[:-1])) == []
+    (message,) = unpacker.feed(packed[-1:])
+    assert message.says == "progress"
+    assert not message.arrays["losses"].flags.writeable
