@@ -85,7 +85,7 @@ def _decoded(content: bytes, subject: str) -> str:
 
 
 def _binary(subject: str) -> str:
-    return f"{subject} is not a text: most of what is in it is no letters. Choose a text file."
+    return f"{subject} is not a text: it has bytes in it that no text has. Choose a text file."
 
 
 def _undecodable(subject: str, content: bytes, place: int, encoding: str) -> str:

@@ -4,7 +4,7 @@ A row of each, 16 characters long; the last problem of a row may be cut off.
 
 - repeat: a segment of letters again and again, ``kbxkbxkbxkbxkbxk``;
 - copy: letters and the same again, ``qhd>qhd.wa>wa.mz``;
-- brackets: of four kinds, each closed by its own, ``{[]()}<{<>}>[](()``;
+- brackets: of six kinds, each closed by its own, ``{[]()}<{<>}>«»((“``;
 - sorting: letters and the same in the order of the alphabet, ``hdq>dhq.wa>aw.zm``;
 - addition: two numbers below 100 and their sum, ``27+58=85.6+40=46``.
 
@@ -14,6 +14,7 @@ Weiss et al. 2021, "Thinking Like Transformers" (sorting, brackets).
 
 from __future__ import annotations
 
+from functools import cache
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ARROW, END = ">", "."
-PAIRS = ("()", "<>", "[]", "{}")
+PAIRS = ("()", "<>", "[]", "{}", "«»", "“”")
 ALPHABETS = {
     Kind.REPEAT: ascii_lowercase,
     Kind.COPY: END + ARROW + ascii_lowercase,
@@ -111,6 +112,7 @@ def _added(count: int, length: int, generator: np.random.Generator) -> np.ndarra
     return _packed(count, length, known[places], sizes[places])
 
 
+@cache
 def _sums() -> tuple[np.ndarray, np.ndarray]:
     """Write all sums there are, [sum, character], with how long each is, [sum]."""
     texts = [f"{one}+{other}={one + other}." for one in range(BELOW) for other in range(BELOW)]
