@@ -73,7 +73,8 @@ def _left_out(
 
 
 def _pairs(part: np.ndarray, vocabulary: int) -> np.ndarray:
-    return _before(part) * vocabulary + _after(part)
+    pairs: np.ndarray = _before(part) * vocabulary + _after(part)
+    return pairs
 
 
 def _before(part: np.ndarray) -> np.ndarray:
