@@ -73,6 +73,13 @@ def test_the_losses_are_those_of_counting_by_hand(
     assert bigram_loss(found) == pytest.approx(bigram)
 
 
+def test_many_tokens_are_counted_like_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = np.random.Generator(np.random.PCG64(5)).integers(30, size=(90, 10))
+    few = bigram_loss(corpus(drawn[:80], drawn[80:], 30))
+    monkeypatch.setattr("visualizer.language.baselines.MOST_CELLS", 0)
+    assert bigram_loss(corpus(drawn[:80], drawn[80:], 30)) == few
+
+
 def test_pairs_that_always_follow_each_other_are_known() -> None:
     text = np.tile(np.arange(5), 200)
     found = corpus(text[:900], text[900:], 5)

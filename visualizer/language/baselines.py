@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 STRENGTHS = tuple(float(2**power) for power in range(-4, 17))
 """How many pairs the frequency of a token alone may count for."""
+MOST_CELLS = 10**7
+"""Of a table of all pairs; with more, it would be larger than what it counts."""
 
 
 def frequency_loss(corpus: Corpus) -> float:
@@ -38,7 +40,7 @@ def bigram_loss(corpus: Corpus) -> float:
     training, validation, shares = corpus.training, corpus.validation, _shares(corpus)
     vocabulary = len(shares)
     before = np.bincount(_before(training), minlength=vocabulary)  # token
-    pairs, counts = np.unique(_pairs(training, vocabulary), return_counts=True)
+    pairs, counts = _counted(_pairs(training, vocabulary), vocabulary)
     strength = max(STRENGTHS, key=lambda tried: _left_out(pairs, counts, before, shares, tried))
     asked = _pairs(validation, vocabulary)
     places = np.minimum(np.searchsorted(pairs, asked), len(pairs) - 1)
@@ -64,8 +66,19 @@ def _left_out(
     return float((counts * np.log(mixed)).sum(dtype=np.float64))
 
 
+def _counted(pairs: np.ndarray, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
+    """Give the different pairs, from the smallest on, and how often each comes."""
+    if vocabulary**2 > MOST_CELLS:
+        return np.unique(pairs, return_counts=True)
+    table = np.bincount(pairs)  # which needs no sorting of all of a long text
+    found = np.flatnonzero(table)
+    return found, table[found]
+
+
 def _pairs(part: np.ndarray, vocabulary: int) -> np.ndarray:
-    return _before(part) * vocabulary + _after(part)
+    pairs: np.ndarray = _before(part) * vocabulary
+    pairs += _after(part)
+    return pairs
 
 
 def _before(part: np.ndarray) -> np.ndarray:
