@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from visualizer.attention.errors import InputError
-from visualizer.language.baselines import baselines
+from visualizer.language.baselines import bigram_loss, frequency_loss
 from visualizer.language.checkpoints import (
     Stand,
     read_checkpoint,
@@ -61,12 +61,11 @@ class Final:
 
 def described(settings: Settings, corpus: Corpus) -> About:
     """Say what a run of settings on a corpus is, the number of threads decided."""
-    counted = baselines(corpus.training, corpus.validation, len(corpus.vocabulary))
     return About(
         replace(settings, threads=settings.threads or usual_threads()),
         corpus.vocabulary.tokens,
-        counted.frequency,
-        counted.bigram,
+        frequency_loss(corpus),
+        bigram_loss(corpus),
         corpus.text[:SAMPLE],
         corpus.digest,
         corpus.notices,
