@@ -214,7 +214,12 @@ state_is_plain_values = Border(
     lambda source: source.within("visualizer.state"),
     lambda found: (
         not found.within(
-            *STANDARD_LIBRARY, "numpy", "visualizer.__version__", "visualizer.state", *FOR_STATE
+            *STANDARD_LIBRARY,
+            "numpy",
+            "visualizer.__version__",
+            "visualizer.disk",
+            "visualizer.state",
+            *FOR_STATE,
         )
     ),
 )
