@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QPainter
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
 from visualizer.ui import colours, ink
 from visualizer.ui.measures import LONGEST_LABEL, ends, ends_width, is_upright
-from visualizer.ui.theme import font, head_colour, metrics, text_scale
+from visualizer.ui.theme import font, head_colour, metrics, system_font, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ def _round_numbers() -> Iterator[int]:
 
 def shortened(text: str) -> str:
     """Cut a long label, with an ellipsis."""
-    return _shortened(text, QGuiApplication.font().key())
+    return _shortened(text, system_font())
 
 
 @lru_cache(maxsize=2048)
@@ -105,16 +105,21 @@ def _paint_head(painter: QPainter, slot: Slot, theme: Theme) -> None:
         return
     box = QRectF(slot.cells.left() - slot.gutter, slot.cells.top() - 24 * scale, 160, 20 * scale)
     painter.setFont(font(12, QFont.Weight.DemiBold))
-    if head is not None:
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(head_colour(head, theme)))
-        dot = 8 * scale
-        painter.drawEllipse(QRectF(box.left(), box.center().y() - dot / 2, dot, dot))
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-        box.setLeft(box.left() + dot + 5)
+    if head is not None and slot.heatmap.layer is None:
+        box.setLeft(_paint_dot(painter, box, head, theme))
     painter.setPen(QColor(theme.ink))
     painter.drawText(box, LEFT, slot.heatmap.label)
+
+
+def _paint_dot(painter: QPainter, box: QRectF, head: int, theme: Theme) -> float:
+    """Begin a line with the colour of a head; say where it goes on."""
+    dot = 8 * text_scale()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(head_colour(head, theme)))
+    painter.drawEllipse(QRectF(box.left(), box.center().y() - dot / 2, dot, dot))
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    return box.left() + dot + 5
 
 
 def paint_foot(painter: QPainter, slot: Slot, theme: Theme) -> None:
@@ -137,6 +142,9 @@ def paint_foot(painter: QPainter, slot: Slot, theme: Theme) -> None:
     if heatmap.colour.is_signed:  # where 0 is
         zero = QPointF(bar.center().x(), bar.bottom())
         painter.drawLine(zero, zero + QPointF(0, 3 * scale))
+    if heatmap.is_marked:
+        painter.setFont(font(12, QFont.Weight.DemiBold))
+        painter.setPen(QColor(theme.ink))
     for position, note in enumerate(heatmap.notes):
         top = line.bottom() + 16 * scale * position
         painter.drawText(QRectF(bar.left(), top, 400, 16 * scale), LEFT, note)
@@ -149,9 +157,12 @@ def paint_titles(
     scale = text_scale()
     for heatmap, left in slots_titles:
         painter.setFont(font(14, QFont.Weight.DemiBold))
-        painter.setPen(QColor(theme.ink))
         width = QFontMetricsF(painter.font()).horizontalAdvance(heatmap.title)
-        painter.drawText(QRectF(left, 0, width + 4, 20 * scale), LEFT, heatmap.title)
+        line = QRectF(left, 0, width + 4, 20 * scale)
+        if heatmap.layer is not None and heatmap.head is not None:
+            line.moveLeft(_paint_dot(painter, line, heatmap.head, theme))
+        painter.setPen(QColor(theme.ink))
+        painter.drawText(line, LEFT, heatmap.title)
         painter.setFont(font(12))
         painter.setPen(QColor(theme.quiet))
         axes = f"{heatmap.rows.name} ↓  {_axis_words(heatmap.columns.name)} →"

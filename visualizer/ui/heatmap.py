@@ -64,6 +64,10 @@ def _paint_cells(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Them
         painter.drawLines([QLineF(cells.left(), y, cells.right(), y) for y in across])
         painter.drawLines([QLineF(x, cells.top(), x, cells.bottom()) for x in down])
     ink.paint_outline(painter, slot.cells, theme.hairline)
+    if slot.heatmap.is_marked:  # two lines in ink, outside of the cells
+        for away in (0, 1):
+            around = slot.cells.adjusted(-away, -away, away, away)
+            ink.paint_outline(painter, around, theme.ink)
 
 
 def _paint_marks(painter: QPainter, slot: Slot, theme: Theme) -> None:

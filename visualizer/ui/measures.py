@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from PySide6.QtGui import QGuiApplication
-
 from visualizer.state.colouring import Curve, Limits
 from visualizer.state.words import number
 from visualizer.ui.colours import LOG_SPAN
-from visualizer.ui.theme import metrics, text_scale
+from visualizer.ui.theme import metrics, system_font, text_scale
 
 if TYPE_CHECKING:
     from visualizer.state.colouring import Colour
@@ -43,7 +41,7 @@ def ends_width(heatmap: Heatmap) -> float:
 
 
 def _line_width(text: str) -> float:
-    return _measured(text, QGuiApplication.font().key()) + 8
+    return _measured(text, system_font()) + 8
 
 
 @lru_cache(maxsize=512)
@@ -94,7 +92,7 @@ def column_label_height(heatmap: Heatmap, cell: float) -> float:
 
 def widest_label(labels: tuple[str, ...]) -> float:
     """Give the width of the widest of the first labels; the others are shortened if need be."""
-    return _widest(labels, QGuiApplication.font().key())
+    return _widest(labels, system_font())
 
 
 @lru_cache(maxsize=32)
