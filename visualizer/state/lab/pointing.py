@@ -41,7 +41,7 @@ def cursor_of(board: Board, pointing: Pointing) -> Cursor:
     """Say what lights up, in all panels: of another text, a cell may not be there any more."""
     hovered, pinned = (_existing(board, cell) for cell in (pointing.hovered, pointing.pinned))
     cell = hovered or pinned
-    return Cursor(hovered, pinned, *cell.place[-2:]) if cell else Cursor()
+    return Cursor(hovered, pinned, cell.place[-2], cell.place[-1]) if cell else Cursor()
 
 
 def _existing(board: Board, cell: Cell | None) -> Cell | None:
