@@ -1,1 +1,1 @@
-"""The disk: files that are whole or not there, and locks that end with their program."""
+"""The disk: whole files, locks that end with their program, values as JSON."""
