@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from visualizer.state.lab.chips import MOST_PROMPT, present_story
+from visualizer.state.lab.chips import MOST_SHOWN, present_story
 from visualizer.state.lab.story import ROOT, Story, begun
 
 LETTERS = ("a", "b", "c", "d")
@@ -138,9 +138,9 @@ def test_a_token_in_words() -> None:
 
 
 def test_of_a_long_text_the_end_is_shown() -> None:
-    panel = present_story(begun(("a",) * (MOST_PROMPT + 7)))
+    panel = present_story(begun(("a",) * (MOST_SHOWN + 7)))
     assert panel.cut == 7
-    assert len(panel.chips) == MOST_PROMPT
+    assert len(panel.chips) == MOST_SHOWN
 
 
 @pytest.mark.parametrize("node", [-2, 5])

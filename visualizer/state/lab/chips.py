@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from visualizer.language.tokenizers import visible
@@ -12,8 +12,8 @@ from visualizer.state.words import counted, share
 if TYPE_CHECKING:
     from visualizer.state.lab.story import Story
 
-MOST_PROMPT = 200
-"""Of a longer text that is continued, only the end is shown."""
+MOST_SHOWN = 400
+"""Of a longer text, only what is nearest to where one is is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,33 +84,29 @@ class StoryPanel:
 
 def present_story(story: Story, is_running: bool = False, is_busy: bool = False) -> StoryPanel:
     """Show a text that is being continued."""
-    cut = max(0, len(story.prompt) - MOST_PROMPT)
-    prompt = story.prompt[cut:]
-    is_at_prompt = story.at == ROOT
-    chips = [
-        Chip(visible(token), ROOT, is_here=is_at_prompt and at == len(prompt) - 1)
-        for at, token in enumerate(prompt)
-    ]
-    places = _branches(story)
-    ahead = frozenset(story.ahead)
-    for node in (*story.path, *story.ahead):
-        one = story.nodes[node]
-        chips.append(
-            Chip(
-                visible(one.text),
-                node,
-                one.probability,
-                places.get(node),
-                node == story.at,
-                node in ahead,
-                one.is_drawn,
-            )  # fmt: skip
-        )
-    said = f"{counted(len(story.path), 'token')} added"
+    places, path, ahead = _branches(story), story.path, story.ahead
+    before = [Chip(visible(token), ROOT) for token in story.prompt]
+    before += [_chip(story, node, places) for node in path]
+    if before:
+        before[-1] = replace(before[-1], is_here=True)
+    after = [replace(_chip(story, node, places), is_ahead=True) for node in ahead]
+    cut = max(0, len(before) - MOST_SHOWN)
     return StoryPanel(
-        tuple(chips), cut, not is_at_prompt, bool(ahead), len(story.siblings) > 1,
-        is_running, is_busy, story.seed, said,
-    )  # fmt: skip
+        (*before[cut:], *after[:MOST_SHOWN]),
+        cut,
+        bool(path),
+        bool(ahead),
+        len(story.siblings) > 1,
+        is_running,
+        is_busy,
+        story.seed,
+        f"{counted(len(path), 'token')} added",
+    )
+
+
+def _chip(story: Story, node: int, places: dict[int, tuple[int, int]]) -> Chip:
+    one = story.nodes[node]
+    return Chip(visible(one.text), node, one.probability, places.get(node), is_drawn=one.is_drawn)
 
 
 def _branches(story: Story) -> dict[int, tuple[int, int]]:
