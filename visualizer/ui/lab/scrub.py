@@ -74,6 +74,8 @@ class ScrubBar(QWidget):
         self._scrub, self._theme = scrub, theme
         self.track.show_scrub(scrub, theme)
         self.said.setText(scrub.said)
+        widest = max(self.said.minimumWidth(), self.said.sizeHint().width())
+        self.said.setMinimumWidth(widest)  # else the track would move while it plays
         tell(self, scrub.said)
         is_alone = len(scrub.stops) == 1
         for button, can in (

@@ -80,7 +80,7 @@ class TimeTrack(QSlider):
             painter.setBrush(QColor(colour))
             area = QRectF(left, middle - bar / 2, end - left, bar)
             painter.drawRoundedRect(area, bar / 2, bar / 2)
-        painter.setBrush(QColor(theme.border))
+        painter.setBrush(QColor(theme.quiet))
         for stop in range(len(scrub.stops)):
             painter.drawEllipse(QPointF(self.x_of(stop), middle), DOT * scale, DOT * scale)
         painter.setBrush(QColor(ink))
