@@ -176,6 +176,8 @@ class SettingShown:
     problem: Problem | None
     mends: str = ""
     """What the problem's remedy would do, in words; empty where there is none."""
+    is_of_use: bool = True
+    """Whether it would count, were it not held fast."""
 
 
 @dataclass(frozen=True, slots=True)
