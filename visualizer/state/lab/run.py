@@ -76,6 +76,10 @@ class RunState:
         The validation losses of guessing, in nats a token: lines to beat.
     sample : str
         How its text begins.
+    notice : str
+        What is to be known of it now, such as that it cannot be saved.
+    final : tuple of (float, float) or None
+        When it is done, its training and its validation loss, each the mean of many batches.
     """
 
     folder: Path
@@ -97,6 +101,8 @@ class RunState:
     sample: str = ""
     losses: Losses = field(default_factory=Losses.of)
     failure: Failure | None = None
+    notice: str = ""
+    final: tuple[float, float] | None = None
 
     @property
     def name(self) -> str:
@@ -148,6 +154,8 @@ def progressed(run: RunState, message: Message) -> RunState:
         phase=run.phase if ending else Phase(values["state"]),
         snapshots=tuple(values["snapshots"]),
         losses=run.losses.extended(**message.arrays),
+        notice=values.get("notice") or "",
+        final=tuple(values["final"]) if values.get("final") else None,
         **_among(_PROGRESS, values),
     )
 

@@ -87,7 +87,10 @@ def present_lab(
         return LabScreen("", setup, Progress("Start", line, can_toggle=not wrong), setup.elsewhere)
     locked = "" if run.phase is Phase.OPENING and not run.tokens else _locked(run)
     setup = present_setup(run.settings, refused, run.sample or sample, locked or _locked(run))
-    notices = (*run.notices, *setup.elsewhere, *([_diverged(run)] if _is_lost(run) else []))
+    said = [run.notice] if run.notice else []
+    if _is_lost(run) and refused is None:
+        said.append(_diverged(run))
+    notices = (*run.notices, *said, *setup.elsewhere)
     return LabScreen(
         run.name, setup, _progress(run), notices, run.failure, has_run=True, is_open=run.is_open
     )
@@ -137,6 +140,9 @@ def line_of(run: RunState) -> str:
 
 
 def _losses(run: RunState) -> list[str]:
+    if run.final:
+        training, validation = (number(loss, 3) for loss in run.final)
+        return [f"in the end: training {training}, validation {validation}"]
     named = (("training", run.losses.training), ("validation", run.losses.validation))
     return [f"{name} {number(values[-1], 3)}" for name, values in named if len(values)]
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from visualizer.state.lab.attention import AttentionPanel, present_attention
+from visualizer.state.lab.bars import present_bars
+from visualizer.state.lab.chips import present_story
 from visualizer.state.lab.pointing import Pointing, place_of
 from visualizer.state.lab.scrub import present_scrub
 
@@ -50,6 +52,18 @@ class Pictures(QObject):
         window.probe_problem.setText(puller.refused)
         window.probe_problem.setVisible(bool(puller.refused))
         self._show_scrub()
+        self._show_story()
+
+    def _show_story(self) -> None:
+        """Show what may come next, and the text that is continued."""
+        window, teller = self._window, self._window.teller
+        run, reading = window.lab.run, teller.reading
+        if reading is not None and run is not None:
+            bars = present_bars(reading.tokens, reading.logits, run.tokens, teller.sampling)
+            window.next.show_bars(bars, window.theme)
+        window.right.setVisible(run is not None)
+        panel = present_story(teller.story, teller.is_running, teller.is_busy)
+        window.story.show_story(panel, window.theme)
 
     def _show_scrub(self) -> None:
         window = self._window

@@ -37,7 +37,8 @@ class Puller(QObject):
         self.refused = ""
         """Why the probe cannot be read; empty where it can."""
         self._folder: Path | None = None
-        self._read = ""
+        self.text = ""
+        """What was read, or refused, last."""
         self._kept: OrderedDict[tuple[int, str], Reading] = OrderedDict()
         self._asked: tuple[int, str] | None = None
         self._count = 0
@@ -72,10 +73,10 @@ class Puller(QObject):
         if self._asked or self._rest.isActive():
             return False
         view = self._lab.view
-        if self.refused and view.probe == self._read:
+        if self.refused and view.probe == self.text:
             return False
         if phase is Phase.STOPPED:  # its process would have to begin again, so only for what is new
-            return view.step is not None or view.probe != self._read
+            return view.step is not None or view.probe != self.text
         return self._lab.run is not None and self._lab.run.is_open
 
     def _ask(self, step: int | None, probe: str) -> None:
@@ -89,7 +90,7 @@ class Puller(QObject):
         (_, probe), self._asked = self._asked, None
         self._rest.start()
         if message.says == "refused":
-            self.refused, self._read = str(message.values["sentence"]), probe
+            self.refused, self.text = str(message.values["sentence"]), probe
             self.changed.emit()
             return
         reading = Reading.of(message)
@@ -100,7 +101,7 @@ class Puller(QObject):
 
     def _show(self, reading: Reading, probe: str) -> None:
         if reading is not self.reading or self.refused:
-            self.reading, self._read, self.refused = reading, probe, ""
+            self.reading, self.text, self.refused = reading, probe, ""
             self.changed.emit()
 
     def _keep(self, reading: Reading, probe: str) -> None:
@@ -113,6 +114,6 @@ class Puller(QObject):
     def _forget(self, folder: Path | None) -> None:
         self._folder, self._asked = folder, None
         self._kept.clear()
-        had, self.reading, self.refused, self._read = self.reading, None, "", ""
+        had, self.reading, self.refused, self.text = self.reading, None, "", ""
         if had:
             self.changed.emit()

@@ -24,6 +24,7 @@ from visualizer.ui.lab.attention import AttentionView
 from visualizer.ui.lab.entries import LAB_ENTRIES, shortcuts
 from visualizer.ui.lab.keeper import Keeper
 from visualizer.ui.lab.lab import Lab
+from visualizer.ui.lab.next_pane import NextPane
 from visualizer.ui.lab.notices import Notices
 from visualizer.ui.lab.opener import Opener
 from visualizer.ui.lab.pictures import Pictures
@@ -33,6 +34,8 @@ from visualizer.ui.lab.runs_pane import RunsPane
 from visualizer.ui.lab.sampler import Sampler
 from visualizer.ui.lab.scrub import ScrubBar
 from visualizer.ui.lab.settings_pane import SettingsPane
+from visualizer.ui.lab.story import StoryPane
+from visualizer.ui.lab.teller import Teller
 from visualizer.ui.lab.training_bar import TrainingBar
 from visualizer.ui.lab.wiring import connect
 from visualizer.ui.menus import Menus
@@ -70,6 +73,8 @@ class LabWindow(QMainWindow):
         self.bar, self.notices = TrainingBar(self._of(NAMES)), Notices()
         self.attention, self.scrub, self.probe = AttentionView(), ScrubBar(), QLineEdit()
         self.probe_problem = QLabel()
+        self.next, self.story = NextPane(), StoryPane()
+        self.teller = Teller(self.lab, self.puller)
         self.pictures, self.opener = Pictures(self), Opener(self.lab)
         self.left = QTabWidget()
         self.setCentralWidget(self._centre())
@@ -92,7 +97,11 @@ class LabWindow(QMainWindow):
         self.left.addTab(self.runs_pane, "Runs")
         self.across = QSplitter(Qt.Orientation.Horizontal)
         self.across.setObjectName("across")
-        for widget in (self.left, self._watched()):
+        self.right = QSplitter(Qt.Orientation.Vertical)
+        for widget in (self.next, self.story):
+            self.right.addWidget(widget)
+        self.right.setChildrenCollapsible(False)
+        for widget in (self.left, self._watched(), self.right):
             self.across.addWidget(widget)
         self.across.setStretchFactor(1, 1)
         self.across.setChildrenCollapsible(False)

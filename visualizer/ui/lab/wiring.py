@@ -48,6 +48,21 @@ def _connect_pictures(window: LabWindow) -> None:
     attention.walked.connect(pictures.walk)
     attention.roomChanged.connect(pictures.make_room)
     attention.layerWanted.connect(pictures.open_layer_of)
+    _connect_story(window)
     window.opener.opened.connect(window.layerOpened)
     window.opener.refused.connect(window.statusBar().showMessage)
     window.scrub.stepLooked.connect(lab.scrub)
+
+
+def _connect_story(window: LabWindow) -> None:
+    teller, story = window.teller, window.story
+    teller.changed.connect(window.pictures.show)
+    window.next.tokenPicked.connect(teller.pick)
+    window.next.samplingChosen.connect(teller.choose)
+    story.sampleWanted.connect(teller.sample)
+    story.runWanted.connect(teller.run)
+    story.steppedBack.connect(teller.step_back)
+    story.steppedOn.connect(teller.step_on)
+    story.turned.connect(teller.turn)
+    story.nodeChosen.connect(teller.go)
+    story.seedChosen.connect(teller.reseed)
