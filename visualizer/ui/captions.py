@@ -122,12 +122,15 @@ def _paint_dot(painter: QPainter, box: QRectF, head: int, theme: Theme) -> float
     return box.left() + dot + 5
 
 
-def paint_foot(painter: QPainter, slot: Slot, theme: Theme) -> None:
-    """Draw the colour bar with its numbers, what they are, and what must be said of them."""
-    heatmap, scale = slot.heatmap, text_scale()
-    needed = ends_width(heatmap)
-    width = max(96 * scale, needed, min(slot.cells.width(), 200 * scale))
-    bar = QRectF(slot.cells.left(), slot.cells.bottom() + 5 * scale, width, 6 * scale)
+def _bar_box(slot: Slot) -> QRectF:
+    scale = text_scale()
+    width = max(96 * scale, ends_width(slot.heatmap), min(slot.cells.width(), 200 * scale))
+    return QRectF(slot.cells.left(), slot.cells.bottom() + 5 * scale, width, 6 * scale)
+
+
+def paint_bar(painter: QPainter, slot: Slot, theme: Theme) -> None:
+    """Draw the colour bar with its numbers, and what they are."""
+    heatmap, scale, bar = slot.heatmap, text_scale(), _bar_box(slot)
     ramp = np.arange(colours.LARGEST + 1, dtype=np.uint8)[None]
     ink.paint_colours(painter, bar, ramp, heatmap.colour.map, theme)
     painter.setFont(font(12))
@@ -142,12 +145,20 @@ def paint_foot(painter: QPainter, slot: Slot, theme: Theme) -> None:
     if heatmap.colour.is_signed:  # where 0 is
         zero = QPointF(bar.center().x(), bar.bottom())
         painter.drawLine(zero, zero + QPointF(0, 3 * scale))
-    if heatmap.is_marked:
-        painter.setFont(font(12, QFont.Weight.DemiBold))
-        painter.setPen(QColor(theme.ink))
+
+
+def paint_notes(painter: QPainter, slot: Slot, theme: Theme) -> None:
+    """Write what must be said of a panel under its bar."""
+    heatmap, line = slot.heatmap, 16 * text_scale()
+    if not heatmap.notes:
+        return
+    is_marked = heatmap.is_marked
+    painter.setFont(font(12, QFont.Weight.DemiBold if is_marked else QFont.Weight.Normal))
+    painter.setPen(QColor(theme.ink if is_marked else theme.quiet))
+    bar = _bar_box(slot)
     for position, note in enumerate(heatmap.notes):
-        top = line.bottom() + 16 * scale * position
-        painter.drawText(QRectF(bar.left(), top, 400, 16 * scale), LEFT, note)
+        top = bar.bottom() + 1 + line * (1 + position)
+        painter.drawText(QRectF(bar.left(), top, 400, line), LEFT, note)
 
 
 def paint_titles(

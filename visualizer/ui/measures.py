@@ -37,7 +37,12 @@ def narrowest(heatmap: Heatmap) -> float:
 
 def ends_width(heatmap: Heatmap) -> float:
     """Give the width that what stands under a bar needs."""
-    return sum(map(_line_width, ends(heatmap)))
+    return _ends_width(heatmap.colour, heatmap.unit, system_font())
+
+
+@lru_cache(maxsize=64)
+def _ends_width(colour: Colour, unit: str, system: str) -> float:
+    return sum(map(_line_width, _written_ends(colour, unit)))
 
 
 def _line_width(text: str) -> float:
@@ -51,9 +56,12 @@ def _measured(text: str, system: str) -> float:
 
 def ends(heatmap: Heatmap) -> tuple[str, str, str]:
     """Write what stands under a bar: at its low end, in its middle, at its high end."""
-    colour, curve = heatmap.colour, heatmap.colour.curve
+    return _written_ends(heatmap.colour, heatmap.unit)
+
+
+def _written_ends(colour: Colour, unit: str) -> tuple[str, str, str]:
     low, high = _ends(colour)
-    return low, heatmap.unit + ("" if curve is Curve.LINEAR else f", {curve}"), high
+    return low, unit + ("" if colour.curve is Curve.LINEAR else f", {colour.curve}"), high
 
 
 def _ends(colour: Colour) -> tuple[str, str]:

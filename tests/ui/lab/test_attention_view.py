@@ -14,12 +14,17 @@ from visualizer.language.settings import Model
 from visualizer.state.lab.attention import AttentionPanel, present_attention
 from visualizer.state.lab.pointing import Pointing
 from visualizer.state.view import Cell
+from visualizer.ui import heatmap
 from visualizer.ui.lab.attention import AttentionView
 from visualizer.ui.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
+    from PySide6.QtGui import QPainter
+
     from tests.ui.lab.conftest import Show
     from visualizer.state.lab.reading import Reading
+    from visualizer.ui.slots import Slot
+    from visualizer.ui.theme import Theme
 
 LEFT = Qt.MouseButton.LeftButton
 
@@ -107,7 +112,7 @@ def test_panels_stay_where_they_are_while_scores_change(show: Show) -> None:
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_what_is_shown_is_what_another_view_would_paint_anew(show: Show, theme: object) -> None:
+def test_what_is_shown_is_what_another_view_would_paint_anew(show: Show, theme: Theme) -> None:
     """Of a reading after others, whose frames are kept, the very same pixels."""
     live, fresh = AttentionView(), AttentionView()
     for view in (live, fresh):
@@ -117,7 +122,27 @@ def test_what_is_shown_is_what_another_view_would_paint_anew(show: Show, theme: 
         known = np.random.default_rng(seed).random((2, 3))
         reading = a_reading(2, 3, 12, seed=seed, attending=known)
         found = present_attention(reading, Model.TRANSFORMER, Pointing(), before=found)
-        live.show_attention(found, theme)  # type: ignore[arg-type]
+        live.show_attention(found, theme)
         live.grab()
-    fresh.show_attention(found, theme)  # type: ignore[arg-type]
+    fresh.show_attention(found, theme)
     assert live.grab().toImage() == fresh.grab().toImage()
+
+
+def test_labels_are_written_once_while_numbers_change(
+    show: Show, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Panels that differ in their numbers alone share what stands around these."""
+    written = []
+
+    def count(painter: QPainter, slot: Slot, theme: Theme) -> None:
+        written.append((slot.heatmap.layer, slot.heatmap.head))
+
+    monkeypatch.setattr(heatmap, "paint_frame", count)
+    view = AttentionView()
+    show(view, (1400, 900))
+    for seed in range(3):
+        reading = a_reading(2, 3, 12, seed=seed, attending=np.full((2, 3), seed / 10))
+        panel = present_attention(reading, Model.TRANSFORMER, Pointing())
+        view.show_attention(panel, LIGHT)
+        view.grab()
+    assert sorted(written) == [(0, 0), (0, 1), (1, 0)]
