@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.state.lab.run import BUSY, Phase, RunState
 from visualizer.state.lab.setup import LabSetup, present_setup
-from visualizer.state.words import number
+from visualizer.state.words import counted, number
 
 if TYPE_CHECKING:
     from visualizer.attention.errors import InputError
@@ -65,11 +65,14 @@ class LabScreen:
     ----------
     title : str
         The run's name; empty where there is none yet.
+    facts : str
+        Of what the model is, in one line.
     """
 
     title: str
     setup: LabSetup
     progress: Progress
+    facts: str = ""
     notices: tuple[str, ...] = ()
     failure: Failure | None = None
     has_run: bool = False
@@ -84,16 +87,17 @@ def present_lab(
         setup = present_setup(draft, refused, sample)
         wrong = any(one.problem for one in setup.settings) or bool(setup.elsewhere)
         line = "Change the settings, or start: the losses and the attention are shown as it learns."
-        return LabScreen("", setup, Progress("Start", line, can_toggle=not wrong), setup.elsewhere)
-    locked = "" if run.phase is Phase.OPENING and not run.tokens else _locked(run)
-    setup = present_setup(run.settings, refused, run.sample or sample, locked or _locked(run))
+        progress = Progress("Start", line, can_toggle=not wrong)
+        return LabScreen("", setup, progress, notices=setup.elsewhere)
+    setup = present_setup(run.settings, refused, run.sample or sample, _locked(run))
     said = [run.notice] if run.notice else []
     if _is_lost(run) and refused is None:
         said.append(_diverged(run))
     notices = (*run.notices, *said, *setup.elsewhere)
     return LabScreen(
-        run.name, setup, _progress(run), notices, run.failure, has_run=True, is_open=run.is_open
-    )
+        run.name, setup, _progress(run), facts_of(run), notices, run.failure,
+        has_run=True, is_open=run.is_open,
+    )  # fmt: skip
 
 
 def _locked(run: RunState) -> str:
@@ -127,6 +131,17 @@ def _progress(run: RunState) -> Progress:
     )
 
 
+def facts_of(run: RunState) -> str:
+    """Say what the model is made of and where it is trained; nothing before that is known."""
+    if not run.tokens:
+        return ""
+    parts = [run.device] if run.device else []
+    parts += [counted(run.parameters, "parameter"), counted(len(run.tokens), "token") + " known"]
+    if run.seconds:
+        parts.append(f"trained for {left(run.seconds)}")
+    return "  ·  ".join(parts)
+
+
 def line_of(run: RunState) -> str:
     """Say how far a run is, in one line."""
     parts = [DOING[run.phase]] if run.phase in DOING else []
@@ -148,7 +163,7 @@ def _losses(run: RunState) -> list[str]:
 
 
 def left(seconds: float) -> str:
-    """Write a time that is left: 0:07, 1:02:30."""
+    """Write a time: 0:07, 1:02:30."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"

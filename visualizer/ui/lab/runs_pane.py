@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from visualizer.state.lab.shelf import Kept
 
+BUTTONS = {"open_chosen": "Open", "rename": "Rename", "delete": "Delete…"}
 EMPTY = "Runs are kept here once they are started."
 OVERLAY = "Tick a run to lay its losses over the plot; press Enter to open it."
 
@@ -49,8 +50,8 @@ class RunsPane(QWidget):
         self.list.itemActivated.connect(self._open)
         self.list.itemChanged.connect(self._change)
         row = QHBoxLayout()
-        for name in ("open_chosen", "rename", "delete"):
-            row.addWidget(text_button(actions[name]))
+        for name, words in BUTTONS.items():
+            row.addWidget(text_button(actions[name], words))
         row.addStretch(1)
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 8, 16, 16)

@@ -88,8 +88,9 @@ def _button(action: QAction) -> QToolButton:
     return button
 
 
-def text_button(action: QAction) -> QToolButton:
-    """Make a button that says in words what an action does."""
+def text_button(action: QAction, words: str) -> QToolButton:
+    """Make a button that says in a word or two what an action does."""
+    action.setIconText(words)
     button = _button(action)
     button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
     button.setAutoRaise(False)

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.ui import messages, motion, settings
+from visualizer.ui import accessible, messages, motion, settings
 from visualizer.ui.focus import FocusRing
 from visualizer.ui.icons import icon
 from visualizer.ui.lab.attention import AttentionView
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QAction, QCloseEvent
 
 PLACE = "lab/"
+WIDTHS = [264, 676, 340]
+"""Of the settings, the pictures and the text, at first."""
 NAMES = {"toggle": "lab.toggle", "step": "lab.step", "stop": "lab.stop", "more": "train_more"}
 OF_RUNS = {"open_chosen": "keeper.open_chosen", "rename": "keeper.rename",
            "delete": "keeper.delete"}  # fmt: skip
@@ -62,6 +64,7 @@ class LabWindow(QMainWindow):
 
     def __init__(self, command: Sequence[str] = SERVICE) -> None:
         super().__init__()
+        accessible.install()
         self.scheme = settings.load_scheme()
         self.theme = theme_of(self.scheme)
         self.setWindowIcon(icon("app", "#000000"))
@@ -72,7 +75,8 @@ class LabWindow(QMainWindow):
         self.keeper = Keeper(self.lab, self.runs_pane, self)
         self.bar, self.notices = TrainingBar(self._of(NAMES)), Notices()
         self.attention, self.scrub, self.probe = AttentionView(), ScrubBar(), QLineEdit()
-        self.probe_problem = QLabel()
+        self.probe_problem, self.facts = QLabel(), QLabel()
+        self.statusBar().addWidget(self.facts, 1)
         self.next, self.story = NextPane(), StoryPane()
         self.teller = Teller(self.lab, self.puller)
         self.pictures, self.opener = Pictures(self), Opener(self.lab)
@@ -104,6 +108,7 @@ class LabWindow(QMainWindow):
         for widget in (self.left, self._watched(), self.right):
             self.across.addWidget(widget)
         self.across.setStretchFactor(1, 1)
+        self.across.setSizes(WIDTHS)
         self.across.setChildrenCollapsible(False)
         whole = QWidget()
         column = QVBoxLayout(whole)
@@ -142,6 +147,7 @@ class LabWindow(QMainWindow):
         self.show_runs()
         self.pictures.show()
         self._show_actions()
+        self.facts.setText(screen.facts)
         self.setWindowTitle(f"{screen.title or 'Language lab'} — Attention Visualizer")
 
     def show_runs(self) -> None:
@@ -154,6 +160,8 @@ class LabWindow(QMainWindow):
         screen = self.lab.screen
         progress = screen.progress
         toggle = self.menus.by_key["lab.toggle"]
+        if self.bar.buttons["toggle"].hasFocus() and not progress.can_toggle:
+            self.attention.setFocus()  # else it would go to whatever comes next
         toggle.setIconText(progress.button)
         toggle.setIcon(icon("pause" if progress.is_running else "play", self.theme.ink))
         for key, can in (
