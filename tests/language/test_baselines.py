@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.language.baselines import STRENGTHS, baselines
+from visualizer.language.baselines import STRENGTHS, bigram_loss, frequency_loss
+from visualizer.language.corpora.corpus import Corpus
+from visualizer.language.vocabulary import Vocabulary
+
+
+def corpus(training: np.ndarray, validation: np.ndarray, vocabulary: int) -> Corpus:
+    tokens = tuple(chr(ord("a") + number) for number in range(vocabulary))
+    return Corpus(Vocabulary(tokens), training, validation, "")
 
 
 def rows_of(part: np.ndarray) -> list[list[int]]:
@@ -60,28 +67,35 @@ def test_the_losses_are_those_of_counting_by_hand(
     tokens = (drawn * vocabulary).astype(np.int64)
     rows = tokens.reshape(-1, 10) if is_task else tokens
     cut = len(rows) * 9 // 10
-    found = baselines(rows[:cut], rows[cut:], vocabulary)
+    found = corpus(rows[:cut], rows[cut:], vocabulary)
     frequency, bigram = by_hand(rows[:cut], rows[cut:], vocabulary)
-    assert found.frequency == pytest.approx(frequency)
-    assert found.bigram == pytest.approx(bigram)
+    assert frequency_loss(found) == pytest.approx(frequency)
+    assert bigram_loss(found) == pytest.approx(bigram)
+
+
+def test_many_tokens_are_counted_like_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = np.random.Generator(np.random.PCG64(5)).integers(30, size=(90, 10))
+    few = bigram_loss(corpus(drawn[:80], drawn[80:], 30))
+    monkeypatch.setattr("visualizer.language.baselines.MOST_CELLS", 0)
+    assert bigram_loss(corpus(drawn[:80], drawn[80:], 30)) == few
 
 
 def test_pairs_that_always_follow_each_other_are_known() -> None:
     text = np.tile(np.arange(5), 200)
-    found = baselines(text[:900], text[900:], 5)
-    assert found.frequency == pytest.approx(math.log(5), abs=1e-4)
-    assert found.bigram < 0.01
+    found = corpus(text[:900], text[900:], 5)
+    assert frequency_loss(found) == pytest.approx(math.log(5), abs=1e-4)
+    assert bigram_loss(found) < 0.01
 
 
 def test_what_was_never_seen_is_not_impossible() -> None:
-    found = baselines(np.array([0, 1] * 50), np.array([2, 2, 3]), 4)
-    assert found.frequency > 4
-    assert math.isfinite(found.bigram)
-    assert found.bigram > 4
+    found = corpus(np.array([0, 1] * 50), np.array([2, 2, 3]), 4)
+    assert frequency_loss(found) > 4
+    assert math.isfinite(bigram_loss(found))
+    assert bigram_loss(found) > 4
 
 
 def test_chance_cannot_be_beaten() -> None:
     drawn = np.random.Generator(np.random.PCG64(3)).integers(26, size=50_000)
-    found = baselines(drawn[:45_000], drawn[45_000:], 26)
-    assert found.frequency == pytest.approx(math.log(26), abs=0.01)
-    assert found.bigram == pytest.approx(math.log(26), abs=0.02)
+    found = corpus(drawn[:45_000], drawn[45_000:], 26)
+    assert frequency_loss(found) == pytest.approx(math.log(26), abs=0.01)
+    assert bigram_loss(found) == pytest.approx(math.log(26), abs=0.02)

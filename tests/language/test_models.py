@@ -48,17 +48,17 @@ def peer(model: LanguageModel, ids: Tensor) -> Tensor:
         elif model.settings.model is Model.AVERAGE:
             stream = stream.mean(-2, keepdim=True).expand(stream.shape)
         else:
-            attended = functional.scaled_dot_product_attention(
+            stream = functional.scaled_dot_product_attention(
                 stream, stream, stream, is_causal=True, scale=1.0
             )
-            stream = attended
-    return model.projection(model.norm(stream))
+    logits: Tensor = model.projection(model.norm(stream))
+    return logits
 
 
 def peer_attention(layer: ResidualLayer, x: Tensor) -> Tensor:
     heads, weights = layer.attention.spec.heads, dict(layer.attention.named_parameters())
     queries, keys, values = (
-        functional.linear(x, weights[f"{name}.weight"]).unflatten(-1, (heads, -1)).transpose(-3, -2)
+        _to_heads(functional.linear(x, weights[f"{name}.weight"]), heads)
         for name in ("W_query", "W_key", "W_value")
     )
     mixed = functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)
@@ -66,23 +66,32 @@ def peer_attention(layer: ResidualLayer, x: Tensor) -> Tensor:
     return functional.linear(joined, weights["out_proj.weight"], weights["out_proj.bias"])
 
 
+def _to_heads(x: Tensor, heads: int) -> Tensor:
+    return torch.unflatten(x, -1, (heads, x.shape[-1] // heads)).transpose(-3, -2)
+
+
 def loss_of(logits: Tensor, ids: Tensor) -> Tensor:
     return functional.cross_entropy(logits.flatten(0, 1), ids.roll(-1, -1).flatten())
+
+
+def gradients(model: LanguageModel) -> dict[str, Tensor]:
+    named = model.named_parameters()
+    return {name: one.grad.clone() for name, one in named if one.grad is not None}
 
 
 @pytest.mark.parametrize("model", Model)
 def test_outputs_and_gradients_agree_with_torchs_attention(model: Model) -> None:
     built, ids = small(model, dtype=torch.float64), texts()
     logits = built(ids)
-    loss_of(logits, ids).backward()
+    torch.autograd.backward(loss_of(logits, ids))
     ours = {
         name: one.grad.clone() for name, one in built.named_parameters() if one.grad is not None
     }
     built.zero_grad()
     other = peer(built, ids)
     torch.testing.assert_close(logits, other, rtol=1e-10, atol=1e-12)
-    loss_of(other, ids).backward()
-    theirs = {name: one.grad for name, one in built.named_parameters() if one.grad is not None}
+    torch.autograd.backward(loss_of(other, ids))
+    theirs = gradients(built)
     assert ours.keys() == theirs.keys() == dict(built.named_parameters()).keys()
     for name, gradient in ours.items():
         torch.testing.assert_close(gradient, theirs[name], rtol=1e-9, atol=1e-12, msg=name)
@@ -94,7 +103,8 @@ def test_gradients_agree_with_finite_differences(model: Model) -> None:
     names = [name for name, _ in built.named_parameters()]
 
     def loss(*weights: Tensor) -> Tensor:
-        logits = torch.func.functional_call(built, dict(zip(names, weights, strict=True)), (ids,))
+        named = dict(zip(names, weights, strict=True))
+        logits: Tensor = torch.func.functional_call(built, named, (ids,))
         return loss_of(logits, ids)
 
     weights = tuple(one.detach().requires_grad_() for one in built.parameters())

@@ -9,50 +9,38 @@ Source: MacKay and Peto 1995, "A Hierarchical Dirichlet Language Model", eq. 8 (
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from visualizer.language.corpora.corpus import Corpus
+
 STRENGTHS = tuple(float(2**power) for power in range(-4, 17))
 """How many pairs the frequency of a token alone may count for."""
+MOST_CELLS = 10**7
+"""Of a table of all pairs; with more, it would be larger than what it counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Baselines:
-    """Losses on the validation part, in nats a token.
+def frequency_loss(corpus: Corpus) -> float:
+    """Give the loss of saying each token as often as it stands in the training part.
 
-    Parameters
-    ----------
-    frequency : float
-        Of saying each token as often as it stands in the training part.
-    bigram : float
-        Of saying each as often as it stands there after the token before.
+    It is that of the validation part, in nats a token. One is added to each count, as a token may
+    be new there.
     """
+    shares = _shares(corpus)
+    return float(-np.log(shares[_after(corpus.validation)]).mean(dtype=np.float64))
 
-    frequency: float
-    bigram: float
 
+def bigram_loss(corpus: Corpus) -> float:
+    """Give the loss of saying each token as often as it stands there after the token before.
 
-def baselines(training: np.ndarray, validation: np.ndarray, vocabulary: int) -> Baselines:
-    """Count the training part and guess the validation part by it.
-
-    Parameters
-    ----------
-    training, validation : ndarray of int64
-        [token], or [row, token] of rows that do not follow each other.
-    vocabulary : int
-        How many tokens there are. One is added to the count of each, as some may be new.
+    It is that of the validation part, in nats a token.
     """
-    counts = np.bincount(_after(training), minlength=vocabulary) + 1.0
-    shares = counts / counts.sum()  # token
-    frequency = -np.log(shares[_after(validation)]).mean(dtype=np.float64)
-    return Baselines(float(frequency), _bigram(training, validation, shares))
-
-
-def _bigram(training: np.ndarray, validation: np.ndarray, shares: np.ndarray) -> float:
+    training, validation, shares = corpus.training, corpus.validation, _shares(corpus)
     vocabulary = len(shares)
     before = np.bincount(_before(training), minlength=vocabulary)  # token
-    pairs, counts = np.unique(_pairs(training, vocabulary), return_counts=True)
+    pairs, counts = _counted(_pairs(training, vocabulary), vocabulary)
     strength = max(STRENGTHS, key=lambda tried: _left_out(pairs, counts, before, shares, tried))
     asked = _pairs(validation, vocabulary)
     places = np.minimum(np.searchsorted(pairs, asked), len(pairs) - 1)
@@ -61,6 +49,12 @@ def _bigram(training: np.ndarray, validation: np.ndarray, shares: np.ndarray) ->
         before[_before(validation)] + strength
     )
     return float(-np.log(mixed).mean(dtype=np.float64))
+
+
+def _shares(corpus: Corpus) -> np.ndarray:
+    counts = np.bincount(_after(corpus.training), minlength=len(corpus.vocabulary)) + 1.0
+    shares: np.ndarray = counts / counts.sum()
+    return shares  # token
 
 
 def _left_out(
@@ -72,13 +66,26 @@ def _left_out(
     return float((counts * np.log(mixed)).sum(dtype=np.float64))
 
 
+def _counted(pairs: np.ndarray, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
+    """Give the different pairs, from the smallest on, and how often each comes."""
+    if vocabulary**2 > MOST_CELLS:
+        return np.unique(pairs, return_counts=True)
+    table = np.bincount(pairs)  # which needs no sorting of all of a long text
+    found = np.flatnonzero(table)
+    return found, table[found]
+
+
 def _pairs(part: np.ndarray, vocabulary: int) -> np.ndarray:
-    return _before(part) * vocabulary + _after(part)
+    pairs: np.ndarray = _before(part) * vocabulary
+    pairs += _after(part)
+    return pairs
 
 
 def _before(part: np.ndarray) -> np.ndarray:
-    return part[..., :-1].ravel()
+    before: np.ndarray = part[..., :-1].ravel()
+    return before
 
 
 def _after(part: np.ndarray) -> np.ndarray:
-    return part[..., 1:].ravel()
+    after: np.ndarray = part[..., 1:].ravel()
+    return after

@@ -127,7 +127,7 @@ def write_weights(path: Path, model: nn.Module, about: About) -> None:
     InputError
         When they cannot be written.
     """
-    _write(path, _parameters(model), {"run": json.dumps(plain(about)), "format": "pt"})
+    _write(path, _parameters(model), {"run": json.dumps(plain(about))})
 
 
 def read_weights(path: Path, model: nn.Module) -> None:

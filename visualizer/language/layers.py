@@ -37,9 +37,8 @@ def spec_of_layer(values: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -
     values, arrays : mapping
         As `visualizer.language.probing.layer` gives them; choices may be their names.
     """
-    fields = {
-        name: _KINDS[name](value) if name in _KINDS else value for name, value in values.items()
-    }
+    fields: dict[str, Any] = dict(values)
+    fields.update({name: kind(values[name]) for name, kind in _KINDS.items()})
     weights = {name: NumberMatrix.of(array) for name, array in arrays.items() if name != "input"}
     return AttentionSpec(
         **fields,

@@ -62,6 +62,7 @@ class LanguageModel(nn.Module):
         """Give what `forward` gives, and every stage of the attention of each layer."""
         stream, traces = self._embedded(ids), []
         for layer in self.layers:
+            assert isinstance(layer, MixingLayer)
             trace = layer.trace(stream)
             stream = layer.after(stream, trace)
             traces.append(trace)

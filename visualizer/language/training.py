@@ -65,7 +65,7 @@ class Training:
         with self._own_randomness():
             loss = self._loss(batch)
         self.optimiser.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.rate_at(self.step)
         self.optimiser.step()

@@ -10,7 +10,6 @@ import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -96,18 +95,6 @@ def load(settings: Settings) -> Corpus:
         When it cannot be learned; its field is ``"path"``, ``"block"`` or ``"size"``.
     """
     return _of_task(settings) if settings.source.kind in TASKS else _of_prose(settings)
-
-
-def check_same(corpus: Corpus, digest: str, source: Source) -> None:
-    """Raise `InputError` where a corpus is not the one that had a digest."""
-    if corpus.digest == digest:
-        return
-    if source.kind is Kind.FILE:
-        name = Path(source.path).name
-        sentence = f"“{name}” is not the text that was learned: it was changed since."
-        raise InputError("path", f"{sentence} Bring the old one back, or start a new run.")
-    sentence = "This version makes another text of these settings than the one that was learned."
-    raise InputError("path", f"{sentence} Start a new run.")
 
 
 def _of_prose(settings: Settings) -> Corpus:

@@ -39,20 +39,27 @@ def number(text: str, tokenizer: Tokenizer) -> tuple[Vocabulary, np.ndarray]:
         [token]; what ``Vocabulary.of(tokenize(text)).encode(tokenize(text))`` gives.
     """
     counter = _Characters() if tokenizer is Tokenizer.CHARACTERS else _Words()
-    parts = [counter.count(piece) for piece in _pieces(text)]
-    is_used = np.zeros(len(counter.known), bool)
-    for part in parts:
-        is_used[part] = True
-    found = [token for token, place in counter.known.items() if is_used[place]]
-    vocabulary = Vocabulary.of(found, tokenizer)
-    places = np.zeros(len(is_used), np.int64)
-    places[is_used] = vocabulary.encode(found)
-    numbers = np.empty(sum(map(len, parts)), np.int64)
-    start = 0
-    for part in parts:
-        numbers[start : start + len(part)] = places[part]
-        start += len(part)
-    return vocabulary, numbers
+    numbers = np.empty(len(text), np.int64)  # more than there are tokens, but what is not used
+    end = 0  # takes no memory
+    for piece in _pieces(text):
+        found = counter.count(piece)
+        numbers[end : end + len(found)] = found
+        end += len(found)
+    numbers = numbers[:end]
+    return _in_order(list(counter.known), numbers, tokenizer), numbers
+
+
+def _in_order(known: list[str], numbers: np.ndarray, tokenizer: Tokenizer) -> Vocabulary:
+    """Turn places among the known tokens into places in the vocabulary of those that are used."""
+    is_used = np.bincount(numbers, minlength=len(known)) > 0
+    used = [token for token, is_one in zip(known, is_used, strict=True) if is_one]
+    vocabulary = Vocabulary.of(used, tokenizer)
+    places = np.zeros(len(known), np.int64)
+    places[is_used] = vocabulary.encode(used)
+    for start in range(0, len(numbers), PIECE):
+        part = numbers[start : start + PIECE]
+        part[:] = places[part]
+    return vocabulary
 
 
 def _pieces(text: str) -> Iterator[str]:
