@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,12 @@ from visualizer.state.lab.run import Phase
 from visualizer.ui.lab import background
 from visualizer.ui.lab.entries import LAB_ENTRIES, shortcuts
 from visualizer.ui.lab.process import Training
+from visualizer.ui.lab.window import LabWindow
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pytestqt.qtbot import QtBot
 
 
 def test_first_there_is_the_default_preset_with_its_text(student: Student) -> None:
@@ -188,6 +192,23 @@ def test_one_that_is_killed_is_said_with_details_and_can_go_on(student: Student)
     assert student.window.bar.buttons["toggle"].isEnabled()
 
 
+def test_a_training_that_cannot_begin_leaves_the_settings_free(
+    application: QApplication, qtbot: QtBot
+) -> None:
+    window = LabWindow((sys.executable, "-c", "raise SystemExit('no torch')"))
+    window.show()
+    qtbot.addWidget(window)
+    student = Student(qtbot, window)
+    student.press(Qt.Key.Key_Return)
+    student.until(lambda: "It had not begun" in student.notices)
+    assert window.lab.run is None
+    assert student.button == "Start"
+    QTest.mouseClick(window.notices.copy, LEFT)
+    assert QApplication.clipboard().text() == "no torch"
+    student.type("heads", "4")
+    assert student.notices == ""
+
+
 # ------------------------------------------------------------------------------ leaving and runs
 
 
@@ -291,7 +312,7 @@ def test_the_run_that_is_open_is_not_deleted(student: Student) -> None:
     assert folder.exists()
 
 
-def test_a_run_is_opened_again_as_it_was(student: Student, qtbot: object) -> None:
+def test_a_run_is_opened_again_as_it_was(student: Student) -> None:
     folder = begin(student, "40")
     student.until_said("Done")
     QTest.mouseClick(student.window.settings_pane.another, LEFT)

@@ -32,7 +32,9 @@ def preset_of(settings: Settings) -> str:
     """Name the preset that settings are, whichever text is learned; `OWN` where they are none."""
     for name, preset in PRESETS.items():
         is_prose = {preset.source.kind, settings.source.kind} <= {Kind.FILE, Kind.WORLD}
-        alike = replace(preset, source=settings.source) if is_prose else preset
+        alike = replace(preset, threads=settings.threads)  # which a run may decide
+        if is_prose:
+            alike = replace(alike, source=settings.source)
         if alike == settings:
             return name
     return OWN

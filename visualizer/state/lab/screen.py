@@ -80,15 +80,19 @@ class LabScreen:
 
 
 def present_lab(
-    draft: Settings, run: RunState | None, refused: InputError | None, sample: str
+    draft: Settings,
+    run: RunState | None,
+    refused: InputError | None,
+    sample: str,
+    broken: Failure | None = None,
 ) -> LabScreen:
-    """Show the lab: a run, or settings that none was started with yet."""
+    """Show the lab: a run, or settings that none was started with yet, perhaps as it broke."""
     if run is None:
         setup = present_setup(draft, refused, sample)
         wrong = any(one.problem for one in setup.settings) or bool(setup.elsewhere)
         line = "Change the settings, or start: the losses and the attention are shown as it learns."
         progress = Progress("Start", line, can_toggle=not wrong)
-        return LabScreen("", setup, progress, notices=setup.elsewhere)
+        return LabScreen("", setup, progress, notices=setup.elsewhere, failure=broken)
     setup = present_setup(run.settings, refused, run.sample or sample, _locked(run))
     said = [run.notice] if run.notice else []
     if _is_lost(run) and refused is None:

@@ -13,7 +13,7 @@ from visualizer.language.folder import RunFolder, plain_settings
 from visualizer.language.settings import Settings
 from visualizer.state.lab import run as runs
 from visualizer.state.lab.probe import first_probe
-from visualizer.state.lab.run import Phase, RunState
+from visualizer.state.lab.run import Failure, Phase, RunState
 from visualizer.state.lab.screen import LabScreen, present_lab
 from visualizer.state.lab.setup import STAYING, put
 from visualizer.state.lab.shelf import fresh
@@ -55,6 +55,8 @@ class Lab(QObject):
         self.view = LabView()
         self.sample = ""
         self.refused: InputError | None = None
+        self.broken: Failure | None = None
+        """Why a run could not even be opened."""
         self._training: Training | None = None
         self._then: list[tuple[str, dict[str, Any]]] = []
         self._polling = QTimer(self, interval=POLL_MS)
@@ -63,7 +65,7 @@ class Lab(QObject):
     @property
     def screen(self) -> LabScreen:
         """What is shown of the present values."""
-        return present_lab(self.draft, self.run, self.refused, self.sample)
+        return present_lab(self.draft, self.run, self.refused, self.sample, self.broken)
 
     @property
     def settings(self) -> Settings:
@@ -82,7 +84,7 @@ class Lab(QObject):
         if self.run and name in STAYING:
             self._lengthen(int(str(value)))
         elif self.run is None:
-            self.draft, self.refused = put(self.draft, name, value), None
+            self.draft, self.refused, self.broken = put(self.draft, name, value), None, None
         self.changed.emit()
 
     def remedy(self, name: str) -> None:
@@ -200,7 +202,7 @@ class Lab(QObject):
         self.changed.emit()
 
     def _open(self, run: RunState, settings: Settings | None = None) -> None:
-        self.run, self.refused = run, None
+        self.run, self.refused, self.broken = run, None, None
         training = self._training = Training(self._command, self)
         training.said.connect(self._hear)
         training.ended.connect(self._take_ended)
@@ -261,7 +263,7 @@ class Lab(QObject):
 
     def _take_failed(self, message: Message) -> None:
         said = message.values
-        self._change(failure=runs.Failure(said["sentence"], said.get("details", "")))
+        self._change(failure=Failure(said["sentence"], said.get("details", "")))
 
     def _take_ended(self, ended: Ended) -> None:
         if self._training is None or self.sender() is not self._training:
@@ -269,7 +271,11 @@ class Lab(QObject):
         if ended.failure:  # else it sees to that itself
             self._training.deleteLater()
         self._training, self._then = None, []
-        if self.run:
+        if self.run and not self.run.tokens and ended.failure:
+            self.leave()
+            self.broken = ended.failure
+            self.changed.emit()
+        elif self.run:
             failure = self.run.failure or ended.failure
             self._change(phase=Phase.FAILED if failure else Phase.STOPPED, failure=failure)
 

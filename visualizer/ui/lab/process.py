@@ -25,12 +25,17 @@ from visualizer.state.lab.run import Failure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SERVICE = (sys.executable, "-m", "visualizer.language.service")
-"""The program that trains; it loads torch, which the window does not."""
+SERVICE = (sys.executable, "-P", "-m", "visualizer.language.service")
+"""The program that trains; it loads torch, which the window does not.
+
+Nothing that lies where the program was started is taken for a module.
+"""
 LONGEST_DETAILS = 64 * 1024
 PATIENCE_MS = 60_000
 """How long one that was told to end may take to write its checkpoint."""
 _KILLED = 9
+WHOLE = "Its last checkpoint is whole: open the run again to go on from there."
+NOTHING = "It had not begun, and nothing is changed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ class Training(QObject):
         self._command = tuple(command)
         self._unpacker = Unpacker()
         self._details = b""
-        self.is_over = self._may_end = False
+        self.is_over = self._may_end = self._has_opened = False
         self._process = QProcess(self)
         self._process.setProcessEnvironment(environment())
         self._process.readyReadStandardOutput.connect(self._hear)
@@ -107,6 +112,7 @@ class Training(QObject):
     def _hear(self) -> None:
         try:
             for message in self._unpacker.feed(bytes(self._process.readAllStandardOutput().data())):
+                self._has_opened |= message.says == "opened"
                 self.said.emit(message)
         except (ValueError, TypeError) as error:  # no message, but something printed
             self._details += f"\nNot understood: {error!r}".encode()
@@ -129,7 +135,8 @@ class Training(QObject):
         if is_well and self._may_end:
             self._be_over(None)
             return
-        self._be_over(Failure(_why(code, status), self._details.decode(errors="replace").strip()))
+        sentence = f"{_why(code, status)} {WHOLE if self._has_opened else NOTHING}"
+        self._be_over(Failure(sentence, self._details.decode(errors="replace").strip()))
 
     def _be_over(self, failure: Failure | None) -> None:
         if self.is_over:
@@ -151,14 +158,11 @@ def see_off() -> None:
 
 
 def _why(code: int, status: QProcess.ExitStatus) -> str:
-    if status is QProcess.ExitStatus.CrashExit and code == _KILLED:
-        return (
-            "The system ended the training, most often because the memory was full. Its last "
-            "checkpoint is whole: open the run again to go on from there, or start another one "
-            "with smaller batches."
-        )
-    what = "was ended from outside" if status is QProcess.ExitStatus.CrashExit else "broke off"
-    return f"The training {what}. Its last checkpoint is whole: open the run again to go on."
+    if status is not QProcess.ExitStatus.CrashExit:
+        return "The training broke off."
+    if code == _KILLED:
+        return "The system ended the training, most often because the memory was full."
+    return "The training was ended from outside."
 
 
 def environment() -> QProcessEnvironment:
