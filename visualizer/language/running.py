@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,15 +19,16 @@ from visualizer.language.checkpoints import (
     write_checkpoint,
     write_weights,
 )
-from visualizer.language.corpora.corpus import Split, check_same
+from visualizer.language.corpora.corpus import Split
 from visualizer.language.folder import About
 from visualizer.language.journal import MISSING, Journal, Row
+from visualizer.language.settings import Kind
 from visualizer.language.training import Training, usual_threads
 
 if TYPE_CHECKING:
     from visualizer.language.corpora.corpus import Corpus
     from visualizer.language.folder import RunFolder
-    from visualizer.language.settings import Settings
+    from visualizer.language.settings import Settings, Source
 
 MEASURED_EVERY = 100
 BATCHES = 8
@@ -92,7 +94,8 @@ class Running:
     """
 
     def __init__(self, folder: RunFolder, about: About, corpus: Corpus) -> None:
-        check_same(corpus, about.fingerprint, about.settings.source)
+        if corpus.digest != about.fingerprint:
+            raise InputError("path", _changed(about.settings.source))
         torch.set_num_threads(about.settings.threads or usual_threads())
         self.folder, self.about = folder, about
         self.training = Training(about.settings, corpus)
@@ -235,6 +238,15 @@ class Running:
         for step in self.folder.snapshots():
             if step > self.step:
                 self.folder.snapshot(step).unlink(missing_ok=True)
+
+
+def _changed(source: Source) -> str:
+    if source.kind is Kind.FILE:
+        name = Path(source.path).name
+        sentence = f"“{name}” is not the text that was learned: it was changed since."
+        return f"{sentence} Bring the old one back, or begin a new run."
+    sentence = "This version makes another text of these settings than the one that was learned."
+    return f"{sentence} Begin a new run."
 
 
 def is_snapshot(step: int) -> bool:
