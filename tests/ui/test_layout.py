@@ -16,7 +16,7 @@ from PySide6.QtGui import QImage, QPainter
 from tests.ui.making import LOG, ROW_SCALE, a_board, a_heatmap
 from visualizer.state.colouring import Colour, Curve, Limits
 from visualizer.state.panels import Axis, Board, Heatmap
-from visualizer.ui.captions import paint_foot
+from visualizer.ui.captions import paint_bar, paint_notes
 from visualizer.ui.layout import LARGEST_CELL, SMALLEST_SIDE, lay_out, room
 from visualizer.ui.measures import ends
 from visualizer.ui.theme import LIGHT, metrics
@@ -275,7 +275,8 @@ def test_a_foot_has_room_for_letters_that_reach_below_the_line(notes: tuple[str,
     image = QImage(1280, int(foot) + 40, QImage.Format.Format_RGB32)
     image.fill(0xFFFFFF)
     painter = QPainter(image)
-    paint_foot(painter, slot, LIGHT)
+    paint_bar(painter, slot, LIGHT)
+    paint_notes(painter, slot, LIGHT)
     painter.end()
     below = image.copy(0, math.ceil(foot), 1280, 30)
     assert {below.pixel(x, y) & 0xFFFFFF for x in range(1280) for y in range(30)} == {0xFFFFFF}

@@ -95,6 +95,10 @@ class Heatmap:
         Whose cells light up in it, besides its own.
     is_alone : bool
         Whether its cells are those of other tokens, so that no cursor is in it.
+    layer : int or None
+        Which layer it is of, where a row is a layer and a column is a head.
+    is_marked : bool
+        Whether it is set apart from the others.
     """
 
     key: Hashable
@@ -121,6 +125,13 @@ class Heatmap:
     part: Part = Part.PLAIN
     kin: frozenset[tuple[str, int | None, Fold | None]] = field(default_factory=frozenset)
     is_alone: bool = False
+    layer: int | None = None
+    is_marked: bool = False
+
+    @property
+    def column(self) -> tuple[str | None, str]:
+        """What it shares with all panels of its column, where they stand in columns."""
+        return (self.stage if self.layer is None else None), self.title
 
     @property
     def marks(self) -> tuple[np.ndarray | None, ...]:
@@ -140,7 +151,7 @@ class Heatmap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Board:
-    """All panels: a column a stage, a row a head.
+    """All panels: a column a stage and a row a head, or a column a head and a row a layer.
 
     Parameters
     ----------

@@ -16,6 +16,7 @@ from visualizer.state.playback.lights import Lights
 from visualizer.ui import captions
 from visualizer.ui import heatmap as draw
 from visualizer.ui.cover import paint_lights
+from visualizer.ui.frames import Frames
 from visualizer.ui.freshly import paint_fresh
 from visualizer.ui.layout import lay_out, room
 from visualizer.ui.light import is_seen, paint_cursor
@@ -53,6 +54,7 @@ class Canvas(PointedArea):
         self._layout = Layout((), 0, 0, 0)
         self.minimap = Minimap(self.viewport())
         self._pictures: dict[int, tuple[Heatmap, QPixmap]] = {}
+        self._frames = Frames()
 
     # ------------------------------------------------------------------ what is shown
 
@@ -212,13 +214,10 @@ class Canvas(PointedArea):
     def _picture(self, slot: Slot, whole: QRectF) -> QPixmap:
         key = id(slot.heatmap)
         if key not in self._pictures:
-            ratio = self.devicePixelRatioF()
-            picture = QPixmap((whole.size() * ratio).toSize())
-            picture.setDevicePixelRatio(ratio)
-            picture.fill(QColor(self._theme.paper))
+            picture = self._frames.picture(slot, whole, self._theme, self.devicePixelRatioF())
             painter = QPainter(picture)
             painter.translate(-whole.topLeft())
-            draw.paint_slot(painter, slot, self._theme)
+            draw.paint_numbers(painter, slot, self._theme)
             painter.end()
             self._pictures[key] = (slot.heatmap, picture)
         return self._pictures[key][1]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QPainter
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
 from visualizer.ui import colours, ink
 from visualizer.ui.measures import LONGEST_LABEL, ends, ends_width, is_upright
-from visualizer.ui.theme import font, head_colour, metrics, text_scale
+from visualizer.ui.theme import font, head_colour, metrics, system_font, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ def _round_numbers() -> Iterator[int]:
 
 def shortened(text: str) -> str:
     """Cut a long label, with an ellipsis."""
-    return _shortened(text, QGuiApplication.font().key())
+    return _shortened(text, system_font())
 
 
 @lru_cache(maxsize=2048)
@@ -105,24 +105,32 @@ def _paint_head(painter: QPainter, slot: Slot, theme: Theme) -> None:
         return
     box = QRectF(slot.cells.left() - slot.gutter, slot.cells.top() - 24 * scale, 160, 20 * scale)
     painter.setFont(font(12, QFont.Weight.DemiBold))
-    if head is not None:
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(head_colour(head, theme)))
-        dot = 8 * scale
-        painter.drawEllipse(QRectF(box.left(), box.center().y() - dot / 2, dot, dot))
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-        box.setLeft(box.left() + dot + 5)
+    if head is not None and slot.heatmap.layer is None:
+        box.setLeft(_paint_dot(painter, box, head, theme))
     painter.setPen(QColor(theme.ink))
     painter.drawText(box, LEFT, slot.heatmap.label)
 
 
-def paint_foot(painter: QPainter, slot: Slot, theme: Theme) -> None:
-    """Draw the colour bar with its numbers, what they are, and what must be said of them."""
-    heatmap, scale = slot.heatmap, text_scale()
-    needed = ends_width(heatmap)
-    width = max(96 * scale, needed, min(slot.cells.width(), 200 * scale))
-    bar = QRectF(slot.cells.left(), slot.cells.bottom() + 5 * scale, width, 6 * scale)
+def _paint_dot(painter: QPainter, box: QRectF, head: int, theme: Theme) -> float:
+    """Begin a line with the colour of a head; say where it goes on."""
+    dot = 8 * text_scale()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(head_colour(head, theme)))
+    painter.drawEllipse(QRectF(box.left(), box.center().y() - dot / 2, dot, dot))
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+    return box.left() + dot + 5
+
+
+def _bar_box(slot: Slot) -> QRectF:
+    scale = text_scale()
+    width = max(96 * scale, ends_width(slot.heatmap), min(slot.cells.width(), 200 * scale))
+    return QRectF(slot.cells.left(), slot.cells.bottom() + 5 * scale, width, 6 * scale)
+
+
+def paint_bar(painter: QPainter, slot: Slot, theme: Theme) -> None:
+    """Draw the colour bar with its numbers, and what they are."""
+    heatmap, scale, bar = slot.heatmap, text_scale(), _bar_box(slot)
     ramp = np.arange(colours.LARGEST + 1, dtype=np.uint8)[None]
     ink.paint_colours(painter, bar, ramp, heatmap.colour.map, theme)
     painter.setFont(font(12))
@@ -137,9 +145,20 @@ def paint_foot(painter: QPainter, slot: Slot, theme: Theme) -> None:
     if heatmap.colour.is_signed:  # where 0 is
         zero = QPointF(bar.center().x(), bar.bottom())
         painter.drawLine(zero, zero + QPointF(0, 3 * scale))
+
+
+def paint_notes(painter: QPainter, slot: Slot, theme: Theme) -> None:
+    """Write what must be said of a panel under its bar."""
+    heatmap, line = slot.heatmap, 16 * text_scale()
+    if not heatmap.notes:
+        return
+    is_marked = heatmap.is_marked
+    painter.setFont(font(12, QFont.Weight.DemiBold if is_marked else QFont.Weight.Normal))
+    painter.setPen(QColor(theme.ink if is_marked else theme.quiet))
+    bar = _bar_box(slot)
     for position, note in enumerate(heatmap.notes):
-        top = line.bottom() + 16 * scale * position
-        painter.drawText(QRectF(bar.left(), top, 400, 16 * scale), LEFT, note)
+        top = bar.bottom() + 1 + line * (1 + position)
+        painter.drawText(QRectF(bar.left(), top, 400, line), LEFT, note)
 
 
 def paint_titles(
@@ -149,9 +168,12 @@ def paint_titles(
     scale = text_scale()
     for heatmap, left in slots_titles:
         painter.setFont(font(14, QFont.Weight.DemiBold))
-        painter.setPen(QColor(theme.ink))
         width = QFontMetricsF(painter.font()).horizontalAdvance(heatmap.title)
-        painter.drawText(QRectF(left, 0, width + 4, 20 * scale), LEFT, heatmap.title)
+        line = QRectF(left, 0, width + 4, 20 * scale)
+        if heatmap.layer is not None and heatmap.head is not None:
+            line.moveLeft(_paint_dot(painter, line, heatmap.head, theme))
+        painter.setPen(QColor(theme.ink))
+        painter.drawText(line, LEFT, heatmap.title)
         painter.setFont(font(12))
         painter.setPen(QColor(theme.quiet))
         axes = f"{heatmap.rows.name} ↓  {_axis_words(heatmap.columns.name)} →"

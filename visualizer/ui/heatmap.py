@@ -6,6 +6,7 @@ The window and every exported picture are drawn by these functions.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ from visualizer.state.colouring import beyond
 from visualizer.state.view import Part
 from visualizer.state.words import number
 from visualizer.ui import colours, ink
-from visualizer.ui.captions import CENTRE, LEFT, paint_foot, paint_labels
+from visualizer.ui.captions import CENTRE, LEFT, paint_bar, paint_labels, paint_notes
 from visualizer.ui.measures import (
     SMALLEST_NUMBERS,
     sums_width,
@@ -43,14 +44,25 @@ COARSE = 0.05
 
 def paint_slot(painter: QPainter, slot: Slot, theme: Theme) -> None:
     """Draw a panel and all that belongs to it, at its place."""
+    paint_frame(painter, slot, theme)
+    paint_numbers(painter, slot, theme)
+
+
+def paint_frame(painter: QPainter, slot: Slot, theme: Theme) -> None:
+    """Draw what stands around the cells, whatever numbers are in them."""
+    paint_labels(painter, slot, theme)
+    paint_bar(painter, slot, theme)
+
+
+def paint_numbers(painter: QPainter, slot: Slot, theme: Theme) -> None:
+    """Draw the cells, and what is said of their numbers."""
     indices = colours.entries(slot.heatmap)
     _paint_cells(painter, slot, indices, theme)
     _paint_marks(painter, slot, theme)
     _paint_beyond(painter, slot, indices, theme)
     _paint_numbers(painter, slot, indices, theme)
     _paint_sums(painter, slot, theme)
-    paint_labels(painter, slot, theme)
-    paint_foot(painter, slot, theme)
+    paint_notes(painter, slot, theme)
 
 
 def _paint_cells(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Theme) -> None:
@@ -64,6 +76,10 @@ def _paint_cells(painter: QPainter, slot: Slot, indices: np.ndarray, theme: Them
         painter.drawLines([QLineF(cells.left(), y, cells.right(), y) for y in across])
         painter.drawLines([QLineF(x, cells.top(), x, cells.bottom()) for x in down])
     ink.paint_outline(painter, slot.cells, theme.hairline)
+    if slot.heatmap.is_marked:  # two lines in ink, outside of the cells
+        for away in (0, 1):
+            around = slot.cells.adjusted(-away, -away, away, away)
+            ink.paint_outline(painter, around, theme.ink)
 
 
 def _paint_marks(painter: QPainter, slot: Slot, theme: Theme) -> None:
@@ -93,14 +109,17 @@ def paint_hatch(painter: QPainter, slot: Slot, cells: np.ndarray, theme: Theme) 
 
 def areas(slot: Slot, cells: np.ndarray) -> list[QRectF]:
     """Give the places of cells of a panel, those side by side as one."""
+    found = _areas(cells.tobytes(), cells.shape, slot.cell_width, slot.cell_height)
+    left, top = slot.cells.left(), slot.cells.top()
+    return [area.translated(left, top) for area in found]
+
+
+@lru_cache(maxsize=32)
+def _areas(cells: bytes, shape: tuple[int, int], width: float, height: float) -> list[QRectF]:
+    """Give the places within a panel; many panels hatch the same cells, again and again."""
     return [
-        QRectF(
-            slot.cells.left() + start * slot.cell_width,
-            slot.cells.top() + row * slot.cell_height,
-            (end - start) * slot.cell_width,
-            slot.cell_height,
-        )
-        for row, start, end in ink.runs(cells)
+        QRectF(start * width, row * height, (end - start) * width, height)
+        for row, start, end in ink.runs(np.frombuffer(cells, bool).reshape(shape))
     ]
 
 

@@ -113,10 +113,10 @@ def light_row_label(painter: QPainter, slot: Slot, row: int, theme: Theme) -> No
     """Write a row's label in the accent, over those that it would touch."""
     lit = captions.row_label_box(slot, row)
     line = metrics(12).height()
-    for at, _ in captions.shown_labels(slot.heatmap.rows, slot.cell_height):
+    for at in _beside(slot.heatmap.rows, row, slot.cell_height, line):
+        # It would stick out under the other.
         box = captions.row_label_box(slot, at)
-        if abs(box.center().y() - lit.center().y()) < line:  # it would stick out under the other
-            painter.fillRect(box.adjusted(0, 0, 4, 0), QColor(theme.paper))
+        painter.fillRect(box.adjusted(0, 0, 4, 0), QColor(theme.paper))
     painter.fillRect(lit.adjusted(0, 0, 4, 0), QColor(theme.paper))
     painter.setFont(font(12, QFont.Weight.DemiBold))
     painter.setPen(QColor(theme.accent))
@@ -129,14 +129,19 @@ def light_column_label(painter: QPainter, slot: Slot, column: int, theme: Theme)
     upright = is_upright(slot.heatmap, slot.cell_width) and axis.is_token
     around = metrics(12).height() if upright else 24
     lit = _column_label_box(slot, column, around)
-    for at, _ in captions.shown_labels(axis, slot.cell_width) if upright else ():
-        box = _column_label_box(slot, at, around)
-        if abs(box.center().x() - lit.center().x()) < around:
-            painter.fillRect(box, QColor(theme.paper))
+    for at in _beside(axis, column, slot.cell_width, around) if upright else ():
+        painter.fillRect(_column_label_box(slot, at, around), QColor(theme.paper))
     painter.fillRect(lit, QColor(theme.paper))
     painter.setFont(font(12, QFont.Weight.DemiBold))
     painter.setPen(QColor(theme.accent))
     captions.paint_column_label(painter, slot, column, axis.labels[column], upright)
+
+
+def _beside(axis: Axis, lit: int, pitch: float, room: float) -> list[int]:
+    """Find the shown labels that are nearer to a lit one than so many pixels."""
+    here = axis.cell(lit)
+    shown = captions.shown_labels(axis, pitch)
+    return [at for at, _ in shown if abs(axis.cell(at) - here) * pitch < room]
 
 
 def _column_label_box(slot: Slot, column: int, around: float) -> QRectF:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from PySide6.QtGui import QGuiApplication
-
 from visualizer.state.colouring import Curve, Limits
 from visualizer.state.words import number
 from visualizer.ui.colours import LOG_SPAN
-from visualizer.ui.theme import metrics, text_scale
+from visualizer.ui.theme import metrics, system_font, text_scale
 
 if TYPE_CHECKING:
     from visualizer.state.colouring import Colour
@@ -39,11 +37,16 @@ def narrowest(heatmap: Heatmap) -> float:
 
 def ends_width(heatmap: Heatmap) -> float:
     """Give the width that what stands under a bar needs."""
-    return sum(map(_line_width, ends(heatmap)))
+    return _ends_width(heatmap.colour, heatmap.unit, system_font())
+
+
+@lru_cache(maxsize=64)
+def _ends_width(colour: Colour, unit: str, system: str) -> float:
+    return sum(map(_line_width, _written_ends(colour, unit)))
 
 
 def _line_width(text: str) -> float:
-    return _measured(text, QGuiApplication.font().key()) + 8
+    return _measured(text, system_font()) + 8
 
 
 @lru_cache(maxsize=512)
@@ -53,9 +56,12 @@ def _measured(text: str, system: str) -> float:
 
 def ends(heatmap: Heatmap) -> tuple[str, str, str]:
     """Write what stands under a bar: at its low end, in its middle, at its high end."""
-    colour, curve = heatmap.colour, heatmap.colour.curve
+    return _written_ends(heatmap.colour, heatmap.unit)
+
+
+def _written_ends(colour: Colour, unit: str) -> tuple[str, str, str]:
     low, high = _ends(colour)
-    return low, heatmap.unit + ("" if curve is Curve.LINEAR else f", {curve}"), high
+    return low, unit + ("" if colour.curve is Curve.LINEAR else f", {colour.curve}"), high
 
 
 def _ends(colour: Colour) -> tuple[str, str]:
@@ -94,7 +100,7 @@ def column_label_height(heatmap: Heatmap, cell: float) -> float:
 
 def widest_label(labels: tuple[str, ...]) -> float:
     """Give the width of the widest of the first labels; the others are shortened if need be."""
-    return _widest(labels, QGuiApplication.font().key())
+    return _widest(labels, system_font())
 
 
 @lru_cache(maxsize=32)

@@ -87,10 +87,9 @@ class Layout:
     @cached_property
     def titles(self) -> tuple[tuple[Heatmap, float], ...]:
         """Each stage, and each of what is compared of it, with the left edge of its column."""
-        lefts: dict[tuple[str, str], tuple[Heatmap, float]] = {}
+        lefts: dict[tuple[str | None, str], tuple[Heatmap, float]] = {}
         for slot in self.slots:
-            column = (slot.heatmap.stage, slot.heatmap.title)
-            lefts.setdefault(column, (slot.heatmap, slot.cells.left()))
+            lefts.setdefault(slot.heatmap.column, (slot.heatmap, slot.cells.left()))
         return tuple(lefts.values())
 
     def slot_at(self, point: QPointF) -> Slot | None:

@@ -95,7 +95,7 @@ def head_colour(head: int, theme: Theme) -> str:
 
 def font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
     """Give the interface font at 12, 14 or 20 at the usual text size, or as a line needs to fit."""
-    return QFont(_font(size, weight, QGuiApplication.font().key()))
+    return QFont(_font(size, weight, system_font()))
 
 
 def larger_font(times: float) -> QFont:
@@ -107,16 +107,25 @@ def larger_font(times: float) -> QFont:
 
 def metrics(size: int) -> QFontMetricsF:
     """Give the measures of the interface font at a size."""
-    return _metrics(size, QGuiApplication.font().key())
+    return _metrics(size, system_font())
 
 
 def text_scale() -> float:
     """Give how much larger than usual the system's text is."""
-    return _text_scale(QGuiApplication.font().key())
+    return _text_scale(system_font())
 
 
-# Asked for every label: making a font anew takes longer than writing with it. The key names the
-# system's font, which may change while the program runs.
+# Asked for every label: making a font anew takes longer than writing with it, and so does naming
+# the system's font, which may change while the program runs.
+_named: list[tuple[QFont, str]] = []
+
+
+def system_font() -> str:
+    """Name the system's font: what was measured in another one holds no more."""
+    present = QGuiApplication.font()
+    if not _named or _named[0][0] != present:
+        _named[:] = [(present, present.key())]
+    return _named[0][1]
 
 
 @lru_cache(maxsize=16)
@@ -140,6 +149,7 @@ def _text_scale(system: str) -> float:
 
 def forget_fonts() -> None:
     """Let go of the fonts that are kept; they must not outlive the application."""
+    _named.clear()
     for kept in (_font, _metrics, _text_scale):
         kept.cache_clear()
 

@@ -1,0 +1,149 @@
+"""Choosing a next token, beside an implementation that goes through tokens one by one."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visualizer.attention.errors import InputError
+from visualizer.language.sampling import draw, probabilities
+
+LOGITS = st.lists(st.floats(-30, 30), min_size=1, max_size=30)
+TEMPERATURES = st.floats(0.05, 10)
+TOP_K = st.none() | st.integers(1, 40)
+TOP_P = st.floats(0.01, 1)
+
+
+def one_by_one(
+    logits: list[float], temperature: float, top_k: int | None, top_p: float
+) -> list[float]:
+    """The largest first, until there are enough of them or they reach enough; in fractions."""
+    largest = max(logits)
+    powers = [Fraction(math.exp((one - largest) / temperature)) for one in logits]
+    order = sorted(range(len(logits)), key=lambda token: (-powers[token], token))[:top_k]
+    whole, kept, reached = sum(powers[token] for token in order), [], Fraction(0)
+    for token in order:
+        if reached >= Fraction(top_p) * whole:
+            break
+        kept.append(token)
+        reached += powers[token]
+    return [
+        float(powers[token] / reached) if token in kept else 0.0 for token in range(len(logits))
+    ]
+
+
+@given(LOGITS, TEMPERATURES, TOP_K, TOP_P)
+def test_it_is_what_one_by_one_gives(
+    logits: list[float], temperature: float, top_k: int | None, top_p: float
+) -> None:
+    found = probabilities(np.array(logits), temperature, top_k, top_p)
+    expected = one_by_one(logits, temperature, top_k, top_p)
+    if np.allclose(found, expected, atol=1e-12):
+        return
+    # The sets differ by what lies within rounding of the edge, or by equal tokens.
+    raw = np.array(one_by_one(logits, temperature, top_k, 1.0))
+    reached = raw[found > 0].sum()
+    assert reached >= top_p - 1e-9
+    assert reached - raw[found > 0].min() <= top_p + 1e-9
+
+
+@given(LOGITS, TEMPERATURES, TOP_K, TOP_P)
+def test_top_p_keeps_the_smallest_set_that_reaches_it(
+    logits: list[float], temperature: float, top_k: int | None, top_p: float
+) -> None:
+    before = probabilities(np.array(logits), temperature, top_k)
+    kept = probabilities(np.array(logits), temperature, top_k, top_p) > 0
+    assert before[kept].sum() >= top_p - 1e-9
+    assert before[kept].sum() - before[kept].min() <= top_p + 1e-9
+    if not kept.all():
+        assert before[kept].min() >= before[~kept].max()
+
+
+@given(LOGITS, TEMPERATURES, TOP_K, TOP_P)
+def test_probabilities_sum_to_one_and_keep_their_order(
+    logits: list[float], temperature: float, top_k: int | None, top_p: float
+) -> None:
+    found = probabilities(np.array(logits), temperature, top_k, top_p)
+    assert found.sum() == pytest.approx(1)
+    assert (found >= 0).all()
+    assert (found > 0).sum() <= (top_k or len(logits))
+    raw = probabilities(np.array(logits), temperature)
+    kept = found > 0
+    assert found[kept] * raw[kept].sum() == pytest.approx(raw[kept])
+
+
+@given(st.lists(st.integers(-20, 20), min_size=1, max_size=20, unique=True), TOP_K, TOP_P)
+def test_towards_no_temperature_only_the_largest_is_left(
+    logits: list[int], top_k: int | None, top_p: float
+) -> None:
+    for temperature in (0.0, 1e-320, 1e-9, 0.01):
+        found = probabilities(np.array(logits), temperature, top_k, top_p)
+        assert found.argmax() == np.argmax(logits)
+        assert found.max() == pytest.approx(1)
+
+
+def test_equal_tokens_are_equally_likely() -> None:
+    logits = np.array([2.0, 5.0, 5.0, 1.0])
+    assert probabilities(logits, 0).tolist() == [0, 0.5, 0.5, 0]
+    assert probabilities(logits, 1, 1).tolist() == [0, 1, 0, 0]
+    assert probabilities(np.zeros(4), 1, None, 0.5).tolist() == [0.5, 0.5, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("field", "settings"),
+    [
+        ("temperature", (-0.1, None, 1.0)),
+        ("temperature", (math.nan, None, 1.0)),
+        ("temperature", (math.inf, None, 1.0)),
+        ("top_k", (1.0, 0, 1.0)),
+        ("top_p", (1.0, None, 0.0)),
+        ("top_p", (1.0, None, 1.1)),
+        ("top_p", (1.0, None, math.nan)),
+    ],
+)
+def test_what_no_token_can_be_chosen_by_is_refused(
+    field: str, settings: tuple[float, int | None, float]
+) -> None:
+    with pytest.raises(InputError) as refused:
+        probabilities(np.zeros(3), *settings)
+    assert refused.value.field == field
+    assert refused.value.remedy is not None
+    probabilities(np.zeros(3), **{refused.value.remedy[0]: refused.value.remedy[1]})  # type: ignore[arg-type]
+
+
+@given(LOGITS, st.integers(0, 2**32 - 1), TOP_K)
+def test_what_is_left_out_is_never_drawn(logits: list[float], seed: int, top_k: int | None) -> None:
+    chances = probabilities(np.array(logits), 1, top_k)
+    generator = np.random.default_rng(seed)
+    drawn = [draw(chances, generator) for _ in range(20)]
+    assert all(chances[token] > 0 for token in drawn)
+    again = np.random.default_rng(seed)
+    assert drawn == [draw(chances, again) for _ in range(20)]
+
+
+def test_tokens_are_drawn_as_often_as_they_are_likely() -> None:
+    chances, generator = np.array([0.5, 0.0, 0.3, 0.2]), np.random.default_rng(7)
+    counts = np.bincount([draw(chances, generator) for _ in range(20_000)], minlength=4)
+    # Pearson's chi-squared of 2 degrees of freedom: above 13.8 in one of a thousand seeds.
+    expected = 20_000 * chances[[0, 2, 3]]
+    assert (((counts[[0, 2, 3]] - expected) ** 2) / expected).sum() < 13.8
+    assert counts[1] == 0
+
+
+class Almost1:
+    """A generator whose draws are as large as they can be."""
+
+    def random(self) -> float:
+        return 1 - 2**-53
+
+
+@given(LOGITS)
+def test_the_largest_draw_is_a_token_that_is_there(logits: list[float]) -> None:
+    chances = probabilities(np.array(logits), 0.1)
+    token = draw(chances, Almost1())  # type: ignore[arg-type]
+    assert chances[token] > 0

@@ -1,0 +1,69 @@
+"""What comes next as bars: whose they are, what they sum to, what is said of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visualizer.language.sampling import Sampling
+from visualizer.state.lab.bars import present_bars
+
+SAMPLINGS = st.builds(Sampling, st.floats(0, 3), st.none() | st.integers(1, 40), st.floats(0.01, 1))
+LETTERS = tuple("abcdefghijklmnopqrstuvwxyz \n0123456789")
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max())
+    return np.asarray(powers / powers.sum())
+
+
+@given(
+    st.lists(st.floats(-10, 10), min_size=1, max_size=len(LETTERS)), SAMPLINGS, st.integers(1, 15)
+)
+def test_bars_are_the_largest_and_all_sum_to_one(
+    logits: list[float], sampling: Sampling, most: int
+) -> None:
+    numbers = np.array([[0.0] * len(logits), logits])
+    panel = present_bars("ab", numbers, LETTERS[: len(logits)], sampling, most)
+    expected = softmax(numbers[1])
+    assert sum(bar.expected for bar in panel.bars) == pytest.approx(1)
+    assert sum(bar.chosen for bar in panel.bars) == pytest.approx(1)
+    own = [bar for bar in panel.bars if bar.token is not None]
+    assert [bar.expected for bar in own] == sorted((bar.expected for bar in own), reverse=True)
+    for bar in own:
+        assert bar.token is not None
+        assert bar.expected == pytest.approx(expected[bar.token])
+    assert len(panel.bars) <= most + 1
+    assert len(panel.bars) == len(logits) or panel.bars[-1].token is None
+    assert all(0 <= bar.expected <= panel.end for bar in panel.bars)
+    assert all(bar.words in panel.words for bar in panel.bars)
+
+
+def test_what_is_left_out_is_said() -> None:
+    logits = np.log(np.array([[0.6, 0.3, 0.1]]))
+    panel = present_bars("a", logits, ("x", " ", "\n"), Sampling(top_k=2))
+    assert [bar.words for bar in panel.bars] == [
+        "“x”: 60 %, chosen with 67 %",
+        "“␣”: 30 %, chosen with 33 %",
+        "“⏎”: 10 %, left out",
+    ]
+    assert panel.legend.endswith("Left out: 1 token with 10 % of the probability.")
+    assert panel.heading == "After “a”"
+
+
+def test_with_nothing_left_out_there_is_nothing_to_explain() -> None:
+    panel = present_bars("a", np.zeros((1, 20)), LETTERS[:20], Sampling())
+    assert panel.legend == ""
+    others = panel.bars[-1]
+    assert others.token is None
+    assert (others.expected, others.chosen) == pytest.approx((0.4, 0.4))
+    assert panel.bars[-1].words == "8 others: 40 %"
+    assert panel.end == 0.5
+
+
+def test_nothing_read_has_no_bars() -> None:
+    panel = present_bars((), np.zeros((0, 3)), ("a", "b", "c"), Sampling())
+    assert panel.bars == ()
+    assert panel.words == ""

@@ -1,0 +1,1 @@
+"""What the language lab shows, as values: no Qt, no torch."""

@@ -1,0 +1,142 @@
+"""What a model expects next, as bars: what it says, and what is left to draw from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.language.sampling import Sampling, probabilities
+from visualizer.language.tokenizers import visible
+from visualizer.state.words import counted, share, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST = 12
+ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Where the axis of the bars may end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A token that may come next, or all that have no bar of their own.
+
+    Parameters
+    ----------
+    token : int or None
+        Its number in the vocabulary; None for all others.
+    expected : float
+        The probability that the model gives it.
+    chosen : float
+        The probability with which it is chosen; 0 where it is left out.
+    """
+
+    token: int | None
+    label: str
+    expected: float
+    chosen: float
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether it is never chosen."""
+        return self.chosen == 0
+
+    @property
+    def words(self) -> str:
+        """Its numbers in words."""
+        name = self.label if self.token is None else f"“{self.label}”"
+        if self.is_left_out:
+            return f"{name}: {share(self.expected)}, left out"
+        if abs(self.chosen - self.expected) < SAME:
+            return f"{name}: {share(self.expected)}"
+        return f"{name}: {share(self.expected)}, chosen with {share(self.chosen)}"
+
+
+SAME = 5e-4
+"""Probabilities that differ by less are written alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """The most likely tokens, the likeliest first, and the others together.
+
+    Parameters
+    ----------
+    end : float
+        The probability at the end of the axis, which begins at 0.
+    heading : str
+        After which token.
+    legend : str
+        What is outlined and what is filled, where these are not the same.
+    vocabulary : int
+        How many tokens there are.
+    """
+
+    bars: tuple[Bar, ...] = ()
+    end: float = 1.0
+    heading: str = ""
+    legend: str = ""
+    sampling: Sampling = field(default_factory=Sampling)
+    vocabulary: int = 0
+
+    @property
+    def words(self) -> str:
+        """All numbers in words."""
+        return "; ".join((self.heading, *(bar.words for bar in self.bars))) if self.bars else ""
+
+
+def present_bars(
+    tokens: Sequence[str],
+    logits: np.ndarray,
+    vocabulary: Sequence[str],
+    sampling: Sampling,
+    most: int = MOST,
+) -> Bars:
+    """Show what comes after a text.
+
+    Parameters
+    ----------
+    tokens : sequence of str
+        Those that were read.
+    logits : numpy.ndarray
+        [token, vocabulary]; of which the last token's count.
+    vocabulary : sequence of str
+        Every token that may come.
+    most : int
+        How many have a bar of their own.
+    """
+    if not len(logits):
+        return Bars(sampling=sampling, vocabulary=len(vocabulary))
+    expected = probabilities(logits[-1])
+    chosen = probabilities(logits[-1], sampling.temperature, sampling.top_k, sampling.top_p)
+    order = np.argsort(-expected, kind="stable")
+    own = order if len(order) <= most + 1 else order[:most]
+    bars = [
+        Bar(token, _named(vocabulary[token]), float(expected[token]), float(chosen[token]))
+        for token in own.tolist()
+    ]
+    others = order[len(own) :]
+    if len(others):
+        sums = float(expected[others].sum()), float(chosen[others].sum())
+        bars.append(Bar(None, counted(len(others), "other"), *sums))
+    largest = max(max(bar.expected, bar.chosen) for bar in bars)
+    end = next((end for end in ENDS if end >= largest), 1.0)
+    legend = "" if np.allclose(expected, chosen, atol=SAME) else _legend(expected, chosen)
+    heading = f"After “{_named(tokens[-1])}”" if tokens else "Next"
+    return Bars(tuple(bars), end, heading, legend, sampling, len(vocabulary))
+
+
+def _named(token: str) -> str:
+    return shortened(visible(token))
+
+
+def _legend(expected: np.ndarray, chosen: np.ndarray) -> str:
+    said = "Outlined is what the model expects, filled is what is drawn from."
+    left = chosen == 0
+    if not left.any():
+        return said
+    lost = share(float(expected[left].sum()))
+    tokens = counted(int(left.sum()), "token")
+    return f"{said} Left out: {tokens} with {lost} of the probability."

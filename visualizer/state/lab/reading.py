@@ -1,0 +1,77 @@
+"""What a language model makes of a text at a moment of its training, as it was read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from visualizer.language.wire import Message
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """The attention of all layers and heads to a text, and what may come next.
+
+    Parameters
+    ----------
+    step : int
+        After how many steps of training.
+    tokens : tuple of str
+        Those that were read.
+    logits : numpy.ndarray
+        [token, vocabulary]: of what comes after each token.
+    weights : numpy.ndarray or None
+        [layer, head, query, key]; None of a model without attention.
+    attending : numpy.ndarray or None
+        [layer, head]: the mean weight on what should be read, where that is known.
+    cut : int
+        Tokens before these that were left out, as the block is full.
+    """
+
+    step: int
+    tokens: tuple[str, ...]
+    logits: np.ndarray
+    weights: np.ndarray | None = None
+    attending: np.ndarray | None = None
+    cut: int = 0
+
+    @classmethod
+    def of(cls, message: Message) -> Reading:
+        """Take what a training answered to "read"."""
+        values, arrays = message.values, message.arrays
+        return cls(
+            int(values["step"]),
+            tuple(values["tokens"]),
+            arrays["logits"],
+            arrays.get("weights"),
+            arrays.get("attending"),
+            int(values.get("cut", 0)),
+        )
+
+    @property
+    def layers(self) -> int:
+        """How many layers have weights."""
+        return 0 if self.weights is None else self.weights.shape[0]
+
+    @property
+    def heads(self) -> int:
+        """How many heads each layer has."""
+        return 0 if self.weights is None else self.weights.shape[1]
+
+    @cached_property
+    def best(self) -> tuple[int, int] | None:
+        """The layer and head that read best what should be read; None where it is not known."""
+        known = self.attending
+        if known is None or not np.isfinite(known).any():
+            return None
+        layer, head = np.unravel_index(np.nanargmax(known), known.shape)
+        return int(layer), int(head)
+
+    def score(self, layer: int, head: int) -> float | None:
+        """Give the mean weight of a head on what should be read; None where it is not known."""
+        score = np.nan if self.attending is None else float(self.attending[layer, head])
+        return None if np.isnan(score) else score

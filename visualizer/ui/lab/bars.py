@@ -1,0 +1,202 @@
+"""The bars of what may come next: to be read, and to be picked from by mouse and keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QBrush, QColor, QFont, QHelpEvent, QPainter, QPen
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+
+from visualizer.state.lab.bars import MOST, Bar, Bars
+from visualizer.state.words import share
+from visualizer.ui.accessible import Politeness, announce, tell
+from visualizer.ui.manners import is_command
+from visualizer.ui.theme import LIGHT, Theme, font, metrics, text_scale
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent
+
+LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+PICKS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
+LONGEST_NAME = 96
+MARGIN = 12
+SPACE = 8
+
+
+class NextBars(QWidget):
+    """A row a token: its name, its bar, its share. `tokenPicked` carries its number."""
+
+    tokenPicked = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setMouseTracking(True)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName("What may come next")
+        self.setAccessibleDescription("Up and down walk; Enter picks a token.")
+        self._bars, self._theme = Bars(), LIGHT
+        self._at: int | None = None
+        self._pointed: int | None = None
+
+    def sizeHint(self) -> QSize:
+        return QSize(280, round((MOST + 2) * self._pitch))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(180, self.sizeHint().height())
+
+    @property
+    def _pitch(self) -> float:
+        return metrics(12).height() + 6 * text_scale()
+
+    def show_bars(self, bars: Bars, theme: Theme) -> None:
+        """Show what may come next."""
+        self._bars, self._theme = bars, theme
+        if self._at is not None and self._at >= len(bars.bars):
+            self._at = None
+        tell(self, bars.words)
+        self.update()
+
+    # ------------------------------------------------------------------ places
+
+    def row(self, at: int) -> QRectF:
+        """Give the place of a bar with all that belongs to it."""
+        return QRectF(0, at * self._pitch, self.width(), self._pitch)
+
+    def _columns(self) -> tuple[float, float, float]:
+        """Give where bars begin and end, and where their shares begin."""
+        measures = metrics(12)
+        names = (measures.horizontalAdvance(bar.label) for bar in self._bars.bars)
+        name = min(max(names, default=0.0), LONGEST_NAME * text_scale())
+        shares = measures.horizontalAdvance("100 % → 100 %")
+        right = self.width() - MARGIN - shares
+        left = MARGIN + name + SPACE
+        return left, max(left + 1, right - SPACE), right
+
+    # ------------------------------------------------------------------ drawing
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        columns = self._columns()
+        for at, bar in enumerate(self._bars.bars):
+            self._paint_row(painter, at, bar, columns)
+        if self._bars.bars:
+            self._paint_axis(painter, columns)
+        painter.end()
+
+    def _paint_row(
+        self, painter: QPainter, at: int, bar: Bar, columns: tuple[float, float, float]
+    ) -> None:
+        theme, row = self._theme, self.row(at)
+        left, right, shares = columns
+        is_lit = bar.token is not None and at == self._pointed
+        if is_lit:
+            painter.fillRect(row, QColor(theme.raised))
+        painter.setFont(font(12, QFont.Weight.DemiBold if is_lit else QFont.Weight.Normal))
+        painter.setPen(QColor(theme.quiet if bar.is_left_out or bar.token is None else theme.ink))
+        name = QRectF(MARGIN, row.top(), left - SPACE - MARGIN, row.height())
+        words = metrics(12).elidedText(bar.label, Qt.TextElideMode.ElideRight, name.width() + 1)
+        painter.drawText(name, RIGHT, words)
+        self._paint_bar(painter, row, bar, left, right)
+        painter.setFont(font(12))
+        place = QRectF(shares, row.top(), self.width() - MARGIN - shares, row.height())
+        painter.drawText(place, LEFT, _shares(bar, bool(self._bars.legend)))
+        if at == self._at and self.hasFocus():
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(QColor(theme.accent), 1))
+            painter.drawRect(row.adjusted(0.5, 0.5, -1.5, -0.5))
+
+    def _paint_bar(
+        self, painter: QPainter, row: QRectF, bar: Bar, left: float, right: float
+    ) -> None:
+        """Fill what is drawn from; outline what the model expects, hatched where it is left out."""
+        theme, width = self._theme, (right - left) / self._bars.end
+        inner = row.adjusted(0, 3 * text_scale(), 0, -3 * text_scale())
+        filled = QRectF(left, inner.top(), width * bar.chosen, inner.height())
+        painter.fillRect(filled, QColor(theme.quiet if bar.token is not None else theme.border))
+        outline = QRectF(left, inner.top(), width * bar.expected, inner.height())
+        painter.setPen(QPen(QColor(theme.ink), 1))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        if bar.is_left_out:
+            painter.setPen(QPen(QColor(theme.border), 1))
+            painter.setBrush(QBrush(QColor(theme.hatch), Qt.BrushStyle.BDiagPattern))
+        if self._bars.legend:
+            painter.drawRect(outline.adjusted(0.5, 0.5, -0.5, -0.5))
+        painter.setPen(QColor(theme.quiet if bar.is_left_out else theme.ink))
+
+    def _paint_axis(self, painter: QPainter, columns: tuple[float, float, float]) -> None:
+        left, right, _ = columns
+        top = self.row(len(self._bars.bars)).top()
+        painter.setPen(QColor(self._theme.hairline))
+        painter.drawLine(QPointF(left, top), QPointF(right, top))
+        painter.setFont(font(12))
+        painter.setPen(QColor(self._theme.quiet))
+        line = QRectF(left, top, right - left, self._pitch)
+        painter.drawText(line, LEFT, "0")
+        painter.drawText(line, RIGHT, share(self._bars.end))
+
+    # ------------------------------------------------------------------ the hand
+
+    def _bar_at(self, point: QPointF) -> int | None:
+        at = int(point.y() / self._pitch)
+        return at if point.y() >= 0 and at < len(self._bars.bars) else None
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self._point(self._bar_at(event.position()))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self._point(None)
+
+    def _point(self, at: int | None) -> None:
+        if at != self._pointed:
+            self._pointed = at
+            self.update()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            self._at = self._bar_at(event.position())
+            self._pick()
+
+    def _pick(self) -> None:
+        bar = None if self._at is None else self._bars.bars[self._at]
+        if bar and bar.token is not None:
+            self.tokenPicked.emit(bar.token)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        steps = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
+        key, last = Qt.Key(event.key()), len(self._bars.bars) - 1
+        if is_command(event) or last < 0:
+            super().keyPressEvent(event)
+        elif key in steps:
+            at = -1 if self._at is None else self._at
+            self._at = min(max(at + steps[key], 0), last)
+            announce(self, self._bars.bars[self._at].words, Politeness.Assertive)
+            self.update()
+        elif key in PICKS:
+            self._pick()
+        else:
+            super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        if self._at is None and self._bars.bars:
+            self._at = 0
+        self.update()
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            at = self._bar_at(QPointF(event.pos()))
+            words = "" if at is None else self._bars.bars[at].words
+            QToolTip.showText(event.globalPos(), words, self)
+            return True
+        return super().event(event)
+
+
+def _shares(bar: Bar, are_two: bool) -> str:
+    if not are_two:
+        return share(bar.expected)
+    if bar.is_left_out:
+        return f"{share(bar.expected)} → –"
+    return f"{share(bar.expected)} → {share(bar.chosen)}"

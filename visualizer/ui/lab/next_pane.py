@@ -1,0 +1,111 @@
+"""What comes next, with temperature, top-k and top-p."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFormLayout, QLabel, QVBoxLayout, QWidget
+
+from visualizer.attention.errors import InputError
+from visualizer.language.sampling import Sampling, check
+from visualizer.state.setup import Kind, Setting
+from visualizer.ui.controls import CONTROLS, Count
+from visualizer.ui.lab.bars import NextBars
+
+if TYPE_CHECKING:
+    from visualizer.state.lab.bars import Bars
+    from visualizer.ui.theme import Theme
+
+HOT = 2.0
+"""Where the slider of the temperature ends; more can be typed."""
+SETTINGS = (
+    Setting("temperature", "Temperature", Kind.RATE, True,
+            "Below 1 the likeliest tokens become likelier; at 0 only the largest is left", top=HOT),
+    Setting("top_k", "Top-k", Kind.COUNT, True, "How many tokens may be chosen", top=1),
+    Setting("top_p", "Top-p", Kind.RATE, True,
+            "Only as many tokens as reach this share of the probability", top=1.0),
+)  # fmt: skip
+
+
+class NextPane(QWidget):
+    """The bars of the next token under the controls of what is drawn from.
+
+    `tokenPicked` carries a token's number, `samplingChosen` a `Sampling`.
+    """
+
+    tokenPicked = Signal(int)
+    samplingChosen = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._sampling, self._vocabulary = Sampling(), 0
+        self.heading, self.legend, self.problem = QLabel(), QLabel(), QLabel()
+        self.heading.setProperty("role", "pane")
+        self.legend.setProperty("role", "quiet")
+        self.problem.setProperty("role", "warning")
+        self.problem.hide()
+        for label in (self.legend, self.problem):
+            label.setWordWrap(True)
+            label.setContentsMargins(12, 0, 12, 0)
+        self.bars = NextBars()
+        self.bars.tokenPicked.connect(self.tokenPicked)
+        self.controls = {setting.name: CONTROLS[setting.kind](setting) for setting in SETTINGS}
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 8)
+        column.setSpacing(6)
+        column.addWidget(self.heading)
+        column.addWidget(self.bars)
+        column.addLayout(self._form())
+        column.addWidget(self.problem)
+        column.addWidget(self.legend)  # it comes and goes: not over what is being dragged
+        column.addStretch(1)
+
+    def _form(self) -> QFormLayout:
+        form = QFormLayout()
+        form.setContentsMargins(12, 0, 12, 0)
+        for name, control in self.controls.items():
+            label = QLabel(control.setting.label)
+            label.setToolTip(control.setting.help)
+            label.setBuddy(control)
+            form.addRow(label, control)
+            control.chosen.connect(partial(self.take, name))
+        return form
+
+    def show_bars(self, bars: Bars, theme: Theme) -> None:
+        """Show what may come next, and what is drawn from."""
+        self._sampling, self._vocabulary = bars.sampling, bars.vocabulary
+        self.heading.setText(bars.heading)
+        self.legend.setText(bars.legend)
+        self.bars.show_bars(bars, theme)
+        top_k = self.controls["top_k"]
+        if isinstance(top_k, Count):
+            top_k.slider.setRange(1, max(1, bars.vocabulary))
+        if self.problem.isHidden():  # what is typed and not taken stays
+            self._show_values()
+
+    def _show_values(self) -> None:
+        sampling = self._sampling
+        shown = {
+            "temperature": sampling.temperature,
+            "top_k": self._vocabulary if sampling.top_k is None else sampling.top_k,
+            "top_p": sampling.top_p,
+        }
+        for name, value in shown.items():
+            self.controls[name].show_value(value)
+
+    def take(self, name: str, value: float, _: bool = False) -> None:
+        """Take what was typed or slid; what no token can be drawn by is said."""
+        is_all = name == "top_k" and value >= self._vocabulary > 0
+        changed: dict[str, Any] = {name: None if is_all else value}
+        wanted = replace(self._sampling, **changed)
+        try:
+            check(wanted)
+        except InputError as error:
+            self.problem.setText(error.sentence)
+            self.problem.show()
+            return
+        self.problem.hide()
+        self.samplingChosen.emit(wanted)

@@ -1,0 +1,131 @@
+"""A text that is being continued: by hand, by drawing, step by step and another way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Signal
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSpinBox,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.ui.accessible import tell
+from visualizer.ui.controls import show_number
+from visualizer.ui.icons import icon
+from visualizer.ui.lab.story_strip import StoryStrip
+from visualizer.ui.manners import teach
+from visualizer.ui.theme import text_scale
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QIcon
+
+    from visualizer.state.lab.chips import StoryPanel
+    from visualizer.ui.theme import Theme
+
+LARGEST_SEED = 2**31 - 1
+
+
+class StoryPane(QWidget):
+    """The text and what can be done with it.
+
+    `nodeChosen` carries a node of the tree (`ROOT` for the prompt), `turned` by how many ways on,
+    `runWanted` whether token after token is to be drawn.
+    """
+
+    sampleWanted = Signal()
+    runWanted = Signal(bool)
+    steppedBack = Signal()
+    steppedOn = Signal()
+    turned = Signal(int)
+    nodeChosen = Signal(int)
+    seedChosen = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Continue the text")
+        self._is_running = False
+        self.strip, self.said, self.seed = StoryStrip(), QLabel(), QSpinBox()
+        self.said.setProperty("role", "quiet")
+        self.sample, self.run = QPushButton("Draw a token"), QPushButton("Run")
+        self.run.setToolTip("Draw token after token")
+        self.back, self.on = QToolButton(), QToolButton()
+        self.turn = QPushButton("Next way")
+        self.turn.setToolTip("Another token that was tried in this place")
+        self.seed.setRange(0, LARGEST_SEED)
+        self.seed.setAccessibleName("Seed of what is drawn")
+        teach(self.seed)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 4, 12, 8)
+        column.setSpacing(6)
+        column.addLayout(self._buttons())
+        column.addWidget(self.strip, 1)
+        column.addLayout(self._foot())
+        self._connect()
+        self.setFocusProxy(self.strip)
+
+    def _buttons(self) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        for button, words in ((self.back, "Step back"), (self.on, "Step on")):
+            button.setToolTip(words)
+            button.setAccessibleName(words)
+            button.setAutoRaise(True)
+            button.setIconSize(QSize(20, 20) * text_scale())
+        for widget in (self.sample, self.run, self.back, self.on, self.turn):
+            row.addWidget(widget)
+        row.addStretch(1)
+        return row
+
+    def _foot(self) -> QHBoxLayout:
+        row = QHBoxLayout()
+        label = QLabel("Seed")
+        label.setBuddy(self.seed)
+        row.addWidget(self.said, 1)
+        row.addWidget(label)
+        row.addWidget(self.seed)
+        return row
+
+    def _connect(self) -> None:
+        self.sample.clicked.connect(self.sampleWanted)
+        self.run.clicked.connect(self._run)
+        self.back.clicked.connect(self.steppedBack)
+        self.on.clicked.connect(self.steppedOn)
+        self.turn.clicked.connect(self._turn)
+        self.seed.valueChanged.connect(self.seedChosen)
+        for name in ("sampleWanted", "steppedBack", "steppedOn", "turned", "nodeChosen"):
+            getattr(self.strip, name).connect(getattr(self, name))
+
+    def show_story(self, panel: StoryPanel, theme: Theme) -> None:
+        """Show a text and what can be done with it."""
+        self._is_running = panel.is_running
+        self.strip.show_story(panel, theme)
+        left = f"The first {panel.cut:,} are not shown. " if panel.cut else ""
+        self.said.setText(left + panel.said)
+        tell(self, panel.said)
+        self.run.setText("Stop" if panel.is_running else "Run")
+        self.sample.setEnabled(not (panel.is_running or panel.is_busy))
+        for button, can in (
+            (self.back, panel.can_step_back),
+            (self.on, panel.can_step_on),
+            (self.turn, panel.can_turn),
+        ):
+            button.setEnabled(can)
+        show_number(self.seed, panel.seed)
+        self.back.setIcon(_icon("step-back", theme))
+        self.on.setIcon(_icon("step-on", theme))
+
+    def _run(self) -> None:
+        self.runWanted.emit(not self._is_running)
+
+    def _turn(self) -> None:
+        self.turned.emit(1)
+
+
+def _icon(name: str, theme: Theme) -> QIcon:
+    return icon(name, theme.ink)
