@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.language.sampling import Sampling, probabilities
+from visualizer.language.sampling import NO_NUMBERS, Sampling, probabilities
 from visualizer.language.tokenizers import visible
 from visualizer.state.words import counted, share, shortened
 
@@ -109,6 +109,8 @@ def present_bars(
     """
     if not len(logits):
         return Bars(sampling=sampling, vocabulary=len(vocabulary))
+    if not np.isfinite(logits[-1].max()):
+        return Bars(legend=NO_NUMBERS, sampling=sampling, vocabulary=len(vocabulary))
     expected = probabilities(logits[-1])
     chosen = probabilities(logits[-1], sampling.temperature, sampling.top_k, sampling.top_p)
     order = np.argsort(-expected, kind="stable")
