@@ -37,6 +37,9 @@ FOR_STATE = (
     "visualizer.attention.stages",
     "visualizer.language.baselines",
     "visualizer.language.corpora",
+    "visualizer.language.folder",
+    "visualizer.language.journal",
+    "visualizer.language.layers",
     "visualizer.language.sampling",
     "visualizer.language.settings",
     "visualizer.language.tokenizers",
@@ -214,7 +217,12 @@ state_is_plain_values = Border(
     lambda source: source.within("visualizer.state"),
     lambda found: (
         not found.within(
-            *STANDARD_LIBRARY, "numpy", "visualizer.__version__", "visualizer.state", *FOR_STATE
+            *STANDARD_LIBRARY,
+            "numpy",
+            "visualizer.__version__",
+            "visualizer.disk",
+            "visualizer.state",
+            *FOR_STATE,
         )
     ),
 )

@@ -8,7 +8,7 @@ import pytest
 
 from tests.house_rules import ROOT
 
-UI = [path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("visualizer/ui/*.py"))]
+UI = [path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("visualizer/ui/**/*.py"))]
 ICONS = sorted(path.stem for path in ROOT.glob("resources/icons/*"))
 PICTURES = sorted(path.name for path in ROOT.glob("resources/pictures/*"))
 

@@ -13,6 +13,7 @@ from visualizer.attention.spec import InputError
 from visualizer.command import complaint, document_of, look_of, option_of, parser
 from visualizer.exporting import STOPPED, StoppedError, Teller, stoppable, write_all
 from visualizer.headless import ROOMY, compute, opened, read, said_if_qt_cannot_start, say
+from visualizer.lab_command import LAB, lab_parser
 from visualizer.state.asked.parts import looked_at
 from visualizer.state.document import Document
 from visualizer.state.figure import Shot
@@ -20,7 +21,7 @@ from visualizer.state.saved.document_file import Saved
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -44,8 +45,11 @@ NAME = "Attention Visualizer"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; give the exit status."""
+    given = sys.argv[1:] if arguments is None else [*arguments]
+    if given[:1] == [LAB]:
+        return show_lab(lab_parser().parse_args(given[1:]).folder)
     try:
-        options = parser().parse_args(arguments)
+        options = parser().parse_args(given)
     except KeyboardInterrupt:  # while a text was typed
         return STOPPED["SIGINT"]
     if options.reset_settings:
@@ -134,13 +138,25 @@ def reset_settings() -> int:
 
 def show(saved: Saved, path: Path | None) -> int:
     """Open a window on what was asked for, or on what was last open; stay until all are closed."""
+    return stay(lambda windows: windows.begin(saved, path))
+
+
+def show_lab(folder: Path | None) -> int:
+    """Open the language lab, on a run where one is named; stay until all windows are closed."""
+    return stay(lambda windows: windows.open_lab(folder))
+
+
+def stay(begin_: Callable[[Windows], object]) -> int:
+    """Open the first window and stay until all are closed, and what was trained is kept."""
     application = make_application()
+    from visualizer.ui.lab.process import see_off
     from visualizer.ui.windows import Windows
 
     windows = Windows(program())
-    windows.begin(saved, path)
+    begin_(windows)
     sys.excepthook = partial(show_bug, windows)
     status = application.exec()
+    see_off()
     sys.excepthook = sys.__excepthook__
     del windows  # before the application that they belong to
     return status
@@ -151,8 +167,8 @@ def show_bug(
 ) -> None:
     """Show what went wrong in the windows' thread, where Qt would only have it printed."""
     sys.__excepthook__(kind, error, trace)
-    if isinstance(error, Exception) and windows.all:  # and no Ctrl+C
-        windows.all[-1].show_bug("".join(traceback.format_exception(error)))
+    if isinstance(error, Exception) and windows.front:  # and no Ctrl+C
+        windows.front.show_bug("".join(traceback.format_exception(error)))
 
 
 def program() -> Program:

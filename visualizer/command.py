@@ -44,6 +44,7 @@ EXAMPLES = """examples:
   attention-visualizer --mechanism causal --seed 789 --export stages.npz
   attention-visualizer --stages weights --size paper-column --export figure.png
   attention-visualizer --text-file poem.txt --export poem.png --export poem.npz
+  attention-visualizer lab
   date | attention-visualizer --text-file - --theme dark --size 1920x1080px --export date.png
 
 A file that is there already is replaced. The exit status is 0 where all was written; 1 where a
@@ -63,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
     """Make the reader of the command line."""
     made = _Parser(
         prog="attention-visualizer",
-        usage="%(prog)s [FILE] [options]",
+        usage="%(prog)s [FILE] [options]\n       %(prog)s lab [RUN]",
         description="See a real attention module compute. Without --export, opens the window.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -25,7 +25,7 @@ from visualizer.attention.spec import BooleanMatrix, InputError, Mask, Route
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from visualizer.attention.modules import _Attention
+    from visualizer.attention.modules import Attention
 
 D_IN, D_OUT, LENGTH, HEADS = 3, 4, 6, 2
 
@@ -35,7 +35,7 @@ LINEAR: Shapes = {"W_query.weight": (4, 3), "W_key.weight": (4, 3), "W_value.wei
 BIASES: Shapes = {"W_query.bias": (4,), "W_key.bias": (4,), "W_value.bias": (4,)}
 MASK: Shapes = {"mask": (6, 6)}
 HEAD = LINEAR | MASK
-STATES: dict[str, tuple[Callable[[], _Attention], Shapes]] = {
+STATES: dict[str, tuple[Callable[[], Attention], Shapes]] = {
     "SimplifiedSelfAttention": (SimplifiedSelfAttention, {}),
     "SelfAttentionV1": (
         lambda: SelfAttentionV1(D_IN, D_OUT),
@@ -74,7 +74,7 @@ def inputs(*leading: int, tokens: int = 5) -> Tensor:
 
 
 @pytest.fixture(params=MAKERS)
-def module(request: pytest.FixtureRequest) -> _Attention:
+def module(request: pytest.FixtureRequest) -> Attention:
     torch.manual_seed(0)
     return MAKERS[request.param]()
 
@@ -112,7 +112,7 @@ def test_the_masks_of_a_state_mark_what_comes_later() -> None:
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_forward_is_the_end_of_the_trace_to_the_bit(module: _Attention, training: bool) -> None:
+def test_forward_is_the_end_of_the_trace_to_the_bit(module: Attention, training: bool) -> None:
     module.train(training)
     x = inputs(2)
     torch.manual_seed(7)
@@ -124,7 +124,7 @@ def test_forward_is_the_end_of_the_trace_to_the_bit(module: _Attention, training
 
 
 @pytest.mark.parametrize("leading", [(), (2,), (2, 3)])
-def test_leading_dims_are_texts_of_their_own(module: _Attention, leading: tuple[int, ...]) -> None:
+def test_leading_dims_are_texts_of_their_own(module: Attention, leading: tuple[int, ...]) -> None:
     module.eval()
     x = inputs(*leading)
     result = module(x)
@@ -133,7 +133,7 @@ def test_leading_dims_are_texts_of_their_own(module: _Attention, leading: tuple[
         torch.testing.assert_close(result[place], module(x[place]))
 
 
-def test_evaluation_drops_nothing(module: _Attention) -> None:
+def test_evaluation_drops_nothing(module: Attention) -> None:
     assert "dropped" not in module.eval().trace(inputs())
 
 
@@ -169,7 +169,7 @@ def test_a_rate_of_0_draws_nothing() -> None:
 # --------------------------------------------------------------------------------- learning
 
 
-def assert_gradients(module: _Attention) -> None:
+def assert_gradients(module: Attention) -> None:
     module = module.double().eval()
     names = [name for name, _ in module.named_parameters()]
     values = [value.detach().clone().requires_grad_() for _, value in module.named_parameters()]
@@ -182,7 +182,7 @@ def assert_gradients(module: _Attention) -> None:
     assert torch.autograd.gradcheck(call, (x, *values))
 
 
-def test_gradients_are_right(module: _Attention) -> None:
+def test_gradients_are_right(module: Attention) -> None:
     assert_gradients(module)
 
 
@@ -194,7 +194,7 @@ def test_a_row_that_may_read_nothing_has_gradients(route: Route) -> None:
     assert_gradients(module)
 
 
-def test_a_step_of_training_reaches_every_parameter(module: _Attention) -> None:
+def test_a_step_of_training_reaches_every_parameter(module: Attention) -> None:
     result = module.eval()(inputs(2))
     if not list(module.parameters()):
         return

@@ -17,7 +17,6 @@ from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.measures import measure
 from visualizer.attention.replay import replay
 from visualizer.attention.spec import InputError
-from visualizer.state import files
 from visualizer.state.caption import caption
 from visualizer.state.chosen import Role, TokenLook
 from visualizer.state.code.dialects import Dialect
@@ -31,6 +30,7 @@ from visualizer.state.needed import needs, warm
 from visualizer.state.playback.timeline import Grain, Place, Playhead
 from visualizer.state.screen import Screen, present
 from visualizer.state.view import Cell, Guess, Part, Question, TableLook, View
+from visualizer.state.written import numbers
 from visualizer.state.zoom import Zoom
 
 if TYPE_CHECKING:
@@ -329,7 +329,7 @@ def test_an_export_can_be_opened_again(tmp_path: Any) -> None:
 
     run = a_run((2, 2, 2, 3), ("Le", "chat"), ("The", "cat", "sat"))
     file = io.BytesIO()
-    files.npz(run, file)
+    numbers.npz(run, file)
     (tmp_path / "attn.npz").write_bytes(file.getvalue())
     assert read(tmp_path / "attn.npz", Document().spec)[0] == run.captured
 

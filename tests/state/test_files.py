@@ -19,7 +19,8 @@ import pytest
 
 from tests.state.making import a_run
 from visualizer.attention.spec import Dtype, InputError
-from visualizer.state.files import npz, write
+from visualizer.disk.files import write
+from visualizer.state.written.numbers import npz
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run

@@ -21,12 +21,12 @@ from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.run import run as compute
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Normalisation
 from visualizer.state.caption import caption
-from visualizer.state.files import npz
 from visualizer.state.progress import BLOCK
 from visualizer.state.view import Cell, View
 from visualizer.state.words import number
 from visualizer.state.written.commas import TIDY, harmless, write_csv
 from visualizer.state.written.markdown import write_markdown
+from visualizer.state.written.numbers import npz
 from visualizer.state.written.sheets import Sheet, shown
 from visualizer.state.written.sizes import (
     size_of_arrays,

@@ -18,6 +18,7 @@ from tests.ui.heard import heard
 from visualizer.state.view import Cell
 from visualizer.ui import accessible
 from visualizer.ui.board import BoardView
+from visualizer.ui.lab.window import LabWindow
 from visualizer.ui.progress import Progress
 from visualizer.ui.theme import LIGHT
 
@@ -93,7 +94,10 @@ def test_a_list_without_words_beside_it_says_what_it_is_for(hand: Hand) -> None:
 
 def test_our_roles_are_of_widgets_that_there_are(hand: Hand) -> None:
     hand.window.publisher.export()
-    there = {type(widget).__name__ for widget in hand.window.findChildren(QWidget)}
+    lab = LabWindow(("never started",))
+    hand.qtbot.addWidget(lab)
+    widgets = [*hand.window.findChildren(QWidget), *lab.findChildren(QWidget)]
+    there = {type(widget).__name__ for widget in widgets}
     assert set(accessible.ROLES) <= there
 
 

@@ -23,7 +23,7 @@ from tests.ui.test_filer import (
     written,
 )
 from visualizer.attention.spec import InputError
-from visualizer.state import files
+from visualizer.disk import files
 from visualizer.state.document import Document
 from visualizer.state.saved.document_file import SUFFIX, read_document
 from visualizer.state.saved.recovery import left_behind

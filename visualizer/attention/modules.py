@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
 
 
-class _Attention(nn.Module):
+class Attention(nn.Module):
     """What the modules share: a spec, and a forward pass that is the end of a trace."""
 
     def __init__(self, spec: AttentionSpec, context_length: int | None = None) -> None:
@@ -62,18 +62,18 @@ class _Attention(nn.Module):
         return _drawn_kept(cells, self.spec.dropout, x)  # head query key
 
 
-class SimplifiedSelfAttention(_Attention):
+class SimplifiedSelfAttention(Attention):
     """Attention without weights to learn: every token is its own query, key and value (§3.3)."""
 
     def __init__(self) -> None:
         super().__init__(spec_of(Mechanism.SIMPLIFIED))
 
     def trace(self, x: Tensor) -> Trace:
-        """Compute every stage; see `_Attention.trace`."""
+        """Compute every stage; see `Attention.trace`."""
         return attend(replace(self.spec, d_in=x.shape[-1]), x, {})
 
 
-class SelfAttentionV1(_Attention):
+class SelfAttentionV1(Attention):
     """Self-attention whose weights are drawn from [0, 1) (§3.4.1)."""
 
     def __init__(self, d_in: int, d_out: int) -> None:
@@ -84,7 +84,7 @@ class SelfAttentionV1(_Attention):
         self.W_value = nn.Parameter(torch.rand(d_in, d_out))
 
 
-class SelfAttentionV2(_Attention):
+class SelfAttentionV2(Attention):
     """Self-attention with linear layers (§3.4.2)."""
 
     def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False) -> None:
@@ -93,7 +93,7 @@ class SelfAttentionV2(_Attention):
         _add_projections(self, d_in, d_out, qkv_bias)
 
 
-class CausalAttention(_Attention):
+class CausalAttention(Attention):
     """Self-attention that reads no later token, with dropout on the weights (§3.5.3)."""
 
     def __init__(
@@ -111,7 +111,7 @@ class CausalAttention(_Attention):
         _add_mask(self, context_length)
 
 
-class MultiHeadAttentionWrapper(_Attention):
+class MultiHeadAttentionWrapper(Attention):
     """Causal heads of d_out each, their context vectors side by side (§3.6.1)."""
 
     def __init__(
@@ -146,7 +146,7 @@ class MultiHeadAttentionWrapper(_Attention):
         return torch.cat([_drawn_kept(cells, self.spec.dropout, x) for _ in self.heads], dim=-3)
 
 
-class MultiHeadAttention(_Attention):
+class MultiHeadAttention(Attention):
     """Causal heads that share d_out, mixed by an output projection (§3.6.2)."""
 
     def __init__(

@@ -161,7 +161,7 @@ def _trace(texts: Texts, spec: AttentionSpec, device: Device, previous: Run | No
             raise MemoryError
         return _computed(texts, spec, device, previous)
     except (RuntimeError, MemoryError) as error:
-        if not _is_out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         if device is Device.CPU:
             raise _too_large(texts, spec, USABLE * devices.free_bytes(device)) from error
@@ -197,7 +197,8 @@ def _draws_alike(spec: AttentionSpec, old: Trace, given: torch.Tensor) -> bool:
     return same and old.tokens == given.shape[-2]
 
 
-def _is_out_of_memory(error: RuntimeError | MemoryError) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error is that the memory ran out."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     # Apple's GPU, the CPU on Linux and macOS, and the CPU on Windows say it in words only.

@@ -109,7 +109,7 @@ class Settings:
     steps : int
         After so many the training is done; it can be made longer.
     threads : int
-        Of the CPU; 0 takes all cores. Another number may change the last digits.
+        Of the CPU; 0 leaves a core to the window. Another number may change the last digits.
     """
 
     source: Source = field(default_factory=Source)

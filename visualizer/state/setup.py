@@ -46,6 +46,9 @@ class Kind(StrEnum):
     SEED = auto()
     MATRIX = auto()
     OWN = auto()
+    WHOLE = auto()
+    SMALL = auto()
+    FILE = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class Setting:
     top : float
         Where a slider ends; larger values can be typed.
     counts : callable
-        Whether the setting has any effect on a spec.
+        Whether the setting has any effect on what is made, such as a spec.
     """
 
     name: str
@@ -69,7 +72,7 @@ class Setting:
     help: str
     choices: tuple[tuple[Any, str], ...] = ()
     top: float = 0
-    counts: Callable[[AttentionSpec], bool] = lambda spec: True
+    counts: Callable[[Any], bool] = lambda made: True
 
 
 def _projects(spec: AttentionSpec) -> bool:
@@ -171,6 +174,10 @@ class SettingShown:
     value: object
     counts: bool
     problem: Problem | None
+    mends: str = ""
+    """What the problem's remedy would do, in words; empty where there is none."""
+    is_of_use: bool = True
+    """Whether it would count, were it not held fast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +203,8 @@ def present_setup(document: Document, refused: InputError | None) -> Setup:
             setting,
             document.get(setting.name),
             setting.counts(document.spec),
-            found.get(setting.name),
+            problem := found.get(setting.name),
+            remedy_in_words(*problem.remedy) if problem and problem.remedy else "",
         )
         for setting in SETTINGS
     )
@@ -213,9 +221,9 @@ def _captured_in_words(captured: Captured) -> str:
     )
 
 
-def remedy_in_words(field: str, value: object) -> str:
+def remedy_in_words(field: str, value: object, settings: tuple[Setting, ...] = SETTINGS) -> str:
     """Say what a remedy would do, in the words of the settings."""
-    setting = next(setting for setting in SETTINGS if setting.name == field)
+    setting = next(setting for setting in settings if setting.name == field)
     if setting.kind is Kind.OWN:
         return "Draw them from the seed"
     number = f"{value:g}" if isinstance(value, int | float) else value

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from visualizer.disk.coding import Coding
 from visualizer.state.asked.figures import LARGEST_DPI, SMALLEST_DPI
 from visualizer.state.figure import MM_AN_INCH, PIXELS_AN_INCH, PRESETS, Extent, FigureLook, Paper
 from visualizer.state.film import WIDTHS, FilmLook
 from visualizer.state.formats import FORMATS, Format, Kind, format_of
 from visualizer.state.playback.timeline import ORDER, SPEEDS
-from visualizer.state.saved.coding import Coding
 
 EXTENTS = {
     Extent.SHOWN: "What is shown",

@@ -1,15 +1,11 @@
-"""The actions of the table: menus and shortcuts made from it, and what is possible now."""
+"""What of the main window's actions is possible now, and what is on."""
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction, QActionGroup, QKeySequence
-
 if TYPE_CHECKING:
-    from PySide6.QtWidgets import QMainWindow, QMenu, QWidget
+    from PySide6.QtWidgets import QMainWindow
 
     from visualizer.state.document import Document
     from visualizer.state.screen import Screen
@@ -21,8 +17,9 @@ from visualizer.attention.spec import Mode
 from visualizer.state.compare.comparison import Against
 from visualizer.state.painting import target_of
 from visualizer.state.weights import are_kept
-from visualizer.ui.entries import ENTRIES, Entry
+from visualizer.ui.entries import ENTRIES
 from visualizer.ui.icons import icon
+from visualizer.ui.menus import Menus
 
 OF_MODULES = (
     *("toggle_mask", "painter.toggle", "toggle_mode", "workspace.resample dropout_seed"),
@@ -31,67 +28,12 @@ OF_MODULES = (
 """What changes a module or needs more of it than weights; captured attention has none."""
 
 
-class Action(QAction):
-    """An entry of the table; done by the window that it belongs to."""
-
-    def __init__(self, entry: Entry, window: QMainWindow) -> None:
-        super().__init__(entry.words, window)
-        self.entry = entry
-        self.setObjectName(entry.key)
-        self.setShortcuts([QKeySequence(keys) for keys in entry.keys])
-        if entry.near:
-            self.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-        self.triggered.connect(self._do)
-
-    def _do(self) -> None:
-        attrgetter(self.entry.name)(self.parent())(*self.entry.arguments)
-
-
-class Actions:
-    """The window's actions, by key, and its menus."""
+class Actions(Menus):
+    """The actions of the main window."""
 
     def __init__(self, window: QMainWindow) -> None:
-        self._window = window
-        self.menus: dict[str, QMenu] = {}
+        super().__init__(window, ENTRIES)
         self._play: tuple[str, Theme] | None = None
-        self._groups: dict[str, QActionGroup] = {}
-        self.by_key = {entry.key: self._make(entry) for entry in ENTRIES}
-
-    def _make(self, entry: Entry) -> Action:
-        action = Action(entry, self._window)
-        action.setCheckable(entry.ticks)
-        if entry.group:
-            action.setCheckable(True)
-            group = self._groups.setdefault(entry.group, QActionGroup(self._window))
-            group.addAction(action)
-        menu = self.menu(entry.menu)
-        if entry.divides:
-            menu.addSeparator()
-        menu.addAction(action)
-        return action
-
-    def menu(self, path: str) -> QMenu:
-        """Give a menu by its name, or one within another: ``View>Colours``."""
-        if path not in self.menus:
-            above, _, name = path.rpartition(">")
-            parent = self.menu(above) if above else self._window.menuBar()
-            self.menus[path] = parent.addMenu(name)
-        return self.menus[path]
-
-    def give_keys(self, *widgets: QWidget) -> None:
-        """Have the keys work that work only near some widgets."""
-        for action in self.by_key.values():
-            if action.entry.near:
-                for widget in widgets:
-                    widget.addAction(action)
-
-    def enable(self, key: str, is_enabled: bool) -> None:
-        """Let an action be used or not."""
-        self.by_key[key].setEnabled(is_enabled)
-
-    def check(self, key: str, is_on: bool = True) -> None:
-        """Mark the chosen one of a group, or what is on."""
-        self.by_key[key].setChecked(is_on)
 
     def show_screen(self, screen: Screen, document: Document, view: View, theme: Theme) -> None:
         """Let what is possible now be done, and only that; check what is on."""
@@ -171,9 +113,3 @@ class Actions:
     def _can_mark(screen: Screen) -> bool:
         pinned = screen.cursor.pinned
         return pinned is not None and pinned.stage in screen.stand.lights.covered
-
-    def show_theme(self, theme: Theme) -> None:
-        """Draw the icons in a theme's ink."""
-        for entry in ENTRIES:
-            if entry.icon:
-                self.by_key[entry.key].setIcon(icon(entry.icon, theme.ink))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, Signal
@@ -19,11 +18,12 @@ from PySide6.QtWidgets import (
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.state.document import Lines
 from visualizer.state.saved.texts import LONGEST_TEXT
-from visualizer.state.setup import SETTINGS, Kind, Setting, SettingShown, Setup, remedy_in_words
+from visualizer.state.setup import SETTINGS, Setting, Setup
 from visualizer.ui.captured import CapturedCard
 from visualizer.ui.controls import CONTROLS, Control
 from visualizer.ui.icons import icon
 from visualizer.ui.sentence import LABELS, TEXT, SentenceBox
+from visualizer.ui.setting_row import Row
 from visualizer.ui.theme import LIGHT
 from visualizer.ui.token_pane import TokenPane
 
@@ -34,57 +34,6 @@ if TYPE_CHECKING:
 
 # Qt gives an item's value back as a plain string.
 KINDS = {"tokenizer": Tokenizer, "lines": Lines}
-
-_DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
-
-
-class Row(QWidget):
-    """A setting: its name, its control, and what is wrong with it, with an offer to mend it."""
-
-    remedied = Signal(str)
-
-    def __init__(self, setting: Setting) -> None:
-        super().__init__()
-        self.setting = setting
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(2)
-        if setting.kind is not Kind.SWITCH:
-            label = QLabel(setting.label)
-            label.setProperty("role", "quiet")
-            column.addWidget(label)
-        self.control: Control = CONTROLS[setting.kind](setting)
-        self.control.setToolTip(setting.help)
-        column.addWidget(self.control)
-        self.problem = QLabel()
-        self.problem.setWordWrap(True)
-        self.problem.setProperty("role", "warning")
-        self.problem.setTextFormat(Qt.TextFormat.RichText)
-        self.problem.setTextInteractionFlags(
-            Qt.TextInteractionFlag.LinksAccessibleByMouse
-            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
-        )
-        self.problem.linkActivated.connect(self._remedy)
-        self.problem.hide()
-        column.addWidget(self.problem)
-
-    def show_setting(self, shown: SettingShown) -> None:
-        """Show the setting's value and problem."""
-        self.control.show_value(shown.value)
-        self.control.setEnabled(shown.counts)
-        problem = shown.problem
-        words = escape(problem.sentence) if problem else ""
-        if problem and problem.remedy:
-            words += f" <a href='mend'>{escape(remedy_in_words(*problem.remedy))}</a>"
-        if self.problem.text() != words:
-            self.problem.setText(words)
-        self.problem.setVisible(problem is not None)
-        told = problem.sentence if problem else self.setting.help
-        for part in self.control.findChildren(QWidget, options=_DIRECT):
-            part.setAccessibleDescription(told)
-
-    def _remedy(self) -> None:
-        self.remedied.emit(self.setting.name)
 
 
 class Editor(QScrollArea):
@@ -202,7 +151,7 @@ class Editor(QScrollArea):
         column.addWidget(self.more)
 
     def _row(self, setting: Setting) -> Row:
-        row = Row(setting)
+        row = Row(CONTROLS[setting.kind](setting))
         row.control.chosen.connect(self._take)
         row.control.settled.connect(self.settled)
         row.remedied.connect(self.remedied)

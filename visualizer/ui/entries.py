@@ -190,6 +190,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("&Lessons", "&Close the lesson", "reader.close", ("Alt+End",)),
     Entry("&Lessons", "The &folder of my lessons", "reader.open_folder", ("Ctrl+Alt+F",),
           divides=True),
+    Entry("L&ab", "&Language lab", "labWanted.emit", ("Ctrl+Alt+A",)),
     Entry("&Help", "&Keyboard shortcuts", "show_shortcuts", ("Ctrl+?", "F1")),
     Entry("&Help", "&About", "show_about"),
 )

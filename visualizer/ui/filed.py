@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QApplication
 
-from visualizer.state import files
+from visualizer.disk import files
 from visualizer.state.saved.document_file import SUFFIX, write_document
 
 if TYPE_CHECKING:

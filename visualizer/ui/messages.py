@@ -16,11 +16,10 @@ from PySide6.QtWidgets import (
 )
 
 import visualizer
-from visualizer.ui.entries import shortcuts
 from visualizer.ui.theme import text_scale
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from PySide6.QtWidgets import QWidget
 
@@ -92,21 +91,21 @@ def refuse(window: QWidget, title: str, sentence: str) -> None:
     box.open()
 
 
-def show_shortcuts(window: QWidget) -> None:
+def show_shortcuts(window: QWidget, keys: Iterable[tuple[str, str]]) -> None:
     """List what can be done with which keys."""
-    KeyList(window).open()
+    KeyList(window, keys).open()
 
 
 class KeyList(QDialog):
     """All keys, in a list that is scrolled, as it is longer than a screen is high."""
 
-    def __init__(self, window: QWidget) -> None:
+    def __init__(self, window: QWidget, keys: Iterable[tuple[str, str]]) -> None:
         super().__init__(window)
         self.setWindowTitle("Keyboard shortcuts")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         rows = (
-            f"<tr><td>{escape(words)}</td><td><b>{escape(keys)}</b></td></tr>"
-            for words, keys in shortcuts()
+            f"<tr><td>{escape(words)}</td><td><b>{escape(pressed)}</b></td></tr>"
+            for words, pressed in keys
         )
         self.list = QTextBrowser()
         self.list.setAccessibleName("Keyboard shortcuts")

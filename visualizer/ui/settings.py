@@ -52,27 +52,28 @@ def save_wish(wish: Wish) -> None:
     QSettings().setValue("export", wishes.written(wish))
 
 
-def restore_window(window: QMainWindow) -> bool:
+def restore_window(window: QMainWindow, name: str = "") -> bool:
     """Put a window where it was; say whether it had been anywhere.
 
-    Some damaged states Qt does not survive, so that one is restored only as it was written.
+    Windows of another kind have a place of their own, by a name. Some damaged states Qt does not
+    survive, so that one is restored only as it was written.
     """
     settings = QSettings()
-    geometry, state = settings.value("geometry"), settings.value("state")
+    geometry, state = settings.value(f"{name}geometry"), settings.value(f"{name}state")
     if not (isinstance(geometry, QByteArray) and isinstance(state, QByteArray)):
         return False
-    if settings.value("seal") != _seal(geometry, state):
+    if settings.value(f"{name}seal") != _seal(geometry, state):
         return False
     return window.restoreGeometry(geometry) and window.restoreState(state, VERSION)
 
 
-def save_window(window: QMainWindow) -> None:
+def save_window(window: QMainWindow, name: str = "") -> None:
     """Remember where a window is and which of its panes are open."""
     settings = QSettings()
     geometry, state = window.saveGeometry(), window.saveState(VERSION)
-    settings.setValue("geometry", geometry)
-    settings.setValue("state", state)
-    settings.setValue("seal", _seal(geometry, state))
+    settings.setValue(f"{name}geometry", geometry)
+    settings.setValue(f"{name}state", state)
+    settings.setValue(f"{name}seal", _seal(geometry, state))
 
 
 def forget() -> str:

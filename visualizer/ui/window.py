@@ -18,6 +18,7 @@ from visualizer.ui.chooser import Chooser
 from visualizer.ui.compare_bar import CompareBar
 from visualizer.ui.comparer import Comparer
 from visualizer.ui.drops import Drops
+from visualizer.ui.entries import shortcuts
 from visualizer.ui.filer import Filer
 from visualizer.ui.focus import FocusRing
 from visualizer.ui.gaze import Gaze
@@ -60,6 +61,7 @@ class Window(QMainWindow):
     """The program's window."""
 
     closed = Signal(object)
+    labWanted = Signal()
 
     def __init__(self, workspace: Workspace, program: Program) -> None:
         super().__init__()
@@ -274,7 +276,7 @@ class Window(QMainWindow):
         self.show_screen()
 
     def show_shortcuts(self) -> None:
-        messages.show_shortcuts(self)
+        messages.show_shortcuts(self, shortcuts())
 
     def show_about(self) -> None:
         messages.show_about(self)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from visualizer.state.saved.document_file import Saved
     from visualizer.state.saved.recovery import Left
+    from visualizer.ui.lab.window import LabWindow
     from visualizer.ui.program import Program
 
 _ONCE = Qt.ConnectionType(
@@ -43,6 +44,7 @@ class Windows(QObject):
         super().__init__(parent)
         self._program = program
         self.all: list[Window] = []
+        self.lab: LabWindow | None = None
 
     def open(self, document: Document) -> Window:
         """Open one more window on a document."""
@@ -50,6 +52,7 @@ class Windows(QObject):
         window.filer.anotherWanted.connect(self._open_another)
         window.rescue.anotherWanted.connect(self._recover_apart)
         window.filer.quitWanted.connect(self.quit)
+        window.labWanted.connect(self.open_lab)
         window.closed.connect(self._forget)
         if self.all:
             beside = window.frameGeometry().translated(self.all[-1].pos() + STEP - window.pos())
@@ -68,8 +71,38 @@ class Windows(QObject):
         elif saved.document == Document() and (last := settings.load_last()):
             window.filer.open(last)
 
+    @property
+    def front(self) -> Window | LabWindow | None:
+        """The window to say something in that is of none alone; None where none is open."""
+        if self.lab and (self.lab.isActiveWindow() or not self.all):
+            return self.lab
+        return self.all[-1] if self.all else None
+
+    def open_lab(self, folder: Path | None = None) -> LabWindow:
+        """Open the language lab, or bring it to the front; on a run, where one is named."""
+        from visualizer.ui.lab.window import LabWindow
+
+        if self.lab is None:
+            self.lab = LabWindow()
+            self.lab.layerOpened.connect(self.open)
+            self.lab.closed.connect(self._forget_lab)
+            self.lab.show()
+        self.lab.raise_()
+        self.lab.activateWindow()
+        if folder:
+            self.lab.open_run(folder)
+        return self.lab
+
+    def _forget_lab(self, lab: LabWindow) -> None:
+        self.lab = None
+        lab.deleteLater()
+
     def quit(self) -> None:
         """Close every window, one after the other; each that would lose something asks first."""
+        if self.lab:
+            if not self.lab.may_close(self.quit):
+                return
+            self.lab.close()
         for window in self.all.copy():
             if not window.filer.may_close(partial(self._close_and_go_on, window)):
                 return

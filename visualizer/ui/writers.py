@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from visualizer import __version__
 from visualizer.attention.spec import InputError
-from visualizer.state import files
+from visualizer.disk import files
 from visualizer.state.figure import framed
 from visualizer.state.formats import format_of, taken, why_not
 from visualizer.state.progress import Progress, quietly, within
 from visualizer.state.saved.document_file import write_document
-from visualizer.state.written import commas, markdown, sheets, whole
+from visualizer.state.written import commas, markdown, numbers, sheets, whole
 from visualizer.ui import tensors
 from visualizer.ui.figures.drawings import write_pdf, write_svg
 from visualizer.ui.figures.films import write_film
@@ -39,7 +39,7 @@ def _webpage(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -
 
 
 def _npz(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
-    files.npz(shot.run, file, progress)
+    numbers.npz(shot.run, file, progress)
 
 
 def _csv(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:

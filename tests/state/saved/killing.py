@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.spec import AttentionSpec, NumberMatrix
+from visualizer.disk.files import write
 from visualizer.state.document import Document
-from visualizer.state.files import write
 from visualizer.state.saved.document_file import document_bytes
 from visualizer.state.saved.inside import open_any
 from visualizer.state.saved.recovery import Keeper, left_behind

@@ -16,9 +16,9 @@ from tests.state.saved.strategies import DOCUMENTS, FIELDS, VIEWS
 from visualizer import __version__
 from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, InputError, NumberMatrix
+from visualizer.disk.files import write
 from visualizer.state.compare.comparison import Against, Comparison
 from visualizer.state.document import Document, Lines
-from visualizer.state.files import write
 from visualizer.state.playback.timeline import Playhead
 from visualizer.state.saved.document_file import (
     SCHEMA,

@@ -10,7 +10,7 @@ import pytest
 from tests.house_rules import ROOT
 from tests.state.saved.making import OWN, OWN_VIEW, PLAIN
 from visualizer.attention.spec import InputError
-from visualizer.state.saved.locks import Lock
+from visualizer.disk.locks import Lock
 from visualizer.state.saved.recovery import Keeper, left_behind
 from visualizer.state.view import View
 

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from visualizer.state.saved.coding import DamagedError, shown
+from visualizer.disk.coding import DamagedError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

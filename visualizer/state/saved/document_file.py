@@ -18,9 +18,9 @@ import numpy as np
 
 from visualizer import __version__
 from visualizer.attention.spec import InputError
+from visualizer.disk.coding import DamagedError, Members
 from visualizer.state.document import Document
 from visualizer.state.saved.archive import read_archive, write_archive
-from visualizer.state.saved.coding import DamagedError, Members
 from visualizer.state.saved.lasting import CODING, lasting
 from visualizer.state.saved.lawful import check_saved
 from visualizer.state.saved.migrations import SCHEMA, migrated

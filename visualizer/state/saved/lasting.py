@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.captured import Captured
 from visualizer.attention.spec import AttentionSpec
+from visualizer.disk.coding import Coding
 from visualizer.state.chosen import TokenLook
 from visualizer.state.compare.comparison import Against, Comparison
 from visualizer.state.compare.samples import Tally
 from visualizer.state.document import Document
 from visualizer.state.playback.timeline import Playhead
-from visualizer.state.saved.coding import Coding
 from visualizer.state.view import Cell, Part, TableLook, View
 from visualizer.state.zoom import Zoom
 

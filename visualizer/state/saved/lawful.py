@@ -13,12 +13,12 @@ import numpy as np
 
 from visualizer.attention.captured import MOST_LAYERS, MOST_TOKENS
 from visualizer.attention.spec import LARGEST
+from visualizer.disk.coding import LONGEST, DamagedError, shown
 from visualizer.state.colouring import AUTOMATIC
 from visualizer.state.compare.comparison import Against
 from visualizer.state.compare.samples import LARGEST_COUNT
 from visualizer.state.lines.look import FOLLOWS
 from visualizer.state.playback.timeline import ORDER, SPEEDS
-from visualizer.state.saved.coding import LONGEST, DamagedError, shown
 from visualizer.state.trail import LONGEST as LONGEST_TRAIL
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from visualizer.state.saved.coding import DamagedError, shown
+from visualizer.disk.coding import DamagedError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable

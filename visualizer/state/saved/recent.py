@@ -6,7 +6,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
-from visualizer.state.files import write
+from visualizer.disk.files import write
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import InputError
-from visualizer.state.files import write
+from visualizer.disk.files import write
+from visualizer.disk.locks import Lock
 from visualizer.state.saved.document_file import document_bytes, read_document
-from visualizer.state.saved.locks import Lock
 
 if TYPE_CHECKING:
     from typing import BinaryIO

@@ -12,7 +12,7 @@ import numpy as np
 from visualizer.attention.choices import LAYERS
 from visualizer.attention.spec import Projection, problems
 from visualizer.attention.stages import Operation, parameter_names, shape, stages
-from visualizer.state.saved.coding import DamagedError
+from visualizer.disk.coding import DamagedError
 from visualizer.state.saved.recorded import Recorded
 
 if TYPE_CHECKING:

@@ -65,7 +65,7 @@ class StoryPane(QWidget):
         column.setSpacing(6)
         column.addLayout(self._buttons())
         column.addWidget(self.strip, 1)
-        column.addWidget(self.said)
+        column.addLayout(self._foot())
         self._connect()
         self.setFocusProxy(self.strip)
 
@@ -80,8 +80,13 @@ class StoryPane(QWidget):
         for widget in (self.sample, self.run, self.back, self.on, self.turn):
             row.addWidget(widget)
         row.addStretch(1)
+        return row
+
+    def _foot(self) -> QHBoxLayout:
+        row = QHBoxLayout()
         label = QLabel("Seed")
         label.setBuddy(self.seed)
+        row.addWidget(self.said, 1)
         row.addWidget(label)
         row.addWidget(self.seed)
         return row

@@ -1,0 +1,187 @@
+"""What is learned, cut into two parts and drawn from in batches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from visualizer.attention.errors import InputError
+from visualizer.language.corpora.corpus import Split, load
+from visualizer.language.corpora.tasks import ALPHABETS
+from visualizer.language.settings import TASKS, Kind, Settings, Source, check
+from visualizer.language.tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def generator(seed: int = 1) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+def from_file(path: Path, text: str, block: int = 8) -> Settings:
+    path.write_text(text, encoding="utf-8", newline="")
+    return Settings(source=Source(Kind.FILE, str(path)), block=block)
+
+
+def test_the_last_tenth_of_a_text_is_for_validation(tmp_path: Path) -> None:
+    text = "".join(chr(97 + place * place % 23) for place in range(1_000))
+    corpus = load(from_file(tmp_path / "a.txt", text))
+    assert corpus.text == text
+    assert corpus.vocabulary.write(corpus.vocabulary.decode(corpus.training)) == text[:900]
+    assert corpus.vocabulary.write(corpus.vocabulary.decode(corpus.validation)) == text[900:]
+
+
+@pytest.mark.parametrize("split", Split)
+def test_a_batch_of_a_text_is_places_of_its_part(tmp_path: Path, split: Split) -> None:
+    text = "".join(chr(97 + place * place % 23) for place in range(1_000))
+    corpus = load(from_file(tmp_path / "a.txt", text))
+    part = text[:900] if split is Split.TRAINING else text[900:]
+    batch = corpus.batch(split, 500, 8, generator())
+    assert batch.shape == (500, 9)
+    assert batch.dtype == np.int64
+    written = {corpus.vocabulary.write(corpus.vocabulary.decode(row)) for row in batch}
+    assert written <= {part[start : start + 9] for start in range(len(part) - 8)}
+    assert any(row == part[-9:] for row in written) or split is Split.TRAINING
+
+
+def test_the_same_state_draws_the_same_batches() -> None:
+    corpus, again = load(Settings()), load(Settings())
+    first, second = generator(), generator()
+    for _ in range(3):
+        batch = corpus.batch(Split.TRAINING, 4, 32, first)
+        np.testing.assert_array_equal(batch, again.batch(Split.TRAINING, 4, 32, second))
+    later = generator(0)
+    later.bit_generator.state = first.bit_generator.state
+    np.testing.assert_array_equal(
+        corpus.batch(Split.VALIDATION, 4, 32, first), again.batch(Split.VALIDATION, 4, 32, later)
+    )
+
+
+def test_a_batch_of_a_task_is_rows_of_its_part() -> None:
+    corpus = load(Settings(source=Source(Kind.REPEAT, size=5_000), block=16))
+    batch = corpus.batch(Split.VALIDATION, 50, 16, generator())
+    assert batch.shape == (50, 17)
+    assert {row.tobytes() for row in batch} <= {row.tobytes() for row in corpus.validation}
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_the_text_of_a_task_is_its_rows(kind: Kind) -> None:
+    corpus = load(Settings(source=Source(kind, size=3_400), block=33))
+    lines = corpus.text.split("\n")
+    assert len(lines) == len(corpus.training) + len(corpus.validation) == 100
+    assert corpus.vocabulary.tokens == tuple(ALPHABETS[kind])
+    rows = np.concatenate([corpus.training, corpus.validation])
+    assert [corpus.vocabulary.read(line)[1].tolist() for line in lines] == rows.tolist()
+
+
+@pytest.mark.parametrize("tokenizer", Tokenizer)
+def test_a_world_has_about_as_many_tokens_as_was_asked_for(tokenizer: Tokenizer) -> None:
+    corpus = load(Settings(source=Source(Kind.WORLD, size=50_000, tokenizer=tokenizer)))
+    size = len(corpus.training) + len(corpus.validation)
+    assert 49_000 < size < 53_000
+    assert len(corpus.validation) == size // 10
+
+
+@pytest.mark.parametrize("kind", [*TASKS, Kind.WORLD])
+def test_another_seed_makes_another_text(kind: Kind) -> None:
+    first, again, other = (
+        load(Settings(source=Source(kind, size=5_000, seed=seed))) for seed in (1, 1, 2)
+    )
+    assert first.text == again.text != other.text
+    assert first.digest == again.digest != other.digest
+
+
+def test_what_is_learned_cannot_be_changed() -> None:
+    corpus = load(Settings(source=Source(size=1_000)))
+    for part in (corpus.training, corpus.validation):
+        with pytest.raises(ValueError, match="read-only"):
+            part[0] = 0
+
+
+def refused(settings: Settings) -> InputError:
+    with pytest.raises(InputError) as found:
+        load(settings)
+    return found.value
+
+
+def test_a_text_that_is_too_short_for_a_block_is_refused_with_what_would_do(
+    tmp_path: Path,
+) -> None:
+    settings = from_file(tmp_path / "a.txt", "abcdefghij" * 9, 8)
+    said = refused(settings)
+    assert said.field == "block"
+    assert said.sentence == (
+        "The last tenth of the text, which is for validation, has 9 tokens, and a block of 8 needs"
+        " 10. Use a block of 7, or a text of 100 tokens or more."
+    )
+    assert said.remedy == ("block", 7)
+    assert load(replace(settings, block=7)).batch(Split.VALIDATION, 3, 7, generator()).shape
+
+
+def test_a_text_that_is_too_short_for_any_block_has_no_remedy(tmp_path: Path) -> None:
+    said = refused(from_file(tmp_path / "a.txt", "abcdefghij", 8))
+    assert said.remedy is None
+    assert said.sentence.endswith("needs 10. Use a text of 100 tokens or more.")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a" * 999, "The text is “a” again and again: there is nothing to learn. Choose another."),
+        (" " * 999, "The text is “␣” again and again: there is nothing to learn. Choose another."),
+    ],
+)
+def test_one_repeated_character_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+    said = refused(from_file(tmp_path / "a.txt", text))
+    assert (said.field, said.sentence) == ("path", sentence)
+
+
+def test_a_text_without_words_is_refused(tmp_path: Path) -> None:
+    settings = from_file(tmp_path / "a.txt", " \n" * 999)
+    settings = replace(settings, source=replace(settings.source, tokenizer=Tokenizer.WORDS))
+    said = refused(settings)
+    sentence = "The text has no words in it: it is blank. Choose another."
+    assert (said.field, said.sentence) == ("path", sentence)
+
+
+def test_what_only_the_validation_has_is_said(tmp_path: Path) -> None:
+    text = "ab" * 450
+    where = "only in the last tenth of the text, which is for validation: nothing can be learned of"
+    (notice,) = load(from_file(tmp_path / "a.txt", text + "ax" * 50)).notices
+    assert notice == f"“x” stands {where} it."
+    (notice,) = load(from_file(tmp_path / "a.txt", text + "stuvwxyz" * 12)).notices
+    assert notice == f"“s”, “t”, “u”, “v”, “w” and 3 more stand {where} them."
+    assert load(from_file(tmp_path / "a.txt", text + "ba" * 50)).notices == ()
+
+
+def test_rows_that_are_in_both_parts_are_said() -> None:
+    (notice,) = load(Settings(source=Source(size=2_000), block=1)).notices
+    corpus = load(Settings(source=Source(size=2_000), block=1))
+    training = {tuple(row) for row in corpus.training.tolist()}
+    known = sum(tuple(row) in training for row in corpus.validation.tolist())
+    assert 0 < known < 100
+    assert notice.startswith(f"{known} of the 100 rows for validation are also among those to")
+    assert load(Settings(source=Source(Kind.COPY), block=32)).notices == ()
+
+
+def test_a_task_of_too_few_rows_is_refused() -> None:
+    settings = Settings(source=Source(size=1_000), block=512)
+    said = refused(settings)
+    assert said.field == "size"
+    assert said.sentence == (
+        "Of 1,000 tokens, rows of 513 are too few to learn. Use 5,130 or more."
+    )
+    assert said.remedy
+    mended = replace(settings, source=Source(size=5_130))
+    check(mended)
+    assert load(mended).validation.shape == (1, 513)
+
+
+def test_a_text_that_was_changed_has_another_digest(tmp_path: Path) -> None:
+    digest = load(from_file(tmp_path / "a.txt", "abc" * 500)).digest
+    assert load(from_file(tmp_path / "b.txt", "abc" * 500)).digest == digest
+    assert load(from_file(tmp_path / "a.txt", "abc" * 499 + "abd")).digest != digest

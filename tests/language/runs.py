@@ -1,0 +1,45 @@
+"""Small runs for tests: quick to train, and with something to learn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from visualizer.language.folder import RunFolder
+from visualizer.language.opened import OpenedRun
+from visualizer.language.settings import Kind, Model, Settings, Source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUICK = Settings(
+    source=Source(Kind.REPEAT, size=4_000),
+    model=Model.TRANSFORMER,
+    block=10,
+    width=16,
+    heads=2,
+    layers=2,
+    dropout=0.1,
+    batch=8,
+    rate=3e-3,
+    steps=30,
+    threads=1,
+)
+
+
+def quick(**changes: Any) -> Settings:
+    """Give small settings with changes."""
+    return replace(QUICK, **changes)
+
+
+def begun(path: Path, **changes: Any) -> OpenedRun:
+    """Begin a small run in a folder."""
+    return OpenedRun(RunFolder(path), quick(**changes))
+
+
+def finish(opened: OpenedRun, until: int | None = None) -> None:
+    """Train a run to its end, or until so many steps are done."""
+    running = opened.running
+    assert running
+    while not running.is_done and running.step != until:
+        running.advance()

@@ -1,0 +1,255 @@
+"""A run keeps what it measures, goes on exactly where it was, and loses nothing when it is cut."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+
+from tests.language.runs import begun, finish, quick
+from visualizer.attention.errors import InputError
+from visualizer.language import running as module
+from visualizer.language.checkpoints import about_in
+from visualizer.language.corpora.corpus import Split
+from visualizer.language.folder import RunFolder
+from visualizer.language.journal import parse
+from visualizer.language.opened import OpenedRun
+from visualizer.language.running import DivergedError, is_snapshot
+from visualizer.language.settings import LAYERED, Kind, Model, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def losses(folder: Path) -> list[tuple[float, ...]]:
+    """Read what a run measured, without the time that it took."""
+    return [tuple(row[:4]) for row in parse((folder / "losses.csv").read_text("utf-8"))]
+
+
+def same(one: list[tuple[float, ...]], other: list[tuple[float, ...]]) -> bool:
+    return np.array_equal(np.array(one), np.array(other), equal_nan=True)
+
+
+def test_a_model_learns(tmp_path: Path) -> None:
+    source = Source(Kind.REPEAT, size=100_000)
+    opened = begun(tmp_path / "run", steps=300, dropout=0.0, source=source)
+    finish(opened)
+    assert opened.running
+    assert opened.running.final
+    measured = losses(tmp_path / "run")
+    assert opened.running.final.validation < 0.8 * measured[0][1]
+    assert opened.running.final.validation == measured[-1][2]
+    assert [row[0] for row in measured] == list(range(301))
+    opened.close()
+
+
+@pytest.mark.parametrize("model", Model)
+def test_a_run_that_was_cut_ends_as_if_it_had_not_been(tmp_path: Path, model: Model) -> None:
+    whole = begun(tmp_path / "whole", model=model)
+    finish(whole)
+    whole.close()
+    for until in (1, 7, 23):
+        part = begun(tmp_path / f"cut{until}", model=model)
+        finish(part, until)
+        assert part.running
+        part.running.save()
+        finish(part, until + 3)  # what comes after the checkpoint is lost
+        part.close()
+        torch.rand(3)  # what else is drawn changes nothing
+        again = OpenedRun(RunFolder(tmp_path / f"cut{until}"))
+        assert again.running
+        assert again.running.step == until
+        finish(again)
+        again.close()
+        assert same(losses(tmp_path / f"cut{until}"), losses(tmp_path / "whole"))
+    assert losses(tmp_path / "whole")[-1][0] == 30
+
+
+def test_the_same_settings_give_the_same_run(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        opened = begun(tmp_path / name)
+        finish(opened)
+        opened.close()
+    assert same(losses(tmp_path / "one"), losses(tmp_path / "other"))
+    one, other = (RunFolder(tmp_path / name) for name in ("one", "other"))
+    assert one.snapshots() == other.snapshots()
+    for step in one.snapshots():
+        assert one.snapshot(step).read_bytes() == other.snapshot(step).read_bytes()
+
+
+def test_snapshots_are_even_on_a_log_axis() -> None:
+    kept = [step for step in range(20_000) if is_snapshot(step)]
+    assert kept[:6] == [0, 1, 2, 3, 4, 5]
+    assert 90 < len(kept) < 120
+    late = np.array(kept[40:])
+    np.testing.assert_allclose(late[1:] / late[:-1], module.GROWTH, rtol=0.02)
+
+
+def test_snapshots_are_read_as_the_model_was(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run", steps=5, dropout=0.0)
+    assert opened.running
+    seen = {}
+    while not opened.running.is_done:
+        seen[opened.running.step] = opened.running.training.evaluate(Split.VALIDATION, 2)
+        opened.running.advance()
+    for step, expected in seen.items():
+        model, found = opened.model(step)
+        assert found == step
+        opened.running.training.model = model
+        assert opened.running.training.evaluate(Split.VALIDATION, 2) == expected
+    with pytest.raises(InputError, match=r"The weights of step 99 are not kept\."):
+        opened.model(99)
+    opened.close()
+
+
+def test_too_many_snapshots_are_thinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 100_000)
+    opened = begun(tmp_path / "run", steps=60)
+    finish(opened)
+    kept = opened.folder.snapshots()
+    size = opened.folder.snapshot(60).stat().st_size
+    assert kept[0] == 0
+    assert kept[-1] == 60
+    assert len(kept) * size <= 100_000 + size
+    opened.close()
+
+
+def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
+    whole = begun(tmp_path / "whole", steps=40)
+    finish(whole)
+    whole.close()
+    opened = begun(tmp_path / "run", steps=25)
+    finish(opened)
+    assert opened.running
+    opened.running.lengthen(40)
+    finish(opened)
+    opened.close()
+    assert same(losses(tmp_path / "run"), losses(tmp_path / "whole"))
+    assert OpenedRun(RunFolder(tmp_path / "run")).about.settings.steps == 40
+
+
+# ------------------------------------------------------------------------- what goes wrong
+
+
+def test_a_rate_that_is_too_large_is_named_and_the_model_goes_back(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run", rate=10.0, steps=500)
+    with pytest.raises(DivergedError, match="learning rate 10 is too large") as said:
+        finish(opened)
+    assert opened.running
+    assert opened.running.is_done
+    good = opened.folder.snapshots()[-1]
+    assert f"as it was at step {good:,}" in said.value.sentence
+    assert math.isfinite(opened.running.training.evaluate(Split.VALIDATION, 2))
+    opened.close()
+    again = OpenedRun(RunFolder(tmp_path / "run"))
+    assert again.running
+    assert again.running.is_done
+    again.close()
+
+
+def test_a_disk_that_is_full_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = begun(tmp_path / "run")
+    finish(opened, 10)
+    running = opened.running
+    assert running
+    running.save()
+    before = opened.folder.checkpoint.read_bytes()
+    finish(opened, 12)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        running.save()
+    assert "No space left on device" in running.notice
+    assert opened.folder.checkpoint.read_bytes() == before
+    assert not list(tmp_path.rglob("*.part"))
+    finish(opened)
+    assert running.notice == ""
+    assert [row[0] for row in losses(tmp_path / "run")] == list(range(31))
+    opened.close()
+
+
+def test_a_run_is_held_by_one(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run")
+    with pytest.raises(InputError, match="is open already"):
+        OpenedRun(RunFolder(tmp_path / "run"))
+    opened.close()
+    OpenedRun(RunFolder(tmp_path / "run")).close()
+
+
+def test_a_folder_with_a_run_is_not_begun_anew(tmp_path: Path) -> None:
+    begun(tmp_path / "run").close()
+    with pytest.raises(InputError, match=r"There is a run in .* already\."):
+        begun(tmp_path / "run")
+
+
+def test_without_its_text_a_run_can_be_read(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("to be or not to be " * 50)
+    opened = begun(tmp_path / "run", source=Source(Kind.FILE, str(text)), steps=4)
+    finish(opened)
+    opened.close()
+    text.write_text("something else " * 50)
+    again = OpenedRun(RunFolder(tmp_path / "run"))
+    assert again.running is None
+    assert "is not the text that was learned" in again.obstacle
+    assert again.model(None)[1] == 4
+    again.close()
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def _other(path: Path) -> None:
+    path.write_bytes(b"not at all")
+
+
+@pytest.mark.parametrize("damage", [_cut, _other])
+@pytest.mark.parametrize("name", ["run.json", "checkpoint.safetensors"])
+def test_a_damaged_run_is_refused_in_a_sentence(
+    tmp_path: Path, name: str, damage: Callable[[Path], None]
+) -> None:
+    opened = begun(tmp_path / "run", steps=3)
+    finish(opened)
+    opened.close()
+    damage(tmp_path / "run" / name)
+    with pytest.raises(InputError, match=name) as refused:
+        OpenedRun(RunFolder(tmp_path / "run"))
+    assert refused.value.field == "folder"
+    shutil.rmtree(tmp_path / "run")
+    with pytest.raises(InputError, match="There is no run in"):
+        OpenedRun(RunFolder(tmp_path / "run"))
+
+
+def test_a_checkpoint_says_what_it_is_of(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run", steps=2)
+    finish(opened)
+    assert about_in(opened.folder.checkpoint) == opened.about
+    opened.close()
+
+
+def test_half_a_line_of_losses_is_left_out(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run", steps=3)
+    finish(opened)
+    opened.close()
+    path = tmp_path / "run" / "losses.csv"
+    text = path.read_text()
+    for cut in range(len(text)):
+        rows = parse(text[:cut])
+        assert [row.line() for row in rows] == text[:cut].splitlines(keepends=True)[
+            1 : 1 + len(rows)
+        ]
+        assert len(rows) == max(0, text[:cut].count("\n") - 1)
+
+
+def test_every_model_has_the_settings_that_count() -> None:
+    assert {model for model in Model if quick(model=model).is_layered} == set(LAYERED)

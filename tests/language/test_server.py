@@ -1,0 +1,142 @@
+"""Messages to a run and its answers, without a process of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tests.language.runs import quick
+from visualizer.language.folder import RunFolder, plain_settings
+from visualizer.language.layers import spec_of_layer
+from visualizer.language.server import Server
+from visualizer.language.settings import Kind, Model, Source
+from visualizer.language.wire import Message, Unpacker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+class Client:
+    """Speaks to a server as the window does, and trains it while it waits."""
+
+    def __init__(self) -> None:
+        self._came: list[Message] = []
+        self.server = Server(lambda message: self._came.extend(Unpacker().feed(message.pack())))
+
+    def say(self, says: str, **values: Any) -> None:
+        (message,) = Unpacker().feed(Message(says, values).pack())
+        self.server.take(message)
+
+    def open(self, folder: Path, **changes: Any) -> Message:
+        settings = plain_settings(quick(**changes))
+        self.say("open", folder=str(folder), settings=settings)
+        return self.wait("opened")
+
+    def wait(self, says: str, holds: Callable[[Message], bool] = lambda _: True) -> Message:
+        """Take messages until one of a kind comes, and train meanwhile."""
+        while True:
+            while self._came:
+                message = self._came.pop(0)
+                if message.says == says and holds(message):
+                    return message
+            assert self.server.is_training, f"it never said {says!r}"
+            self.server.advance()
+
+    def until(self, state: str) -> Message:
+        return self.wait("progress", lambda message: message.values["state"] == state)
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    made = Client()
+    yield made
+    made.server.end()
+
+
+def test_steps_pauses_and_going_on(client: Client, tmp_path: Path) -> None:
+    client.open(tmp_path / "run", steps=10_000)
+    client.say("step", count=2)
+    assert client.until("paused").values["step"] == 2
+    client.say("run")
+    client.wait("progress", lambda message: message.values["step"] > 20)
+    client.say("pause")
+    at = client.until("paused").values["step"]
+    assert RunFolder(tmp_path / "run").checkpoint.exists()
+    client.say("step")
+    assert client.until("paused").values["step"] == at + 1
+    client.say("stop")
+    assert client.until("stopped").values["step"] == at + 1
+    again = Client()
+    again.say("open", folder=str(tmp_path / "run"), settings=None)
+    opened = again.wait("opened")
+    assert opened.values["step"] == at + 1
+    np.testing.assert_array_equal(opened.arrays["steps"], np.arange(at + 1))
+    again.server.end()
+
+
+REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
+    ("read", {"text": "a#", "step": None}, "text", "“#” is not in the text"),
+    ("read", {"text": "", "step": None}, "text", "There is nothing to read yet."),
+    ("read", {"text": "ab", "step": 999}, "step", "The weights of step 999 are not kept."),
+    ("layer", {"text": "ab", "step": None, "layer": 7}, "layer", "This model has 2 layers"),
+]
+
+
+def test_what_cannot_be_done_is_refused_and_changes_nothing(client: Client, tmp_path: Path) -> None:
+    client.say("run")
+    assert client.wait("refused").values["sentence"] == "No run is open."
+    client.open(tmp_path / "run", steps=3)
+    for number, (says, values, field, sentence) in enumerate(REFUSED):
+        client.say(says, id=number, **values)
+        refused = client.wait("refused")
+        assert refused.values["id"] == number
+        assert refused.values["field"] == field
+        assert refused.values["sentence"].startswith(sentence)
+    client.say("run")
+    client.until("done")
+    client.say("run")
+    assert "All steps are done" in client.wait("refused").values["sentence"]
+    client.say("lengthen", steps=5)
+    client.say("run")
+    assert client.until("done").values["step"] == 5
+
+
+def test_a_run_that_diverges_says_so(client: Client, tmp_path: Path) -> None:
+    client.open(tmp_path / "run", rate=10.0, steps=1_000)
+    client.say("run")
+    refused = client.wait("refused")
+    assert refused.values["field"] == "rate"
+    assert "is too large" in refused.values["sentence"]
+    assert client.until("diverged").values["step"] < 1_000
+
+
+def test_a_layer_comes_with_all_that_computes_it(client: Client, tmp_path: Path) -> None:
+    client.open(tmp_path / "run", model=Model.ATTENTION_ONLY, steps=3)
+    client.say("layer", id=1, text="abcab", step=None, layer=1)
+    message = client.wait("layer")
+    spec = spec_of_layer(message.values["spec"], message.arrays)
+    assert (spec.d_in, spec.d_out, spec.heads) == (16, 16, 2)
+    assert spec.own_input
+    assert (spec.own_input.rows, spec.own_input.columns) == (5, 16)
+
+
+def test_a_text_that_is_missing_is_said(client: Client, tmp_path: Path) -> None:
+    source = Source(Kind.FILE, str(tmp_path / "none.txt"))
+    client.say("open", folder=str(tmp_path / "run"), settings=plain_settings(quick(source=source)))
+    refused = client.wait("refused")
+    assert refused.values["field"] == "path"
+    assert "none.txt" in refused.values["sentence"]
+    assert not (tmp_path / "run").exists()
+
+
+def test_weights_are_saved_as_others_load_them(client: Client, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    client.open(tmp_path / "run", steps=2)
+    client.say("save", id=1, path=str(tmp_path / "model.safetensors"), step=None)
+    client.wait("said")
+    state = load_file(tmp_path / "model.safetensors")
+    assert state["layers.0.attention.W_query.weight"].shape == (16, 16)

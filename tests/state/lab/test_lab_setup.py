@@ -1,0 +1,93 @@
+"""Settings as they are shown: each problem where it belongs, all held fast by a run."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from visualizer.attention.errors import InputError
+from visualizer.language.settings import Kind, Model, Settings, Source, problems
+from visualizer.state.lab.presets import OWN, PRESETS, preset_of
+from visualizer.state.lab.setup import LAB_SETTINGS, RANGES, get, present_setup, put
+from visualizer.state.setup import Kind as Control
+
+NAMES = [setting.name for setting in LAB_SETTINGS]
+NOT_SHOWN = {"source", "threads"}
+"""The first is several settings; the second changes last digits and is for the command line."""
+
+
+def test_every_setting_of_a_training_is_in_the_table() -> None:
+    assert {one.name for one in fields(Settings)} - NOT_SHOWN <= set(NAMES)
+    assert {one.name for one in fields(Source)} - {"seed"} <= set(NAMES)
+    assert len(NAMES) == len(set(NAMES))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_put_is_got_and_nothing_else_changes(name: str) -> None:
+    values = {
+        "preset": "Notes 4: transformer",
+        "kind": Kind.WORLD,
+        "path": "poem.txt",
+        "dropout": 0.25,
+        "rate": 0.5,
+    }
+    setting = next(one for one in LAB_SETTINGS if one.name == name)
+    value = values.get(name, setting.choices[-1][0] if setting.choices else 77)
+    before, after = Settings(), put(Settings(), name, value)
+    assert get(after, name) == value
+    if name != "preset":
+        others = [other for other in NAMES if other not in {name, "preset"}]
+        assert [get(after, other) for other in others] == [get(before, other) for other in others]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_can_be_trained_and_are_known_again(name: str) -> None:
+    assert problems(PRESETS[name]) == ()
+    assert preset_of(PRESETS[name]) == name
+    assert preset_of(replace(PRESETS[name], seed=1)) == OWN
+
+
+def test_the_notes_presets_keep_a_file_and_tasks_do_not() -> None:
+    own = put(put(Settings(), "kind", Kind.FILE), "path", "poem.txt")
+    notes = put(own, "preset", "Notes 4: transformer")
+    assert notes.source.path == "poem.txt"
+    assert (notes.model, notes.block, notes.batch, notes.rate) == (Model.TRANSFORMER, 8, 128, 1e-3)
+    assert preset_of(notes) == "Notes 4: transformer"
+    assert put(own, "preset", next(iter(PRESETS))).source.kind is Kind.REPEAT
+
+
+def test_a_problem_is_at_its_setting_with_what_mends_it() -> None:
+    setup = present_setup(replace(Settings(), heads=3), None, "")
+    wrong = [one for one in setup.settings if one.problem]
+    (heads,) = wrong
+    assert heads.setting.name == "heads"
+    assert heads.mends == "Set heads to 2"
+
+
+def test_what_was_refused_is_at_its_setting_or_elsewhere() -> None:
+    at_text = present_setup(Settings(), InputError("text", "One letter only."), "")
+    assert [one.setting.name for one in at_text.settings if one.problem] == ["kind"]
+    assert at_text.elsewhere == ()
+    folder = present_setup(Settings(), InputError("folder", "There is no run."), "")
+    assert folder.elsewhere == ("There is no run.",)
+
+
+def test_a_run_holds_all_but_its_steps() -> None:
+    setup = present_setup(Settings(), None, "", "It was started with these.")
+    assert [one.setting.name for one in setup.settings if one.counts] == ["steps"]
+
+
+def test_what_has_no_effect_does_not_count() -> None:
+    setup = present_setup(replace(Settings(), model=Model.BIGRAM), None, "")
+    idle = {one.setting.name for one in setup.settings if not one.counts}
+    assert idle == {"path", "tokenizer", "heads", "layers", "dropout"}
+
+
+def test_every_number_can_be_typed_wrong_so_that_it_is_explained() -> None:
+    for setting in LAB_SETTINGS:
+        if setting.kind in {Control.WHOLE, Control.SMALL}:
+            least, most = RANGES[setting.name]
+            ends = {least, most} if setting.name == "dropout" else {most}
+            found = [problems(put(Settings(), setting.name, type(most)(end))) for end in ends]
+            assert any(found) or setting.name == "seed"

@@ -1,0 +1,85 @@
+"""Runs on the disk: listed, named, renamed, deleted, and never anything else."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from visualizer.attention.errors import InputError
+from visualizer.language.folder import About, RunFolder
+from visualizer.language.settings import Kind, Settings
+from visualizer.state.lab.sample import sample_of
+from visualizer.state.lab.setup import put
+from visualizer.state.lab.shelf import delete, fresh, kept, losses_of, renamed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def a_run(folder: Path, when: float = 1_000.0) -> Path:
+    RunFolder(folder).begin(About(Settings(), ("a", "b"), 1.0, 0.5, "abab", "print"))
+    os.utime(RunFolder(folder).about, (when, when))
+    return folder
+
+
+def test_runs_are_listed_newest_first_and_nothing_else(tmp_path: Path) -> None:
+    a_run(tmp_path / "old", 1_000)
+    a_run(tmp_path / "new", 2_000)
+    (tmp_path / "no run").mkdir()
+    assert [run.name for run in kept(tmp_path)] == ["new", "old"]
+    assert kept(tmp_path / "nowhere") == ()
+
+
+def test_a_new_run_gets_a_name_of_its_own(tmp_path: Path) -> None:
+    first = fresh(tmp_path, Settings())
+    assert first.name == "repeat-attention-only-1"
+    a_run(first)
+    assert fresh(tmp_path, Settings()).name == "repeat-attention-only-2"
+
+
+def test_a_run_is_renamed(tmp_path: Path) -> None:
+    folder = renamed(a_run(tmp_path / "old"), " two words ")
+    assert folder == tmp_path / "two words"
+    assert [run.name for run in kept(tmp_path)] == ["two words"]
+    assert renamed(folder, "two words") == folder
+
+
+@pytest.mark.parametrize("name", ["", "  ", "..", "a/b", "a\\b", "a:b", "taken"])
+def test_names_that_cannot_be_are_refused(tmp_path: Path, name: str) -> None:
+    a_run(tmp_path / "taken")
+    folder = a_run(tmp_path / "run")
+    with pytest.raises(InputError):
+        renamed(folder, name)
+    assert len(kept(tmp_path)) == 2
+
+
+def test_only_runs_are_deleted(tmp_path: Path) -> None:
+    delete(a_run(tmp_path / "run"))
+    assert kept(tmp_path) == ()
+    own = tmp_path / "photographs"
+    own.mkdir()
+    with pytest.raises(InputError, match="no run"):
+        delete(own)
+    assert own.is_dir()
+
+
+def test_losses_are_read_or_refused(tmp_path: Path) -> None:
+    folder = a_run(tmp_path / "run")
+    with pytest.raises(InputError, match="cannot be read"):
+        losses_of(folder)
+    RunFolder(folder).losses.write_text("step,training,validation,rate,seconds\n0,3.5,,0.1,0.000\n")
+    assert losses_of(folder).training.tolist() == [3.5]
+
+
+def test_the_text_begins_as_the_file_or_the_task_does(tmp_path: Path) -> None:
+    file = tmp_path / "poem.txt"
+    file.write_text("Tyger Tyger", encoding="utf-8")
+    own = put(put(Settings(), "kind", Kind.FILE), "path", str(file))
+    assert sample_of(own) == "Tyger Tyger"
+    line = sample_of(Settings()).splitlines()[0]
+    assert len(line) == Settings().block + 1
+    assert sample_of(put(Settings(), "heads", 3)) == ""
+    with pytest.raises(InputError, match="cannot be read"):
+        sample_of(put(own, "path", str(tmp_path)))

@@ -1,0 +1,1 @@
+"""The disk: whole files, locks that end with their program, values as JSON."""

@@ -1,0 +1,197 @@
+"""What a training needs to go on exactly where it was, and the weights that are kept of it.
+
+A checkpoint is one file: tensors as safetensors have them, and in its header, as JSON, what the run
+is and where in the data it stands. Written beside and moved into place, it is whole or the one
+before.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from visualizer.attention.errors import InputError
+from visualizer.disk.coding import DamagedError
+from visualizer.disk.files import write
+from visualizer.language.folder import About, about_of, plain
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import Tensor, nn
+
+    from visualizer.language.training import Training
+
+_STATES = ("exp_avg", "exp_avg_sq", "step")
+"""What AdamW remembers of each parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Where a run stands, besides its tensors.
+
+    Parameters
+    ----------
+    seconds : float
+        Spent training.
+    first : float
+        The first step's loss; nothing yet at step 0.
+    high : int
+        For how many steps on end the loss has been far above it.
+    is_ended : bool
+        Whether it came to no good, so that it is not to go on.
+    """
+
+    seconds: float = 0.0
+    first: float | None = None
+    high: int = 0
+    is_ended: bool = False
+
+
+def write_checkpoint(path: Path, training: Training, about: About, stand: Stand) -> None:
+    """Write all that a training needs to go on.
+
+    Raises
+    ------
+    InputError
+        When it cannot be written; the checkpoint before stays.
+    """
+    header = {
+        "run": plain(about),
+        "step": training.step,
+        "generator": training.generator.bit_generator.state,
+        "seconds": stand.seconds,
+        "first": stand.first,
+        "high": stand.high,
+        "is_ended": stand.is_ended,
+    }
+    tensors = {f"model/{name}": value for name, value in _parameters(training.model).items()}
+    for name, parameter in training.model.named_parameters():
+        for state, value in training.optimiser.state.get(parameter, {}).items():
+            tensors[f"optimiser/{state}/{name}"] = value
+    tensors |= {f"randomness/{kind}": state for kind, state in training.randomness.items()}
+    _write(path, tensors, {"checkpoint": json.dumps(header)})
+
+
+def read_checkpoint(path: Path, training: Training) -> Stand:
+    """Put a training where a checkpoint was made.
+
+    Raises
+    ------
+    InputError
+        Of ``folder``, when it cannot be read or is of another model; the training is to be thrown
+        away then.
+    """
+    tensors, metadata = _read(path)
+    try:
+        header = json.loads(metadata["checkpoint"])
+        stand = Stand(
+            float(header["seconds"]), header["first"], int(header["high"]), header["is_ended"]
+        )
+        training.generator.bit_generator.state = header["generator"]
+        training.step = int(header["step"])
+        _fill(training.model, _under("model/", tensors))
+        for state in _STATES:
+            _remember(training, state, _under(f"optimiser/{state}/", tensors))
+        training.randomness = _under("randomness/", tensors)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise InputError("folder", f"“{path.name}” is damaged, or of another model.") from error
+    return stand
+
+
+def about_in(path: Path) -> About:
+    """Read what the run of a checkpoint is.
+
+    Raises
+    ------
+    InputError
+        Of ``folder``, when it cannot be read.
+    """
+    _, metadata = _read(path)
+    try:
+        return about_of(json.loads(metadata["checkpoint"])["run"])
+    except (KeyError, TypeError, ValueError, DamagedError) as error:
+        raise InputError("folder", f"“{path.name}” is no checkpoint of a run.") from error
+
+
+def write_weights(path: Path, model: nn.Module, about: About) -> None:
+    """Write a model's weights, as other programs load them.
+
+    Raises
+    ------
+    InputError
+        When they cannot be written.
+    """
+    _write(path, _parameters(model), {"run": json.dumps(plain(about))})
+
+
+def read_weights(path: Path, model: nn.Module) -> None:
+    """Put the weights of a file into a model.
+
+    Raises
+    ------
+    InputError
+        Of ``folder``, when the file cannot be read or is of another model.
+    """
+    tensors, _ = _read(path)
+    try:
+        _fill(model, tensors)
+    except (KeyError, RuntimeError) as error:
+        raise InputError("folder", f"“{path.name}” is of another model.") from error
+
+
+def _parameters(model: nn.Module) -> dict[str, Tensor]:
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def _write(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    whole = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+    content = save(whole, metadata)
+    write(path, lambda file: file.write(content))
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    try:
+        with safe_open(path, "pt") as file:
+            names = file.keys()
+            # Copied, as the file may be replaced while its memory is looked at.
+            return {name: file.get_tensor(name).clone() for name in names}, file.metadata() or {}
+    except FileNotFoundError as error:
+        raise InputError("folder", f"There is no “{path.name}” in {path.parent}.") from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("folder", f"“{path.name}” cannot be read: {reason}.") from error
+    except SafetensorError as error:
+        raise InputError("folder", f"“{path.name}” is damaged.") from error
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Give the tensors whose names begin so, by the rest of their names."""
+    found = (name for name in tensors if name.startswith(prefix))
+    return {name.removeprefix(prefix): tensors[name] for name in found}
+
+
+@torch.no_grad()
+def _fill(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    parameters = dict(model.named_parameters())
+    if parameters.keys() != tensors.keys():
+        raise KeyError("other parameters")
+    for name, parameter in parameters.items():
+        if parameter.shape != tensors[name].shape:
+            raise RuntimeError("other sizes")
+        parameter.copy_(tensors[name])
+
+
+def _remember(training: Training, state: str, tensors: dict[str, Tensor]) -> None:
+    for name, parameter in training.model.named_parameters():
+        if name in tensors:
+            kept: dict[str, Any] = training.optimiser.state[parameter]
+            target = tensors[name]
+            if target.shape not in {parameter.shape, torch.Size([])}:
+                raise RuntimeError("other sizes")
+            kept[state] = target.to(training.device)

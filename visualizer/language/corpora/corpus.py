@@ -1,0 +1,190 @@
+"""What a language model learns from, as numbers, in a part to train on and a part to be tested on.
+
+A text is cut in two, not shuffled: its last tenth is the test. Of a task, every row is a text of
+its own, a block and one token long, and the last tenth of the rows is the test.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.errors import InputError
+from visualizer.language.corpora.numbering import number
+from visualizer.language.corpora.reading import read_text
+from visualizer.language.corpora.tasks import ALPHABETS, rows
+from visualizer.language.corpora.world import LETTERS, story
+from visualizer.language.settings import TASKS, Kind
+from visualizer.language.tokenizers import Tokenizer, visible
+from visualizer.language.vocabulary import MOST_SAID, Vocabulary
+
+if TYPE_CHECKING:
+    from visualizer.language.settings import Settings, Source
+
+TESTED = 10
+"""One part of so many is for validation."""
+
+
+class Split(StrEnum):
+    """A part of what is learned."""
+
+    TRAINING = "training"
+    VALIDATION = "validation"
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """What is learned, as numbers.
+
+    Parameters
+    ----------
+    training, validation : ndarray of int64
+        [token] of a text, [row, block + 1] of a task; read-only.
+    text : str
+        The same to be read; the rows of a task are its lines.
+    notices : tuple of str
+        What should be known of it, in sentences.
+    """
+
+    vocabulary: Vocabulary
+    training: np.ndarray
+    validation: np.ndarray
+    text: str
+    notices: tuple[str, ...] = ()
+
+    def part(self, split: Split) -> np.ndarray:
+        """Give the numbers of a part."""
+        return self.training if split is Split.TRAINING else self.validation
+
+    def batch(
+        self, split: Split, count: int, block: int, generator: np.random.Generator
+    ) -> np.ndarray:
+        """Draw blocks, each with the token that comes next: int64 [count, block + 1].
+
+        They are random places of a text, or random rows of a task; the same place may come twice.
+        What is drawn depends on the generator's state alone.
+        """
+        part = self.part(split)
+        if part.ndim == 2:
+            drawn: np.ndarray = part[generator.integers(len(part), size=count), : block + 1]
+            return drawn
+        starts = generator.integers(len(part) - block, size=count)
+        windows: np.ndarray = part[starts[:, None] + np.arange(block + 1)]
+        return windows
+
+    @cached_property
+    def digest(self) -> str:
+        """A name that no other text has: whether the same is learned as before."""
+        made = hashlib.blake2b(digest_size=16)
+        for start in range(0, len(self.text), 1 << 20):
+            made.update(self.text[start : start + (1 << 20)].encode("utf-8", "surrogatepass"))
+        return made.hexdigest()
+
+
+def load(settings: Settings) -> Corpus:
+    """Read or make the text that settings name; the same settings give the same.
+
+    Raises
+    ------
+    InputError
+        When it cannot be learned; its field is ``"path"``, ``"block"`` or ``"size"``.
+    """
+    return _of_task(settings) if settings.source.kind in TASKS else _of_prose(settings)
+
+
+def _of_prose(settings: Settings) -> Corpus:
+    source = settings.source
+    is_file = source.kind is Kind.FILE
+    text = read_text(source.path) if is_file else _story(source)
+    vocabulary, numbers = number(text, source.tokenizer)
+    if len(vocabulary) < 2:
+        raise InputError("path", _nothing_to_learn(vocabulary))
+    cut = len(numbers) - len(numbers) // TESTED
+    training, validation = _kept(numbers)[:cut], numbers[cut:]
+    _check_length(len(validation), settings)
+    notices = _only_in_validation(vocabulary, training, validation)
+    return Corpus(vocabulary, training, validation, text, notices)
+
+
+def _story(source: Source) -> str:
+    is_words = source.tokenizer is Tokenizer.WORDS
+    return story(source.size * (LETTERS if is_words else 1), source.seed)
+
+
+def _of_task(settings: Settings) -> Corpus:
+    source = settings.source
+    count = source.size // (settings.block + 1)
+    if count < TESTED:
+        least = TESTED * (settings.block + 1)
+        sentence = f"Of {source.size:,} tokens, rows of {settings.block + 1:,} are too few to learn"
+        raise InputError("size", f"{sentence}. Use {least:,} or more.", ("size", least))
+    generator = np.random.Generator(np.random.PCG64(source.seed))
+    made = _kept(rows(source.kind, count, settings.block + 1, generator))
+    vocabulary = Vocabulary(tuple(ALPHABETS[source.kind]), Tokenizer.CHARACTERS)
+    cut = count - count // TESTED
+    notices = _seen_in_training(made[:cut], made[cut:])
+    return Corpus(vocabulary, made[:cut], made[cut:], _lines(vocabulary, made), notices)
+
+
+def _nothing_to_learn(vocabulary: Vocabulary) -> str:
+    if not len(vocabulary):
+        return "The text has no words in it: it is blank. Choose another."
+    only = visible(vocabulary.tokens[0])
+    return f"The text is “{only}” again and again: there is nothing to learn. Choose another."
+
+
+def _check_length(tested: int, settings: Settings) -> None:
+    """Refuse a text whose last tenth is too short for a block."""
+    least = settings.block + 2
+    if tested >= least:
+        return
+    what = f"The last tenth of the text, which is for validation, has {tested:,} tokens"
+    sentence = f"{what}, and a block of {settings.block:,} needs {least:,}"
+    more = f"a text of {TESTED * least:,} tokens"
+    if tested < 3:
+        raise InputError("block", f"{sentence}. Use {more} or more.")
+    block = tested - 2
+    raise InputError(
+        "block", f"{sentence}. Use a block of {block:,}, or {more} or more.", ("block", block)
+    )
+
+
+def _only_in_validation(
+    vocabulary: Vocabulary, training: np.ndarray, validation: np.ndarray
+) -> tuple[str, ...]:
+    new = np.bincount(validation, minlength=len(vocabulary)) > 0
+    new &= np.bincount(training, minlength=len(vocabulary)) == 0
+    tokens = vocabulary.decode(np.flatnonzero(new).tolist())
+    if not tokens:
+        return ()
+    said = ", ".join(f"“{visible(token)}”" for token in tokens[:MOST_SAID])
+    more = f" and {len(tokens) - MOST_SAID:,} more" if len(tokens) > MOST_SAID else ""
+    stand, them = ("stands", "it") if len(tokens) == 1 else ("stand", "them")
+    where = f"{stand} only in the last tenth of the text, which is for validation"
+    return (f"{said}{more} {where}: nothing can be learned of {them}.",)
+
+
+def _seen_in_training(training: np.ndarray, validation: np.ndarray) -> tuple[str, ...]:
+    seen = {row.tobytes() for row in training}
+    known = sum(row.tobytes() in seen for row in validation)
+    if not known:
+        return ()
+    share = f"{known:,} of the {len(validation):,} rows for validation"
+    return (f"{share} are also among those to train on: it may know them by heart.",)
+
+
+def _lines(vocabulary: Vocabulary, made: np.ndarray) -> str:
+    """Write rows as lines."""
+    codes = np.array([ord(token) for token in vocabulary.tokens], "<u4")[made]
+    ended = np.pad(codes, ((0, 0), (0, 1)), constant_values=ord("\n"))
+    return ended.tobytes().decode("utf-32-le").removesuffix("\n")
+
+
+def _kept(array: np.ndarray) -> np.ndarray:
+    array.setflags(write=False)
+    return array

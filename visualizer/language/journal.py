@@ -1,0 +1,137 @@
+"""The losses of a run, a line a step, in a file that other programs read; no torch.
+
+Numbers are written so that they come back as they were, bit by bit.
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from visualizer.disk.files import write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+HEADER = "step,training,validation,rate,seconds"
+MISSING = math.nan
+
+
+class Row(NamedTuple):
+    """What was measured at a step, before its weights changed.
+
+    Parameters
+    ----------
+    step : int
+        How many steps were done before.
+    training : float
+        Mean loss of the step's batch, in nats a token; no number where none was trained.
+    validation : float
+        Mean loss of some batches of the validation text; no number where it was not measured.
+    rate : float
+        Learning rate of the step.
+    seconds : float
+        Spent training until then, whenever the program was open.
+    """
+
+    step: int
+    training: float
+    validation: float
+    rate: float
+    seconds: float
+
+    def line(self) -> str:
+        """Write it as a line of the file."""
+        numbers = (self.training, self.validation, self.rate)
+        written = ",".join("" if math.isnan(one) else repr(one) for one in numbers)
+        return f"{self.step},{written},{self.seconds:.3f}\n"
+
+
+def parse(text: str) -> list[Row]:
+    """Read the lines of a file; one that was cut off, and all after it, are left out."""
+    rows: list[Row] = []
+    for line in text.splitlines(keepends=True)[1:]:
+        row = _row(line)
+        if row is None or (rows and row.step <= rows[-1].step):
+            break
+        rows.append(row)
+    return rows
+
+
+def _row(line: str) -> Row | None:
+    parts = line.rstrip("\n").split(",")
+    if not line.endswith("\n") or len(parts) != len(Row._fields):
+        return None
+    try:
+        return Row(int(parts[0]), *(float(part) if part else MISSING for part in parts[1:]))
+    except ValueError:
+        return None
+
+
+def curves(rows: Sequence[Row]) -> dict[str, np.ndarray]:
+    """Give rows as arrays: every step's training loss and rate, and the validation losses apart."""
+    table = np.array(rows, np.float64).reshape(-1, len(Row._fields))
+    trained, measured = table[~np.isnan(table[:, 1])], table[~np.isnan(table[:, 2])]
+    return {
+        "steps": trained[:, 0].astype(np.int64),
+        "training": trained[:, 1],
+        "rates": trained[:, 3],
+        "validation_steps": measured[:, 0].astype(np.int64),
+        "validation": measured[:, 2],
+    }
+
+
+class Journal:
+    """Writes losses to a file, some at a time; what could not be written is tried again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._waiting: list[Row] = []
+
+    def begin(self, until: int) -> list[Row]:
+        """Take up a file where there is one: give its rows before a step, and forget the others.
+
+        Raises
+        ------
+        InputError
+            When the file cannot be written.
+        OSError
+            When it cannot be read.
+        """
+        text = self.path.read_text("utf-8") if self.path.exists() else ""
+        rows = [row for row in parse(text) if row.step < until]
+        whole = "".join([f"{HEADER}\n", *(row.line() for row in rows)])
+        if text != whole:
+            write(self.path, lambda file: file.write(whole.encode()))
+        return rows
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Remember rows to be written."""
+        self._waiting += rows
+
+    def flush(self) -> None:
+        """Write what waits; it goes on waiting where it cannot be written.
+
+        Raises
+        ------
+        OSError
+            With the system's reason.
+        """
+        if not self._waiting:
+            return
+        lines = "".join(row.line() for row in self._waiting).encode()
+        with self.path.open("ab", buffering=0) as file:
+            start = file.tell()
+            try:
+                if file.write(lines) < len(lines):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(file.fileno())
+            except OSError:
+                file.truncate(start)  # no half a line is left
+                raise
+        self._waiting = []

@@ -1,0 +1,97 @@
+"""A run that is open: trained where its text is there, and read at any step that is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.attention.errors import InputError
+from visualizer.disk.locks import Lock
+from visualizer.language.checkpoints import read_weights
+from visualizer.language.corpora.corpus import load
+from visualizer.language.models import build
+from visualizer.language.running import Running, described
+
+if TYPE_CHECKING:
+    from visualizer.language.folder import RunFolder
+    from visualizer.language.models import LanguageModel
+    from visualizer.language.settings import Settings
+
+
+class OpenedRun:
+    """A run that this program holds, and no other does.
+
+    Without its text it cannot be trained, but its models can be read.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Where it is, or is to be.
+    settings : Settings or None
+        Of a new run; None takes up the one that is there.
+
+    Raises
+    ------
+    InputError
+        When the text of a new run cannot be learned, or when another program holds the run, or its
+        folder cannot be read or written.
+    """
+
+    def __init__(self, folder: RunFolder, settings: Settings | None = None) -> None:
+        self.folder, self.obstacle = folder, ""
+        corpus = load(settings) if settings else None
+        if settings and corpus:
+            folder.begin(described(settings, corpus))
+        self.about = folder.read_about()
+        self._lock = _held(folder)
+        try:
+            folder.stop.unlink(missing_ok=True)
+            self.running = Running(folder, self.about, corpus) if corpus else self._resumed()
+        except BaseException:
+            self._lock.release()
+            raise
+        self._kept = build(self.about.settings, len(self.about.tokens))
+        self._kept_step: int | None = None
+
+    def _resumed(self) -> Running | None:
+        try:
+            return Running(self.folder, self.about, load(self.about.settings))
+        except InputError as refused:
+            if refused.field == "folder":
+                raise
+            self.obstacle = refused.sentence
+            return None
+
+    def model(self, step: int | None) -> tuple[LanguageModel, int]:
+        """Give the model as it is now, or as it was after so many steps, and those.
+
+        Raises
+        ------
+        InputError
+            Of ``step``, when its weights are not kept; of ``folder``, when they cannot be read.
+        """
+        if step is None and self.running:
+            return self.running.training.model, self.running.step
+        kept = self.folder.snapshots()
+        wanted = step if step is not None else kept[-1] if kept else 0
+        if wanted not in kept:
+            raise InputError("step", f"The weights of step {wanted:,} are not kept.")
+        if wanted != self._kept_step:
+            self._kept_step = None
+            read_weights(self.folder.snapshot(wanted), self._kept)
+            self._kept_step = wanted
+        return self._kept, wanted
+
+    def close(self) -> None:
+        """Let others have it."""
+        self._lock.release()
+
+
+def _held(folder: RunFolder) -> Lock:
+    try:
+        return Lock(folder.lock)
+    except (BlockingIOError, PermissionError) as error:
+        sentence = f"The run in {folder.path} is open already, here or in the background."
+        raise InputError("held", sentence) from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("folder", f"{folder.path} cannot be written: {reason}.") from error

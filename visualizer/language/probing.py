@@ -1,0 +1,131 @@
+"""What a model makes of a text: the attention of every layer and head, and the next tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from visualizer.attention.errors import InputError
+from visualizer.attention.held import readable
+from visualizer.attention.spec import Projection
+from visualizer.language.corpora.partners import attending, partners
+from visualizer.language.settings import TASKS
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from visualizer.attention.trace import Trace
+    from visualizer.language.models import LanguageModel
+    from visualizer.language.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Probe:
+    """A text, as a model sees it.
+
+    Parameters
+    ----------
+    ids : Tensor
+        Token numbers [token], at most a block of them: the last.
+    cut : int
+        How many tokens before them are not seen.
+    """
+
+    tokens: tuple[str, ...]
+    ids: Tensor
+    cut: int
+
+    @classmethod
+    def of(cls, text: str, vocabulary: Vocabulary, model: LanguageModel) -> Probe:
+        """Take the end of a text, as much as fits into a block.
+
+        Raises
+        ------
+        InputError
+            Of ``text``, when nothing is in it or something that is not in the vocabulary.
+        """
+        tokens, numbers = vocabulary.read(text)
+        if not tokens:
+            raise InputError("text", "There is nothing to read yet. Type some of the text.")
+        block = model.settings.block
+        device = model.projection.weight.device
+        ids = torch.from_numpy(numbers[-block:]).to(device)
+        return cls(tokens[-block:], ids, max(0, len(tokens) - block))
+
+
+@torch.no_grad()
+def read(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
+    """Read a text with a model.
+
+    Returns
+    -------
+    dict
+        ``logits`` [token, vocabulary]; of models with attention also ``weights`` and, where scores
+        are compared, ``masked`` [layer, head, query, key]; of those trained on a task of which it
+        is known who should read whom, ``attending`` [layer, head]: the mean weight there.
+    """
+    model.eval()
+    logits, traces = model.read(probe.ids)
+    found = {"logits": readable(logits)}
+    for stage in ("masked", "weights"):
+        if traces and stage in traces[0]:
+            found[stage] = np.stack([trace.read(stage) for trace in traces])
+    kind = model.settings.source.kind
+    if "weights" in found and kind in TASKS:
+        found["attending"] = attending(found["weights"], partners(kind, probe.tokens))
+    return found
+
+
+@torch.no_grad()
+def layer(
+    model: LanguageModel, probe: Probe, number: int
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Give what computes the attention of a layer anew: its spec, and its input and weights.
+
+    Parameters
+    ----------
+    number : int
+        The layer, counted from 0.
+
+    Returns
+    -------
+    dict
+        The fields of the spec by name, but for those of own numbers.
+    dict
+        ``input`` [token, d_in], and weights by the names of `AttentionSpec.own_weights`.
+
+    Raises
+    ------
+    InputError
+        Of ``layer``, when the model has no such layer.
+    """
+    model.eval()
+    _, traces = model.read(probe.ids)
+    if not 0 <= number < len(traces):
+        have = f"{len(traces)} layer{'s' * (len(traces) != 1)}"
+        raise InputError("layer", f"This model has {have} of attention.")
+    trace = traces[number]
+    return _plain(trace), {"input": trace.read("input"), **_weights(trace)}
+
+
+_SPEC = (
+    *("d_in", "d_out", "heads", "projection", "bias", "arrangement", "output_projection"),
+    *("scale", "normalisation", "mask"),
+)
+
+
+def _plain(trace: Trace) -> dict[str, Any]:
+    """Give what of a spec decides the numbers, out of training."""
+    return {name: getattr(trace.spec, name) for name in _SPEC}
+
+
+def _weights(trace: Trace) -> dict[str, np.ndarray]:
+    if trace.spec.projection is Projection.NONE:
+        return {}
+    found = {name: trace.read(f"{name}.weight").T for name in ("W_query", "W_key", "W_value")}
+    found["W_output"] = trace.read("out_proj.weight").T
+    found["W_output.bias"] = trace.read("out_proj.bias")[None]
+    return found

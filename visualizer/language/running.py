@@ -1,0 +1,254 @@
+"""A run: training step by step, with its losses, snapshots and checkpoints kept in a folder."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from visualizer.attention.errors import InputError
+from visualizer.language.baselines import bigram_loss, frequency_loss
+from visualizer.language.checkpoints import (
+    Stand,
+    read_checkpoint,
+    read_weights,
+    write_checkpoint,
+    write_weights,
+)
+from visualizer.language.corpora.corpus import Split
+from visualizer.language.folder import About
+from visualizer.language.journal import MISSING, Journal, Row
+from visualizer.language.settings import Kind
+from visualizer.language.training import Training, usual_threads
+
+if TYPE_CHECKING:
+    from visualizer.language.corpora.corpus import Corpus
+    from visualizer.language.folder import RunFolder
+    from visualizer.language.settings import Settings, Source
+
+MEASURED_EVERY = 100
+BATCHES = 8
+"""Of how many batches the validation loss is the mean, while training; at the end, more."""
+BATCHES_AT_END = 200
+GROWTH = 1.08
+"""From one snapshot to the next, the steps grow by this: their times are even on a log axis."""
+MOST_BYTES = 512 * 2**20
+"""Of all snapshots of a run; every other one goes when there are more."""
+CHECKPOINT_EVERY_S = 30.0
+PATIENT = 20
+FAR = 3.0
+"""A loss so many times the first one, for so many steps on end, is no learning."""
+SAMPLE = 600
+
+
+class DivergedError(Exception):
+    """The loss has grown beyond all bounds; the model is back where it was still good."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """Mean losses over many batches, when all steps are done."""
+
+    training: float
+    validation: float
+
+
+def described(settings: Settings, corpus: Corpus) -> About:
+    """Say what a run of settings on a corpus is, the number of threads decided."""
+    return About(
+        replace(settings, threads=settings.threads or usual_threads()),
+        corpus.vocabulary.tokens,
+        frequency_loss(corpus),
+        bigram_loss(corpus),
+        corpus.text[:SAMPLE],
+        corpus.digest,
+        corpus.notices,
+    )
+
+
+class Running:
+    """A run that is trained by this program.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Of a run that has begun; what is in it is taken up.
+    about : About
+        What it is.
+    corpus : Corpus
+        What it learns.
+
+    Raises
+    ------
+    InputError
+        When the text is not the one that was learned, or the folder is damaged or not to be
+        written.
+    """
+
+    def __init__(self, folder: RunFolder, about: About, corpus: Corpus) -> None:
+        if corpus.digest != about.fingerprint:
+            raise InputError("path", _changed(about.settings.source))
+        torch.set_num_threads(about.settings.threads or usual_threads())
+        self.folder, self.about = folder, about
+        self.training = Training(about.settings, corpus)
+        self.stand, self.notice = Stand(), ""
+        self.final: Final | None = None
+        if folder.checkpoint.exists():
+            self.stand = read_checkpoint(folder.checkpoint, self.training)
+        self._forget_later()
+        self._journal = Journal(folder.losses)
+        self._rows = self._journal.begin(self.training.step)
+        self._saved_at = time.monotonic()
+
+    @property
+    def settings(self) -> Settings:
+        """What it was begun with, but for the number of steps."""
+        return self.training.settings
+
+    @property
+    def step(self) -> int:
+        """How many steps are done."""
+        return self.training.step
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing to be done, as it stands."""
+        return self.step >= self.settings.steps or self.stand.is_ended
+
+    def take_rows(self) -> list[Row]:
+        """Give what was measured since it was taken last; at first, all from the run's folder."""
+        taken, self._rows = self._rows, []
+        return taken
+
+    def lengthen(self, steps: int) -> None:
+        """Have it end after so many steps in all."""
+        self.training.settings = replace(self.settings, steps=steps)
+        self.about = replace(self.about, settings=self.training.settings)
+        self.final = None
+        self._journal.begin(self.step)  # without what was measured at the end
+        self.folder.write_about(self.about)
+
+    def advance(self) -> None:
+        """Do a step, and what is due before it; with the last one, measure what has come of it.
+
+        Raises
+        ------
+        DivergedError
+            When the loss is no number any more, or stays far above the first one. The model is
+            that of the last good snapshot then, and the run has ended.
+        """
+        began, step = time.perf_counter(), self.step
+        validation = self._measured()
+        loss = self.training.advance()
+        seconds = self.stand.seconds + time.perf_counter() - began
+        self._add(Row(step, loss, validation, self.settings.rate_at(step), seconds))
+        self.stand = self._watched(loss, seconds)
+        if self.stand.high >= PATIENT or not math.isfinite(loss):
+            raise DivergedError(self._end_badly(loss, step))
+        if self.is_done:
+            self._finish()
+        elif time.monotonic() - self._saved_at > CHECKPOINT_EVERY_S:
+            self.save()
+
+    def save(self) -> None:
+        """Write the losses and a checkpoint; what stands in the way is kept as a notice."""
+        self._saved_at = time.monotonic()
+        try:
+            self._journal.flush()
+            write_checkpoint(self.folder.checkpoint, self.training, self.about, self.stand)
+            self.notice = ""
+        except InputError as refused:
+            self.notice = f"{refused.sentence} The training goes on, and it is tried again."
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self.notice = f"The losses could not be written: {reason}. It is tried again."
+
+    def _measured(self) -> float:
+        """Keep the weights, and measure the validation loss, where either is due."""
+        is_kept = self.step == 0 or is_snapshot(self.step)
+        if is_kept and not self.stand.high:
+            self._keep_snapshot()
+        if is_kept or self.step % MEASURED_EVERY == 0:
+            return self.training.evaluate(Split.VALIDATION, BATCHES)
+        return MISSING
+
+    def _watched(self, loss: float, seconds: float) -> Stand:
+        first = loss if self.stand.first is None else self.stand.first
+        high = self.stand.high + 1 if not loss <= FAR * first else 0
+        return replace(self.stand, seconds=seconds, first=first, high=high)
+
+    def _add(self, row: Row) -> None:
+        self._rows.append(row)
+        self._journal.add([row])
+
+    def _finish(self) -> None:
+        self._keep_snapshot()
+        evaluate = self.training.evaluate
+        self.final = Final(*(evaluate(split, BATCHES_AT_END) for split in Split))
+        self._journal_end(self.final.validation)
+        self.save()
+
+    def _journal_end(self, validation: float) -> None:
+        # Not among the rows: when the run is made longer, the step comes again.
+        seconds, rate = self.stand.seconds, self.settings.rate_at(self.step)
+        self._journal.add([Row(self.step, MISSING, validation, rate, seconds)])
+
+    def _end_badly(self, loss: float, step: int) -> str:
+        kept = self.folder.snapshots()
+        good = kept[-1] if kept else 0
+        if kept:
+            read_weights(self.folder.snapshot(good), self.training.model)
+        self.stand = replace(self.stand, is_ended=True)
+        self.save()
+        said = f"grew to {loss:,.4g}" if math.isfinite(loss) else "is no number any more"
+        rate = self.settings.rate
+        return (
+            f"The loss {said} at step {step:,}: the learning rate {rate:g} is too large. The model "
+            f"is as it was at step {good:,}. Begin again with {rate / 10:g}."
+        )
+
+    # --------------------------------------------------------------------- snapshots
+
+    def _keep_snapshot(self) -> None:
+        try:
+            write_weights(self.folder.snapshot(self.step), self.training.model, self.about)
+            self._thin()
+        except (InputError, OSError) as error:
+            said = error.sentence if isinstance(error, InputError) else str(error)
+            self.notice = f"A snapshot is left out. {said}"
+
+    def _thin(self) -> None:
+        """Leave out every other snapshot, where they take too much room together."""
+        kept = self.folder.snapshots()
+        size = self.folder.snapshot(kept[-1]).stat().st_size
+        if size * len(kept) > MOST_BYTES and len(kept) > 2:
+            for step in kept[1:-1:2]:
+                self.folder.snapshot(step).unlink(missing_ok=True)
+
+    def _forget_later(self) -> None:
+        """Leave out snapshots of steps that come again."""
+        for step in self.folder.snapshots():
+            if step > self.step:
+                self.folder.snapshot(step).unlink(missing_ok=True)
+
+
+def _changed(source: Source) -> str:
+    if source.kind is Kind.FILE:
+        name = Path(source.path).name
+        sentence = f"“{name}” is not the text that was learned: it was changed since."
+        return f"{sentence} Bring the old one back, or begin a new run."
+    sentence = "This version makes another text of these settings than the one that was learned."
+    return f"{sentence} Begin a new run."
+
+
+def is_snapshot(step: int) -> bool:
+    """Whether the weights after so many steps are kept: the first time in each growth of them."""
+    return step < 2 or int(math.log(step, GROWTH)) > int(math.log(step - 1, GROWTH))

@@ -1,0 +1,264 @@
+"""A run behind messages: each is answered between two steps of its training."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from visualizer.attention.errors import InputError
+from visualizer.attention.run import is_out_of_memory
+from visualizer.disk.coding import DamagedError
+from visualizer.language import probing
+from visualizer.language.checkpoints import write_weights
+from visualizer.language.folder import RunFolder, plain_settings, settings_of
+from visualizer.language.journal import curves
+from visualizer.language.opened import OpenedRun
+from visualizer.language.pace import Pace
+from visualizer.language.running import DivergedError
+from visualizer.language.settings import check
+from visualizer.language.wire import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+TOLD_EVERY_S = 0.2
+LOOKED_EVERY_S = 1.0
+"""How often it looks for a file that asks it to stop."""
+
+
+class Server:
+    """Answers messages, and trains while there are none.
+
+    Parameters
+    ----------
+    send : callable
+        Takes each message to the window.
+    """
+
+    def __init__(self, send: Callable[[Message], None]) -> None:
+        self._send = send
+        self.opened: OpenedRun | None = None
+        self.state, self.is_ended, self.stays = "paused", False, False
+        self._left = 0
+        """Steps to be done before it pauses; less than 0 is all."""
+        self._told_at, self._looked_at = 0.0, 0.0
+        self._pace = Pace()
+
+    @property
+    def is_training(self) -> bool:
+        """Whether it has steps to do."""
+        return self.state == "running" and not self.is_ended
+
+    # ------------------------------------------------------------------ messages
+
+    def take(self, message: Message) -> None:
+        """Do what a message asks; what cannot be done is refused in a sentence."""
+        try:
+            _TAKE[message.says](self, message.values)
+        except InputError as refused:
+            self._refuse(refused.field, refused.sentence, message.values.get("id"))
+        except DamagedError as damaged:
+            self._refuse("settings", f"What was sent {damaged}", message.values.get("id"))
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            sentence = "The memory ran out. Use a smaller batch, block or embedding size."
+            self._refuse("batch", sentence, message.values.get("id"))
+
+    def _open(self, values: Mapping[str, Any]) -> None:
+        settings = settings_of(values["settings"]) if values.get("settings") else None
+        if settings:
+            check(settings)
+        if self.opened:
+            self.opened.close()
+        self.opened = OpenedRun(RunFolder(Path(values["folder"])), settings)
+        running = self.opened.running
+        self.state = "paused"
+        if running is None or running.stand.is_ended:
+            self.state = "stopped" if running is None else "diverged"
+        elif running.is_done:
+            self.state = "done"
+        self._tell_opened(self.opened)
+
+    def _tell_opened(self, opened: OpenedRun) -> None:
+        about, running = opened.about, opened.running
+        model, step = opened.model(None) if running or opened.folder.snapshots() else (None, 0)
+        rows = running.take_rows() if running else []
+        values = {
+            "settings": plain_settings(about.settings),
+            "step": step,
+            "tokens": about.tokens,
+            "parameters": sum(one.numel() for one in model.parameters()) if model else 0,
+            "device": running.training.device_name if running else "",
+            "frequency": about.frequency,
+            "bigram": about.bigram,
+            "snapshots": opened.folder.snapshots(),
+            "notices": [*about.notices, *_said(opened.obstacle)],
+            "sample": about.sample,
+            "state": self.state,
+        }
+        self._send(Message("opened", values, curves(rows)))
+
+    def _run(self, values: Mapping[str, Any]) -> None:
+        self._begin(-1)
+
+    def _step(self, values: Mapping[str, Any]) -> None:
+        self._begin(int(values.get("count", 1)))
+
+    def _begin(self, count: int) -> None:
+        opened = self._one()
+        if opened.running is None:
+            raise InputError("path", opened.obstacle)
+        if opened.running.is_done:
+            raise InputError("steps", "All steps are done. Train for more of them.")
+        self._left, self.state = count, "running"
+        self._pace = Pace()
+
+    def _pause(self, values: Mapping[str, Any]) -> None:
+        if self.state == "running":
+            self.state = "paused"
+            self._save()
+        self.tell()
+
+    def _stop(self, values: Mapping[str, Any]) -> None:
+        self.end()
+
+    def _leave(self, values: Mapping[str, Any]) -> None:
+        self.stays = True
+
+    def _lengthen(self, values: Mapping[str, Any]) -> None:
+        opened = self._one()
+        if opened.running and not opened.running.stand.is_ended:
+            opened.running.lengthen(int(values["steps"]))
+            opened.about = opened.running.about
+            self.state = "paused" if self.state == "done" else self.state
+        self.tell()
+
+    def _read(self, values: Mapping[str, Any]) -> None:
+        opened = self._one()
+        model, step = opened.model(values.get("step"))
+        probe = probing.Probe.of(values["text"], opened.about.vocabulary, model)
+        arrays = probing.read(model, probe)
+        sizes = arrays["weights"].shape[:2] if "weights" in arrays else (0, 0)
+        said = {"id": values["id"], "step": step, "tokens": probe.tokens, "cut": probe.cut}
+        self._send(Message("read", said | {"layers": sizes[0], "heads": sizes[1]}, arrays))
+
+    def _layer(self, values: Mapping[str, Any]) -> None:
+        opened = self._one()
+        model, step = opened.model(values.get("step"))
+        probe = probing.Probe.of(values["text"], opened.about.vocabulary, model)
+        spec, arrays = probing.layer(model, probe, int(values["layer"]))
+        said = {"id": values["id"], "step": step, "tokens": probe.tokens, "spec": spec}
+        self._send(Message("layer", said | {"layer": values["layer"]}, arrays))
+
+    def _save_weights(self, values: Mapping[str, Any]) -> None:
+        opened = self._one()
+        model, _ = opened.model(values.get("step"))
+        write_weights(Path(values["path"]), model, opened.about)
+        self._send(Message("said", {"id": values["id"]}))
+
+    def _one(self) -> OpenedRun:
+        if self.opened is None:
+            raise InputError("folder", "No run is open.")
+        return self.opened
+
+    def _refuse(self, field: str, sentence: str, identity: object = None) -> None:
+        self._send(Message("refused", {"id": identity, "field": field, "sentence": sentence}))
+
+    # ------------------------------------------------------------------ training
+
+    def advance(self) -> None:
+        """Do a step, and tell of it when it is time."""
+        running = self._one().running
+        assert running, "only a run with its text is trained"
+        try:
+            running.advance()
+        except DivergedError as diverged:
+            self.state = "diverged"
+            self._refuse("rate", diverged.sentence)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            self.state = "paused"
+            sentence = (
+                f"The memory ran out at step {running.step:,}; the model is as it was before. "
+                "Begin again with a smaller batch, block or embedding size."
+            )
+            self._refuse("batch", sentence)
+        self._left -= 1
+        tokens = running.settings.batch * running.settings.block
+        self._pace.add(tokens, time.monotonic())
+        if running.is_done and self.state == "running":
+            self.state = "done"
+        elif self._left == 0 and self.state == "running":
+            self.state = "paused"
+            self._save()
+        self._look_around()
+
+    def _look_around(self) -> None:
+        now = time.monotonic()
+        if now - self._told_at >= TOLD_EVERY_S or not self.is_training:
+            self.tell()
+        if now - self._looked_at >= LOOKED_EVERY_S:
+            self._looked_at = now
+            if self._one().folder.stop.exists():
+                self.end()
+
+    def tell(self) -> None:
+        """Say how far it is, with what was measured since it was said last."""
+        self._told_at = time.monotonic()
+        opened = self.opened
+        if opened is None or opened.running is None:
+            return
+        running = opened.running
+        left = max(0, running.settings.steps - running.step)
+        tokens = running.settings.batch * running.settings.block
+        values = {
+            "state": self.state,
+            "step": running.step,
+            "steps": running.settings.steps,
+            "seconds": running.stand.seconds,
+            "tokens_a_second": self._pace.a_second,
+            "seconds_left": self._pace.seconds_for(left * tokens),
+            "rate": running.settings.rate_at(running.step),
+            "snapshots": opened.folder.snapshots(),
+            "notice": running.notice,
+            "final": [running.final.training, running.final.validation] if running.final else None,
+        }
+        self._send(Message("progress", values, curves(running.take_rows())))
+
+    def _save(self) -> None:
+        if self.opened and self.opened.running:
+            self.opened.running.save()
+
+    def end(self) -> None:
+        """Make a checkpoint and end."""
+        if self.is_ended:
+            return
+        self.is_ended = True
+        if self.state in {"running", "paused"}:
+            self.state = "stopped"
+            self._save()
+        self.tell()
+        if self.opened:
+            self.opened.folder.stop.unlink(missing_ok=True)
+            self.opened.close()
+
+
+_TAKE: dict[str, Callable[[Server, Mapping[str, Any]], None]] = {
+    "open": Server._open,
+    "run": Server._run,
+    "pause": Server._pause,
+    "step": Server._step,
+    "stop": Server._stop,
+    "leave": Server._leave,
+    "lengthen": Server._lengthen,
+    "read": Server._read,
+    "layer": Server._layer,
+    "save": Server._save_weights,
+}
+
+
+def _said(sentence: str) -> list[str]:
+    return [sentence] if sentence else []

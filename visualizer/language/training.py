@@ -1,0 +1,141 @@
+"""A model that learns: steps of AdamW on batches of a corpus, the same for the same settings.
+
+Sources: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization" (AdamW).
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from visualizer.attention import device as devices
+from visualizer.attention.choices import Dtype
+from visualizer.language.corpora.corpus import Split
+from visualizer.language.models import build
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from visualizer.language.corpora.corpus import Corpus
+    from visualizer.language.settings import Settings
+
+MOST_THREADS = 8
+"""Small models gain nothing from more."""
+
+
+class Training:
+    """A model, its optimiser and where in the data they stand.
+
+    All that is drawn comes from generators of its own, whose states are part of what is kept: what
+    else a program draws changes nothing.
+
+    Parameters
+    ----------
+    settings : Settings
+        Without problems; see `visualizer.language.settings.check`.
+    corpus : Corpus
+        What is learned.
+    """
+
+    def __init__(self, settings: Settings, corpus: Corpus) -> None:
+        found, self.notice = devices.resolve(settings.device, Dtype.FLOAT32)
+        self.device, self.device_name = torch.device(found), devices.describe(found)
+        self.settings, self.corpus = settings, corpus
+        self.model = build(settings, len(corpus.vocabulary)).to(self.device)
+        self.optimiser = torch.optim.AdamW(
+            self.model.parameters(), lr=settings.rate, fused=self.device.type != "mps"
+        )
+        self.step = 0
+        self.generator = np.random.Generator(np.random.PCG64(settings.seed))
+        self.randomness = _first_randomness(settings.seed, self.device)
+
+    def advance(self) -> float:
+        """Do a step; give the mean loss of its batch, in nats a token, before the step.
+
+        Memory that runs out on the way leaves the model as it was.
+        """
+        batch = self._batch(Split.TRAINING, self.settings.batch, self.generator)
+        self.model.train()
+        with self._own_randomness():
+            loss = self._loss(batch)
+        self.optimiser.zero_grad()
+        torch.autograd.backward(loss)
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.settings.rate_at(self.step)
+        self.optimiser.step()
+        self.step += 1
+        return loss.item()
+
+    @torch.no_grad()
+    def evaluate(self, split: Split, batches: int) -> float:
+        """Give the mean loss of some batches, in nats a token; the same ones whenever asked."""
+        generator = np.random.Generator(
+            np.random.PCG64([self.settings.seed, [*Split].index(split)])
+        )
+        self.model.eval()
+        losses = [
+            self._loss(self._batch(split, self.settings.batch, generator)).item()
+            for _ in range(batches)
+        ]
+        return float(np.mean(losses))
+
+    def _batch(self, split: Split, count: int, generator: np.random.Generator) -> Tensor:
+        rows = self.corpus.batch(split, count, self.settings.block, generator)
+        return torch.from_numpy(rows).to(self.device)  # row block+1
+
+    def _loss(self, batch: Tensor) -> Tensor:
+        logits = self.model(batch[:, :-1])  # row token vocabulary
+        return functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
+
+    @contextmanager
+    def _own_randomness(self) -> Iterator[None]:
+        """Draw dropout from the training's own generators."""
+        if not self.settings.dropout:
+            yield
+            return
+        with torch.random.fork_rng(devices=_forked(self.device), device_type=_kind(self.device)):
+            _set_randomness(self.randomness, self.device)
+            yield
+            self.randomness = _randomness(self.device)
+
+
+def usual_threads() -> int:
+    """Tell how many threads to train with: one core is left to the window.
+
+    Threads that wait for a core hold up the others, which costs far more than one thread less.
+    """
+    return min(max(1, (os.cpu_count() or 1) - 1), MOST_THREADS)
+
+
+def _kind(device: torch.device) -> str:
+    return "cuda" if device.type == "cpu" else device.type  # of no devices, below
+
+
+def _forked(device: torch.device) -> list[int]:
+    return [] if device.type == "cpu" else [device.index or 0]
+
+
+def _first_randomness(seed: int, device: torch.device) -> dict[str, Tensor]:
+    with torch.random.fork_rng(devices=_forked(device), device_type=_kind(device)):
+        torch.manual_seed(seed)
+        return _randomness(device)
+
+
+def _randomness(device: torch.device) -> dict[str, Tensor]:
+    """Give the states of the generators that dropout draws from, by device."""
+    states = {"cpu": torch.get_rng_state()}
+    if device.type != "cpu":
+        states[device.type] = getattr(torch, device.type).get_rng_state()
+    return states
+
+
+def _set_randomness(states: dict[str, Tensor], device: torch.device) -> None:
+    torch.set_rng_state(states["cpu"])
+    if device.type in states and device.type != "cpu":
+        getattr(torch, device.type).set_rng_state(states[device.type])

@@ -1,0 +1,76 @@
+"""A layer of a trained model as a document, to be looked into cell by cell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from visualizer.attention.choices import (
+    OWN_BIASES,
+    OWN_LAYERS,
+    Arrangement,
+    Device,
+    Dtype,
+    Mask,
+    Mode,
+    Normalisation,
+    NumberMatrix,
+    Position,
+    Projection,
+    Route,
+    Scale,
+)
+from visualizer.attention.spec import AttentionSpec
+from visualizer.language.tokenizers import Tokenizer, tokenize
+from visualizer.state.document import Document
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from visualizer.language.wire import Message
+
+_CHOICES = {
+    "projection": Projection,
+    "arrangement": Arrangement,
+    "position": Position,
+    "scale": Scale,
+    "normalisation": Normalisation,
+    "mask": Mask,
+    "route": Route,
+    "mode": Mode,
+    "dtype": Dtype,
+    "device": Device,
+}
+"""Of the fields of a spec that are named on the way."""
+
+
+def document_of(message: Message, tokenizer: Tokenizer) -> Document:
+    """Make a document of what a training answered to "layer".
+
+    Its text are the tokens that were read, its vectors and weights the model's.
+    """
+    values: dict[str, Any] = {
+        name: _CHOICES[name](value) if name in _CHOICES else value
+        for name, value in message.values["spec"].items()
+    }
+    arrays = message.arrays
+    weights = tuple(
+        (name, NumberMatrix.of(_matrix(arrays[name])))
+        for name in (*OWN_LAYERS, *OWN_BIASES)
+        if name in arrays
+    )
+    given = NumberMatrix.of(arrays["input"])
+    spec = replace(AttentionSpec(**values), own_input=given, own_weights=weights)
+    text, tokenizer = _text(tuple(message.values["tokens"]), tokenizer)
+    return Document(text, tokenizer, spec=spec)
+
+
+def _matrix(array: np.ndarray) -> Any:
+    return array.reshape(1, -1) if array.ndim == 1 else array
+
+
+def _text(tokens: tuple[str, ...], tokenizer: Tokenizer) -> tuple[str, Tokenizer]:
+    """Write tokens so that they are read again as they are."""
+    text = (" " if tokenizer is Tokenizer.WORDS else "").join(tokens)
+    assert tokenize(text, tokenizer) == tokens
+    return text, tokenizer

@@ -1,0 +1,112 @@
+"""The runs that are kept: their folders, side by side in one, each named as its run."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from visualizer.attention.errors import InputError
+from visualizer.language.folder import RunFolder
+from visualizer.state.lab.losses import Losses, parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.language.settings import Settings
+
+_FORBIDDEN = set('/\\:*?"<>|\0')
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A run that is kept.
+
+    Parameters
+    ----------
+    changed : float
+        When it went on last, in seconds since 1970.
+    """
+
+    folder: Path
+    changed: float
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.folder.name
+
+
+def kept(home: Path) -> tuple[Kept, ...]:
+    """List the runs of a folder, the newest first."""
+    folders = [one for one in home.glob("*") if RunFolder(one).about.is_file()]
+    found = [Kept(one, _changed(one)) for one in folders]
+    return tuple(sorted(found, key=lambda run: (-run.changed, run.name)))
+
+
+def _changed(folder: Path) -> float:
+    files = (RunFolder(folder).losses, RunFolder(folder).about)
+    return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
+
+
+def fresh(home: Path, settings: Settings) -> Path:
+    """Give a folder for a new run that nothing is in yet."""
+    name = f"{settings.source.kind}-{settings.model}"
+    number = 1
+    while (home / f"{name}-{number}").exists():
+        number += 1
+    return home / f"{name}-{number}"
+
+
+def renamed(folder: Path, name: str) -> Path:
+    """Give a run another name; give its folder.
+
+    Raises
+    ------
+    InputError
+        Of ``name``, when it cannot be a folder's or is taken.
+    """
+    name = name.strip()
+    if not name or name in {".", ".."} or _FORBIDDEN & set(name):
+        raise InputError("name", 'A run’s name cannot be empty, nor have / \\ : * ? " < > | in it.')
+    target = folder.with_name(name)
+    if target == folder:
+        return folder
+    if target.exists():
+        raise InputError("name", f"There is a run “{name}” already. Choose another name.")
+    try:
+        return folder.rename(target)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("name", f"“{folder.name}” could not be renamed: {reason}.") from error
+
+
+def delete(folder: Path) -> None:
+    """Delete a run and all that was kept of it.
+
+    Raises
+    ------
+    InputError
+        Of ``folder``, when it is no run's or could not be deleted.
+    """
+    if not RunFolder(folder).about.is_file():  # never anything else of the user's
+        raise InputError("folder", f"There is no run in {folder}.")
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("folder", f"“{folder.name}” could not be deleted: {reason}.") from error
+
+
+def losses_of(folder: Path) -> Losses:
+    """Read the losses of a run.
+
+    Raises
+    ------
+    InputError
+        Where they cannot be read.
+    """
+    try:
+        return parse(RunFolder(folder).losses.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError("losses", f"The losses of “{folder.name}” cannot be read.") from error

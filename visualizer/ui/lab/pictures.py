@@ -1,0 +1,113 @@
+"""What is watched of a training, from the present values to the widgets; where a hand points."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+
+from visualizer.state.lab.attention import AttentionPanel, present_attention
+from visualizer.state.lab.bars import present_bars
+from visualizer.state.lab.chips import present_story
+from visualizer.state.lab.pointing import Pointing, place_of
+from visualizer.state.lab.scrub import present_scrub
+
+if TYPE_CHECKING:
+    from visualizer.state.view import Cell
+    from visualizer.ui.lab.window import LabWindow
+
+BEFORE = "Start the training, and the attention of every layer and head is shown here as it forms."
+
+
+class Pictures(QObject):
+    """Shows what is watched."""
+
+    def __init__(self, window: LabWindow) -> None:
+        super().__init__(window)
+        self._window = window
+        self._panel = AttentionPanel(message=BEFORE)
+        self._pointing = Pointing()
+        self._room = 256
+
+    @property
+    def has_layers(self) -> bool:
+        """Whether there is a layer that could be opened."""
+        return bool(self._panel.board.columns)
+
+    def show(self) -> None:
+        """Show the attention, and where in training time it is."""
+        window = self._window
+        lab, puller = window.lab, window.puller
+        if lab.run is None:
+            self._panel = AttentionPanel(message=BEFORE)
+        else:
+            model = lab.run.settings.model
+            self._panel = present_attention(
+                puller.reading, model, self._pointing, self._room, before=self._panel
+            )
+        window.attention.show_attention(self._panel, window.theme)
+        window.probe.setVisible(lab.run is not None)
+        if window.probe.text() != lab.view.probe:
+            window.probe.setText(lab.view.probe)
+        window.probe_problem.setText(puller.refused)
+        window.probe_problem.setVisible(bool(puller.refused))
+        self._show_scrub()
+        self._show_story()
+
+    def _show_story(self) -> None:
+        """Show what may come next, and the text that is continued."""
+        window, teller = self._window, self._window.teller
+        run, reading = window.lab.run, teller.reading
+        if reading is not None and run is not None:
+            bars = present_bars(reading.tokens, reading.logits, run.tokens, teller.sampling)
+            window.next.show_bars(bars, window.theme)
+        window.right.setVisible(run is not None)
+        panel = present_story(teller.story, teller.is_running, teller.is_busy)
+        window.story.show_story(panel, window.theme)
+
+    def _show_scrub(self) -> None:
+        window = self._window
+        run, view = window.lab.run, window.lab.view
+        window.scrub.setVisible(run is not None)
+        if run is None:
+            return
+        step = run.step if view.step is None else view.step
+        training, validation = run.losses_at(step)
+        scrub = present_scrub(
+            run.snapshots, run.step, view.step, training, validation, window.puller.is_waiting
+        )
+        window.scrub.show_scrub(scrub, window.theme)
+
+    # ------------------------------------------------------------------ the hand
+
+    def hover(self, cell: Cell | None) -> None:
+        """Look at the cell under the pointer."""
+        self._point(self._pointing.hover(cell))
+
+    def pin(self, cell: Cell | None) -> None:
+        """Hold on to a cell, or let go of it."""
+        self._point(self._pointing.pin(cell))
+
+    def walk(self, down: int, right: int) -> None:
+        """Go from the pinned cell to another one."""
+        self._point(self._pointing.walk(self._panel.board, down, right))
+
+    def _point(self, pointing: Pointing) -> None:
+        self._pointing = pointing
+        self.show()
+
+    def make_room(self, room: int) -> None:
+        """Draw as many cells as there is room for."""
+        if room != self._room:
+            self._room = room
+            self.show()
+
+    def open_layer(self) -> None:
+        """Open the layer of the cell that is looked at; else the first."""
+        cell = self._pointing.hovered or self._pointing.pinned
+        place = place_of(self._panel.board, cell) if cell else None
+        self.open_layer_of(*(place or (0, 0)))
+
+    def open_layer_of(self, layer: int, head: int) -> None:
+        """Open a layer in the visualizer, with a head chosen."""
+        self._window.opener.want(layer)

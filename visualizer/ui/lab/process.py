@@ -1,0 +1,174 @@
+"""A training in a process of its own: what it is told, what it says, and how it may end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import (
+    QCoreApplication,
+    QEventLoop,
+    QObject,
+    QProcess,
+    QProcessEnvironment,
+    QTimer,
+    Signal,
+)
+
+import visualizer
+from visualizer.language.wire import Message, Unpacker
+from visualizer.state.lab.run import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SERVICE = (sys.executable, "-P", "-m", "visualizer.language.service")
+"""The program that trains; it loads torch, which the window does not.
+
+Nothing that lies where the program was started is taken for a module.
+"""
+LONGEST_DETAILS = 64 * 1024
+PATIENCE_MS = 60_000
+"""How long one that was told to end may take to write its checkpoint."""
+_KILLED = 9
+WHOLE = "Its last checkpoint is whole: open the run again to go on from there."
+NOTHING = "It had not begun, and nothing is changed."
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a training's process ended.
+
+    Parameters
+    ----------
+    failure : Failure or None
+        Why, where nobody had asked for it.
+    """
+
+    failure: Failure | None = None
+
+
+class Training(QObject):
+    """A process that trains one run, and answers what is asked of its model.
+
+    Nothing here waits: what is told is written when the process reads, what it says is a signal.
+    It is over with `ended`, always, and nothing is said after that.
+
+    Parameters
+    ----------
+    command : sequence of str
+        The program and its arguments.
+    """
+
+    said = Signal(object)
+    """A `Message`."""
+    ended = Signal(object)
+    """How: an `Ended`."""
+
+    def __init__(self, command: Sequence[str] = SERVICE, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._command = tuple(command)
+        self._unpacker = Unpacker()
+        self._details = b""
+        self.is_over = self._may_end = self._has_opened = False
+        self._process = QProcess(self)
+        self._process.setProcessEnvironment(environment())
+        self._process.readyReadStandardOutput.connect(self._hear)
+        self._process.readyReadStandardError.connect(self._keep_details)
+        self._process.finished.connect(self._finish)
+        self._process.errorOccurred.connect(self._err)
+        self._patience = QTimer(self, singleShot=True, interval=PATIENCE_MS)
+        self._patience.timeout.connect(self._process.kill)
+
+    @property
+    def process_id(self) -> int:
+        """The number that the system has given the process; 0 where there is none."""
+        return int(self._process.processId())
+
+    def start(self) -> None:
+        """Have the process begin."""
+        self._process.start(self._command[0], self._command[1:])
+
+    def tell(self, says: str, **values: Any) -> None:
+        """Say something to it; what it cannot be told any more is dropped."""
+        if not self.is_over:
+            self._process.write(Message(says, values).pack())
+
+    def end(self) -> None:
+        """Have it write a checkpoint and end; see `see_off`."""
+        if self.is_over or self._may_end:
+            return
+        self._may_end = True
+        self.setParent(QCoreApplication.instance())  # whoever had it may be gone before it is over
+        self.tell("stop")
+        self._process.closeWriteChannel()
+        self._patience.start()
+
+    # ------------------------------------------------------------------ what it says
+
+    def _hear(self) -> None:
+        try:
+            for message in self._unpacker.feed(bytes(self._process.readAllStandardOutput().data())):
+                self._has_opened |= message.says == "opened"
+                self.said.emit(message)
+        except (ValueError, TypeError) as error:  # no message, but something printed
+            self._details += f"\nNot understood: {error!r}".encode()
+            self._process.kill()
+
+    def _keep_details(self) -> None:
+        self._details += self._process.readAllStandardError().data()
+        self._details = self._details[-LONGEST_DETAILS:]
+
+    def _err(self, error: QProcess.ProcessError) -> None:
+        if error is QProcess.ProcessError.FailedToStart:
+            why = self._process.errorString()
+            sentence = f"The training could not be started: {why}."
+            self._be_over(Failure(sentence, " ".join(self._command)))
+
+    def _finish(self, code: int, status: QProcess.ExitStatus) -> None:
+        self._hear()
+        self._keep_details()
+        is_well = status is QProcess.ExitStatus.NormalExit and code == 0
+        if is_well and self._may_end:
+            self._be_over(None)
+            return
+        sentence = f"{_why(code, status)} {WHOLE if self._has_opened else NOTHING}"
+        self._be_over(Failure(sentence, self._details.decode(errors="replace").strip()))
+
+    def _be_over(self, failure: Failure | None) -> None:
+        if self.is_over:
+            return
+        self.is_over = True
+        self._patience.stop()
+        self.ended.emit(Ended(failure))
+        if self._may_end:
+            self.deleteLater()
+
+
+def see_off() -> None:
+    """Wait for the trainings that were told to end; their windows are gone already."""
+    for training in QCoreApplication.instance().findChildren(Training):  # type: ignore[union-attr]
+        loop = QEventLoop()
+        training.ended.connect(loop.quit)
+        if not training.is_over:
+            loop.exec()
+
+
+def _why(code: int, status: QProcess.ExitStatus) -> str:
+    if status is not QProcess.ExitStatus.CrashExit:
+        return "The training broke off."
+    if code == _KILLED:
+        return "The system ended the training, most often because the memory was full."
+    return "The training was ended from outside."
+
+
+def environment() -> QProcessEnvironment:
+    """Give the surroundings of a training: it finds this very program, wherever it was started."""
+    made = QProcessEnvironment.systemEnvironment()
+    home = str(Path(visualizer.__file__).parents[1])
+    paths = [home, *filter(None, made.value("PYTHONPATH").split(os.pathsep))]
+    made.insert("PYTHONPATH", os.pathsep.join(paths))
+    return made

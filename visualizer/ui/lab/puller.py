@@ -1,0 +1,119 @@
+"""Asks a training for readings of the probe, no more often than they can be seen."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from visualizer.state.lab.reading import Reading
+from visualizer.state.lab.run import Phase
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.language.wire import Message
+    from visualizer.ui.lab.lab import Lab
+
+REST_MS = 150
+"""How long after a reading no other one is asked for, so that training is not slowed."""
+MOST_BYTES = 128 * 2**20
+
+
+class Puller(QObject):
+    """Holds the reading that is looked at; what was read before is kept for a while.
+
+    One question is on its way at a time. When it is answered and was painted, the next one is
+    asked: of the moment that is looked at by then.
+    """
+
+    changed = Signal()
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__(lab)
+        self._lab = lab
+        self.reading: Reading | None = None
+        self.refused = ""
+        """Why the probe cannot be read; empty where it can."""
+        self._folder: Path | None = None
+        self.text = ""
+        """What was read, or refused, last."""
+        self._kept: OrderedDict[tuple[int, str], Reading] = OrderedDict()
+        self._asked: tuple[int, str] | None = None
+        self._count = 0
+        self._rest = QTimer(self, singleShot=True, interval=REST_MS)
+        self._rest.timeout.connect(self.look)
+        lab.changed.connect(self.look)
+        lab.answered.connect(self._take)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether another moment is wanted than the one that is shown."""
+        step = self._lab.view.step
+        return step is not None and (self.reading is None or self.reading.step != step)
+
+    def look(self) -> None:
+        """Show what is looked at now, or have it read."""
+        run, view = self._lab.run, self._lab.view
+        if run is None or run.folder != self._folder:
+            self._forget(run.folder if run else None)
+        if run is None or not run.is_open:
+            self._asked = None
+        if run is None or not view.probe:
+            return
+        step = run.step if view.step is None else view.step
+        known = self._kept.get((step, view.probe))
+        if known is not None:
+            self._show(known, view.probe)
+        elif self._may_ask(run.phase):
+            self._ask(view.step, view.probe)
+
+    def _may_ask(self, phase: Phase) -> bool:
+        if self._asked or self._rest.isActive():
+            return False
+        view = self._lab.view
+        if self.refused and view.probe == self.text:
+            return False
+        if phase is Phase.STOPPED:  # its process would have to begin again, so only for what is new
+            return view.step is not None or view.probe != self.text
+        return self._lab.run is not None and self._lab.run.is_open
+
+    def _ask(self, step: int | None, probe: str) -> None:
+        self._count += 1
+        self._asked = (self._count, probe)
+        self._lab.ask("read", id=f"probe {self._count}", text=probe, step=step)
+
+    def _take(self, message: Message) -> None:
+        if self._asked is None or message.values.get("id") != f"probe {self._asked[0]}":
+            return
+        (_, probe), self._asked = self._asked, None
+        self._rest.start()
+        if message.says == "refused":
+            self.refused, self.text = str(message.values["sentence"]), probe
+            self.changed.emit()
+            return
+        reading = Reading.of(message)
+        self._keep(reading, probe)
+        view = self._lab.view
+        if probe == view.probe and view.step in {None, reading.step}:
+            self._show(reading, probe)
+
+    def _show(self, reading: Reading, probe: str) -> None:
+        if reading is not self.reading or self.refused:
+            self.reading, self.text, self.refused = reading, probe, ""
+            self.changed.emit()
+
+    def _keep(self, reading: Reading, probe: str) -> None:
+        self._kept[reading.step, probe] = reading
+        weights = reading.weights
+        size = reading.logits.nbytes + (0 if weights is None else weights.nbytes)
+        while len(self._kept) > 1 and len(self._kept) * size > MOST_BYTES:
+            self._kept.popitem(last=False)
+
+    def _forget(self, folder: Path | None) -> None:
+        self._folder, self._asked = folder, None
+        self._kept.clear()
+        had, self.reading, self.refused, self.text = self.reading, None, "", ""
+        if had:
+            self.changed.emit()

@@ -1,0 +1,115 @@
+"""The list of runs that are kept: to be opened, laid over the plot, renamed and deleted."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QTreeWidget,
+    QTreeWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.ui.lab.training_bar import text_button
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from PySide6.QtGui import QAction
+
+    from visualizer.state.lab.shelf import Kept
+
+BUTTONS = {"open_chosen": "Open", "rename": "Rename", "delete": "Delete…"}
+EMPTY = "Runs are kept here once they are started."
+OVERLAY = "Tick a run to lay its losses over the plot; press Enter to open it."
+
+
+class RunsPane(QWidget):
+    """The runs, the newest first. The signals carry names."""
+
+    opened = Signal(str)
+    overlaid = Signal(str, bool)
+    renamed = Signal(str, str)
+
+    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._shown: object = None
+        self.hint, self.list = QLabel(EMPTY), QTreeWidget()
+        self.hint.setWordWrap(True)
+        self.hint.setProperty("role", "quiet")
+        self.list.setAccessibleName("Runs")
+        self.list.setHeaderLabels(["Run", "Went on last"])
+        self.list.setRootIsDecorated(False)
+        self.list.setUniformRowHeights(True)
+        self.list.setEditTriggers(QTreeWidget.EditTrigger.EditKeyPressed)
+        self.list.itemActivated.connect(self._open)
+        self.list.itemChanged.connect(self._change)
+        row = QHBoxLayout()
+        for name, words in BUTTONS.items():
+            row.addWidget(text_button(actions[name], words))
+        row.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 8, 16, 16)
+        column.addWidget(self.hint)
+        column.addWidget(self.list, 1)
+        column.addLayout(row)
+
+    @property
+    def chosen(self) -> str:
+        """The name of the run that is chosen; empty where none is."""
+        item = self.list.currentItem()
+        return str(item.data(0, Qt.ItemDataRole.UserRole)) if item else ""
+
+    def edit_name(self) -> None:
+        """Let the chosen run's name be typed."""
+        item = self.list.currentItem()
+        if item:
+            self.list.editItem(item, 0)
+
+    def show_runs(self, runs: Iterable[Kept], overlaid: frozenset[str], present: str) -> None:
+        """Show the list; the present run is written in bold, and always in the plot."""
+        shown = (tuple(runs), overlaid, present)
+        if shown == self._shown:
+            return
+        self._shown, chosen = shown, self.chosen
+        with QSignalBlocker(self.list):
+            self.list.clear()
+            for run in shown[0]:
+                item = _item(run, run.name in overlaid, run.name == present)
+                self.list.addTopLevelItem(item)
+                if run.name == chosen:
+                    self.list.setCurrentItem(item)
+        self.list.resizeColumnToContents(0)
+        self.hint.setText(OVERLAY if shown[0] else EMPTY)
+
+    def _open(self, item: QTreeWidgetItem) -> None:
+        self.opened.emit(item.data(0, Qt.ItemDataRole.UserRole))
+
+    def _change(self, item: QTreeWidgetItem) -> None:
+        name = str(item.data(0, Qt.ItemDataRole.UserRole))
+        if item.text(0) != name:
+            self._shown = None  # the name is typed, and may be refused
+            self.renamed.emit(name, item.text(0))
+        else:
+            self.overlaid.emit(name, item.checkState(0) is Qt.CheckState.Checked)
+
+
+def _item(run: Kept, is_overlaid: bool, is_present: bool) -> QTreeWidgetItem:
+    when = datetime.fromtimestamp(run.changed)
+    item = QTreeWidgetItem([run.name, f"{when:%Y-%m-%d %H:%M}"])
+    item.setData(0, Qt.ItemDataRole.UserRole, run.name)
+    flags = item.flags() | Qt.ItemFlag.ItemIsEditable
+    if is_present:
+        bold = item.font(0)
+        bold.setBold(True)
+        item.setFont(0, bold)
+    else:
+        flags |= Qt.ItemFlag.ItemIsUserCheckable
+        item.setCheckState(0, Qt.CheckState.Checked if is_overlaid else Qt.CheckState.Unchecked)
+    item.setFlags(flags)
+    return item

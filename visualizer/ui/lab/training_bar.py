@@ -1,0 +1,97 @@
+"""The bar of training: start, step, stop, go on for longer; how far it is, in one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QHBoxLayout,
+    QLabel,
+    QProgressBar,
+    QSpinBox,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.ui.accessible import tell
+from visualizer.ui.manners import teach
+from visualizer.ui.theme import text_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from PySide6.QtGui import QAction
+
+    from visualizer.state.lab.screen import Progress
+
+MANY_MORE = 1_000
+
+
+class TrainingBar(QWidget):
+    """What can be done with a training now, and how far it is."""
+
+    moreWanted = Signal(int)
+
+    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Training")
+        self.bar, self.line = QProgressBar(), QLabel()
+        self.bar.setRange(0, 1_000)
+        self.bar.setTextVisible(False)
+        self.bar.setFixedHeight(3)
+        self.bar.setAccessibleName("Steps done")
+        self.line.setProperty("role", "quiet")
+        self.line.setTextFormat(Qt.TextFormat.PlainText)
+        self.line.setMinimumWidth(1)  # it is cut off rather than the window widened
+        self.more = QSpinBox()
+        self.more.setRange(1, 10_000_000)
+        self.more.setValue(MANY_MORE)
+        self.more.setStepType(QAbstractSpinBox.StepType.AdaptiveDecimalStepType)
+        self.more.setAccessibleName("How many more steps")
+        self.more.setSuffix(" steps")
+        teach(self.more)
+        row = QHBoxLayout()
+        row.setContentsMargins(16, 4, 16, 4)
+        row.setSpacing(6)
+        self.buttons = {name: _button(actions[name]) for name in ("toggle", "step", "stop", "more")}
+        self.buttons["toggle"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.buttons["more"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
+        for name in ("toggle", "step", "stop"):
+            row.addWidget(self.buttons[name])
+        row.addSpacing(8)
+        row.addWidget(self.line, 1)
+        row.addWidget(self.more)
+        row.addWidget(self.buttons["more"])
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.bar)
+        column.addLayout(row)
+
+    def show_progress(self, progress: Progress) -> None:
+        """Show how far the training is."""
+        self.bar.setValue(round(1_000 * progress.share))
+        self.line.setText(progress.line)
+        self.line.setToolTip(progress.line)
+        self.more.setEnabled(progress.can_train_more)
+        tell(self, progress.line)
+
+
+def _button(action: QAction) -> QToolButton:
+    button = QToolButton()
+    button.setDefaultAction(action)
+    button.setAutoRaise(True)
+    button.setIconSize(QSize(20, 20) * text_scale())
+    return button
+
+
+def text_button(action: QAction, words: str) -> QToolButton:
+    """Make a button that says in a word or two what an action does."""
+    action.setIconText(words)
+    button = _button(action)
+    button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
+    button.setAutoRaise(False)
+    return button

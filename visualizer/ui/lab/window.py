@@ -1,0 +1,243 @@
+"""The lab's window: it builds the parts, shows the present values, and hands on every wish."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtWidgets import (
+    QApplication,
+    QLabel,
+    QLineEdit,
+    QMainWindow,
+    QSplitter,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.ui import accessible, messages, motion, settings
+from visualizer.ui.focus import FocusRing
+from visualizer.ui.icons import icon
+from visualizer.ui.lab.attention import AttentionView
+from visualizer.ui.lab.entries import LAB_ENTRIES, shortcuts
+from visualizer.ui.lab.keeper import Keeper
+from visualizer.ui.lab.lab import Lab
+from visualizer.ui.lab.next_pane import NextPane
+from visualizer.ui.lab.notices import Notices
+from visualizer.ui.lab.opener import Opener
+from visualizer.ui.lab.pictures import Pictures
+from visualizer.ui.lab.process import SERVICE
+from visualizer.ui.lab.puller import Puller
+from visualizer.ui.lab.runs_pane import RunsPane
+from visualizer.ui.lab.sampler import Sampler
+from visualizer.ui.lab.scrub import ScrubBar
+from visualizer.ui.lab.settings_pane import SettingsPane
+from visualizer.ui.lab.story import StoryPane
+from visualizer.ui.lab.teller import Teller
+from visualizer.ui.lab.training_bar import TrainingBar
+from visualizer.ui.lab.wiring import connect
+from visualizer.ui.menus import Menus
+from visualizer.ui.theme import Scheme, palette, style_sheet, theme_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from PySide6.QtGui import QAction, QCloseEvent
+
+PLACE = "lab/"
+WIDTHS = [264, 676, 340]
+"""Of the settings, the pictures and the text, at first."""
+NAMES = {"toggle": "lab.toggle", "step": "lab.step", "stop": "lab.stop", "more": "train_more"}
+OF_RUNS = {"open_chosen": "keeper.open_chosen", "rename": "keeper.rename",
+           "delete": "keeper.delete"}  # fmt: skip
+
+
+class LabWindow(QMainWindow):
+    """The window in which language models are trained and watched."""
+
+    closed = Signal(object)
+    layerOpened = Signal(object)
+    """A `Document`, to be opened in a window of its own."""
+
+    def __init__(self, command: Sequence[str] = SERVICE) -> None:
+        super().__init__()
+        accessible.install()
+        self.scheme = settings.load_scheme()
+        self.theme = theme_of(self.scheme)
+        self.setWindowIcon(icon("app", "#000000"))
+        self.lab = Lab(command, self)
+        self.puller, self.sampler = Puller(self.lab), Sampler(self.lab)
+        self.menus = Menus(self, LAB_ENTRIES)
+        self.settings_pane, self.runs_pane = SettingsPane(), RunsPane(self._of(OF_RUNS))
+        self.keeper = Keeper(self.lab, self.runs_pane, self)
+        self.bar, self.notices = TrainingBar(self._of(NAMES)), Notices()
+        self.attention, self.scrub, self.probe = AttentionView(), ScrubBar(), QLineEdit()
+        self.probe_problem, self.facts = QLabel(), QLabel()
+        self.statusBar().addWidget(self.facts, 1)
+        self.next, self.story = NextPane(), StoryPane()
+        self.teller = Teller(self.lab, self.puller)
+        self.pictures, self.opener = Pictures(self), Opener(self.lab)
+        self.left = QTabWidget()
+        self.setCentralWidget(self._centre())
+        self._is_left = False
+        self.focus_ring = FocusRing(self)
+        connect(self)
+        self.set_scheme(self.scheme)
+        if not settings.restore_window(self, PLACE):
+            screen = self.screen().availableGeometry().size()
+            self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
+        self.sampler.look()
+        self.bar.buttons["toggle"].setFocus()
+
+    def _of(self, names: dict[str, str]) -> dict[str, QAction]:
+        return {name: self.menus.by_key[key] for name, key in names.items()}
+
+    def _centre(self) -> QWidget:
+        self.left.setDocumentMode(True)
+        self.left.addTab(self.settings_pane, "Settings")
+        self.left.addTab(self.runs_pane, "Runs")
+        self.across = QSplitter(Qt.Orientation.Horizontal)
+        self.across.setObjectName("across")
+        self.right = QSplitter(Qt.Orientation.Vertical)
+        for widget in (self.next, self.story):
+            self.right.addWidget(widget)
+        self.right.setChildrenCollapsible(False)
+        for widget in (self.left, self._watched(), self.right):
+            self.across.addWidget(widget)
+        self.across.setStretchFactor(1, 1)
+        self.across.setSizes(WIDTHS)
+        self.across.setChildrenCollapsible(False)
+        whole = QWidget()
+        column = QVBoxLayout(whole)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for part, stretch in ((self.notices, 0), (self.across, 1), (self.bar, 0)):
+            column.addWidget(part, stretch)
+        return whole
+
+    def _watched(self) -> QWidget:
+        """Make the place where the training is watched."""
+        self.probe.setPlaceholderText("A text for the model to read")
+        self.probe.setAccessibleName("The text that the model reads")
+        self.probe.setClearButtonEnabled(True)
+        read = QWidget()
+        column = QVBoxLayout(read)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for part in (self.probe, self.probe_problem):
+            column.addWidget(part)
+        self.probe_problem.setProperty("role", "notice")
+        self.probe_problem.setWordWrap(True)
+        self.probe_problem.setTextFormat(Qt.TextFormat.PlainText)
+        column.addWidget(self.attention, 1)
+        column.addWidget(self.scrub)
+        return read
+
+    # ------------------------------------------------------------------ showing
+
+    def show_screen(self) -> None:
+        """Show the present values."""
+        screen = self.lab.screen
+        self.settings_pane.show_setup(screen.setup, self.theme)
+        self.bar.show_progress(screen.progress)
+        self.notices.show_notices(screen.notices, screen.failure)
+        self.show_runs()
+        self.pictures.show()
+        self._show_actions()
+        self.facts.setText(screen.facts)
+        self.setWindowTitle(f"{screen.title or 'Language lab'} — Attention Visualizer")
+
+    def show_runs(self) -> None:
+        """Show the runs that are kept."""
+        run = self.lab.run
+        overlaid = frozenset(self.keeper.overlaid)
+        self.runs_pane.show_runs(self.keeper.runs, overlaid, run.name if run else "")
+
+    def _show_actions(self) -> None:
+        screen = self.lab.screen
+        progress = screen.progress
+        toggle = self.menus.by_key["lab.toggle"]
+        if self.bar.buttons["toggle"].hasFocus() and not progress.can_toggle:
+            self.attention.setFocus()  # else it would go to whatever comes next
+        toggle.setIconText(progress.button)
+        toggle.setIcon(icon("pause" if progress.is_running else "play", self.theme.ink))
+        for key, can in (
+            ("lab.toggle", progress.can_toggle),
+            ("lab.step", progress.can_step),
+            ("lab.stop", progress.can_stop),
+            ("train_more", progress.can_train_more),
+            ("keeper.begin_another", screen.has_run),
+            ("keeper.save_weights", screen.is_open),
+            ("open_layer", self.pictures.has_layers),
+        ):
+            self.menus.enable(key, can)
+
+    def show_bug(self, details: str) -> None:
+        """Say that something broke."""
+        messages.show_bug(self, details)
+
+    # ------------------------------------------------------------------ actions
+
+    def train_more(self) -> None:
+        self.lab.train_more(self.bar.more.value())
+
+    def edit_probe(self) -> None:
+        self.probe.setFocus()
+        self.probe.selectAll()
+
+    def show_pane(self, name: str) -> None:
+        """Show the settings or the runs, and give them the keys."""
+        pane = {"settings": self.settings_pane, "runs": self.runs_pane}[name]
+        self.left.setCurrentWidget(pane)
+        (self.runs_pane.list if pane is self.runs_pane else pane).setFocus()
+
+    def open_layer(self) -> None:
+        self.pictures.open_layer()
+
+    def set_scheme(self, scheme: str) -> None:
+        """Change the colours of everything."""
+        self.scheme = Scheme(scheme)
+        self.theme = theme_of(self.scheme)
+        QApplication.setPalette(palette(self.theme))
+        self.setStyleSheet(style_sheet(self.theme) + motion.style_sheet())
+        self.menus.show_theme(self.theme)
+        self.focus_ring.show_theme(self.theme)
+        self.menus.check(f"set_scheme {self.scheme}")
+        settings.save_scheme(self.scheme)
+        self.show_screen()
+
+    def follow_system(self) -> None:
+        if self.scheme is Scheme.SYSTEM:
+            self.set_scheme(self.scheme)
+
+    def show_shortcuts(self) -> None:
+        messages.show_shortcuts(self, shortcuts())
+
+    def open_run(self, folder: Path) -> None:
+        """Open a run that was named."""
+        self.keeper.open(folder)
+
+    def may_close(self, close: Callable[[], object]) -> bool:
+        """Whether nothing would be interrupted; else it is asked, and closed after the answer."""
+        if self._is_left or not self.lab.is_training:
+            return True
+        self.keeper.leave(partial(self._leave, close))
+        return False
+
+    def _leave(self, close: Callable[[], object]) -> None:
+        self._is_left = True
+        close()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        if not self.may_close(self.close):
+            event.ignore()
+            return
+        self.lab.leave()
+        settings.save_window(self, PLACE)
+        self.hide()
+        self.sampler.close()
+        event.accept()
+        self.closed.emit(self)
