@@ -10,7 +10,7 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from visualizer.attention.errors import InputError
-from visualizer.state import files
+from visualizer.disk import files
 from visualizer.state.formats import FORMATS, Kind, format_of, taken, why_not
 from visualizer.state.progress import Progress, quietly
 from visualizer.ui import captions
