@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from visualizer.state.formats import Format
     from visualizer.state.lab.film import TrainingFilm
     from visualizer.ui.slots import Layout
 
@@ -51,16 +52,25 @@ def write_training(path: Path, film: TrainingFilm, progress: Progress = quietly)
     InputError
         When the format is not one of a film, or the file cannot be written.
     """
+    suffix, reel = film_format(path).suffix, reel_of(film)
+    files.write(path, lambda file: write_frames(suffix, reel, film.look.loops, file, progress))
+    return path
+
+
+def film_format(path: Path) -> Format:
+    """Find the format of a film that a file's name asks for.
+
+    Raises
+    ------
+    InputError
+        When it is none, or one that cannot be written here.
+    """
     known, films = format_of(path.name), tuple(one for one in FORMATS if one.kind is Kind.FILM)
     if known not in films:
         raise InputError("export", f"“{path.suffix}” is no film. Use {taken(films)}.")
     if lacking := why_not(known.suffix):
         raise InputError("export", lacking)
-    reel = reel_of(film)
-    files.write(
-        path, lambda file: write_frames(known.suffix, reel, film.look.loops, file, progress)
-    )
-    return path
+    return known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
