@@ -103,11 +103,13 @@ class Pictures(QObject):
             self.show()
 
     def open_layer(self) -> None:
-        """Open the layer of the cell that is looked at; else the first."""
+        """Open the layer and head of the cell that is looked at; else the first."""
         cell = self._pointing.hovered or self._pointing.pinned
         place = place_of(self._panel.board, cell) if cell else None
         self.open_layer_of(*(place or (0, 0)))
 
     def open_layer_of(self, layer: int, head: int) -> None:
-        """Open a layer in the visualizer, with a head chosen."""
-        self._window.opener.want(layer)
+        """Open a layer in the visualizer, at a head of it, and at the cell that is looked at."""
+        cell = self._pointing.hovered or self._pointing.pinned
+        query, key = cell.place[-2:] if cell else (0, 0)
+        self._window.opener.want(layer, (head, query, key))

@@ -60,7 +60,7 @@ class LabWindow(QMainWindow):
 
     closed = Signal(object)
     layerOpened = Signal(object)
-    """A `Document`, to be opened in a window of its own."""
+    """A `Saved`: a document to be opened in a window of its own, and what is looked at."""
 
     def __init__(self, command: Sequence[str] = SERVICE) -> None:
         super().__init__()
@@ -102,8 +102,8 @@ class LabWindow(QMainWindow):
         self.across = QSplitter(Qt.Orientation.Horizontal)
         self.across.setObjectName("across")
         self.right = QSplitter(Qt.Orientation.Vertical)
-        for widget in (self.next, self.story):
-            self.right.addWidget(widget)
+        for pane in (self.next, self.story):
+            self.right.addWidget(pane)
         self.right.setChildrenCollapsible(False)
         for widget in (self.left, self._watched(), self.right):
             self.across.addWidget(widget)
