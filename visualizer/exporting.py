@@ -54,14 +54,17 @@ class Teller:
         def tell(done: int, of: int) -> None:
             if self._stopped:
                 raise self._stopped
-            said = f"{name}: {100 * done // of} %" if of else name
-            if self._is_terminal:
-                self._rewrite(said)
-            elif of >= FEWEST and 0 < 4 * done // of < 4 and 4 * done // of in quarters:
-                quarters.discard(4 * done // of)
-                self._tell(said)
+            self.count(f"{name}: {100 * done // of} %" if of else name, done, of, quarters)
 
         return tell
+
+    def count(self, said: str, done: int, of: int, quarters: set[int]) -> None:
+        """Say how far something is: again and again on a terminal, or else at each quarter."""
+        if self._is_terminal:
+            self._rewrite(said)
+        elif of >= FEWEST and 0 < 4 * done // of < 4 and 4 * done // of in quarters:
+            quarters.discard(4 * done // of)
+            self._tell(said)
 
     def written(self, name: str) -> None:
         """Say that a file is there."""

@@ -116,6 +116,12 @@ def test_what_no_token_can_be_chosen_by_is_refused(
     probabilities(np.zeros(3), **{refused.value.remedy[0]: refused.value.remedy[1]})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("broken", [[math.nan, 1.0], [math.inf, 1.0], [-math.inf, -math.inf]])
+def test_what_are_no_numbers_are_refused(broken: list[float]) -> None:
+    with pytest.raises(InputError, match="diverged"):
+        probabilities(np.array(broken))
+
+
 @given(LOGITS, st.integers(0, 2**32 - 1), TOP_K)
 def test_what_is_left_out_is_never_drawn(logits: list[float], seed: int, top_k: int | None) -> None:
     chances = probabilities(np.array(logits), 1, top_k)

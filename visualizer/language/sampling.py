@@ -16,6 +16,10 @@ import numpy as np
 from visualizer.attention.errors import InputError
 
 HOTTEST = 100.0
+NO_NUMBERS = (
+    "What the model expects are no numbers any more: its training diverged. "
+    "Look at an earlier moment of it."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,8 @@ def probabilities(
         When no token can be chosen so.
     """
     check(Sampling(temperature, top_k, top_p))
+    if not np.isfinite(np.max(logits)):  # of which −∞ is one that is never expected
+        raise InputError("logits", NO_NUMBERS)
     made = _softened(np.asarray(logits, dtype=np.float64), temperature)
     order = np.argsort(-made, kind="stable")
     kept = len(made) if top_k is None else min(top_k, len(made))

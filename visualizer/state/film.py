@@ -88,10 +88,15 @@ class Film:
         return (len(self.steps) * self.ms + HELD_MS) / 1000
 
     def durations(self, unit_ms: int = 1) -> tuple[int, ...]:
-        """Give how many units each frame is seen; roundings do not add up."""
-        ends = [max(at, round(at * self.ms / unit_ms)) for at in range(len(self.steps) + 1)]
-        durations = [after - before for before, after in pairwise(ends)]
-        return (*durations[:-1], durations[-1] + HELD_MS // unit_ms)
+        """Give how many units each frame is seen."""
+        return durations(len(self.steps), self.ms, unit_ms)
+
+
+def durations(count: int, ms: float, unit_ms: int = 1) -> tuple[int, ...]:
+    """Give how many units each of some frames is seen, the last longer; roundings do not add up."""
+    ends = [max(at, round(at * ms / unit_ms)) for at in range(count + 1)]
+    seen = [after - before for before, after in pairwise(ends)]
+    return (*seen[:-1], seen[-1] + HELD_MS // unit_ms)
 
 
 def film_of(trace: Trace, look: FilmLook) -> Film:

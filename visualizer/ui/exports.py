@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.state.code.dialects import Dialect
     from visualizer.state.figure import FigureLook, Shot
+    from visualizer.state.progress import Progress
 
 SAID_MS = 5000
 SHOWN_S = 0.05
@@ -55,7 +56,17 @@ class Exporter(QObject):
 
     def ask(self, path: Path, shot: Shot, look: FigureLook) -> None:
         """Have a file written, unless something is being written."""
-        self._ask(partial(export, path, shot, look, self._tell), "Exporting…")
+        self.ask_to_write(partial(export, path, shot, look))
+
+    def ask_to_write(self, write: Callable[[Progress], Path]) -> None:
+        """Have something write a file, unless something is being written.
+
+        Parameters
+        ----------
+        write : callable
+            Takes whom to tell how far it is, and gives the file's path.
+        """
+        self._ask(partial(write, self._tell), "Exporting…")
 
     def ask_for_picture(self, shot: Shot, look: FigureLook) -> None:
         """Have a figure put on the clipboard, unless something is being written."""

@@ -109,18 +109,19 @@ def paint_hatch(painter: QPainter, slot: Slot, cells: np.ndarray, theme: Theme) 
 
 def areas(slot: Slot, cells: np.ndarray) -> list[QRectF]:
     """Give the places of cells of a panel, those side by side as one."""
-    found = _areas(cells.tobytes(), cells.shape, slot.cell_width, slot.cell_height)
-    left, top = slot.cells.left(), slot.cells.top()
-    return [area.translated(left, top) for area in found]
+    place = slot.cells.left(), slot.cells.top(), slot.cell_width, slot.cell_height
+    return [*_areas(cells.tobytes(), cells.shape, *place)]
 
 
-@lru_cache(maxsize=32)
-def _areas(cells: bytes, shape: tuple[int, int], width: float, height: float) -> list[QRectF]:
-    """Give the places within a panel; many panels hatch the same cells, again and again."""
-    return [
-        QRectF(start * width, row * height, (end - start) * width, height)
+@lru_cache(maxsize=128)
+def _areas(
+    cells: bytes, shape: tuple[int, int], left: float, top: float, width: float, height: float
+) -> tuple[QRectF, ...]:
+    """Give the places of cells, as panels hatch the same ones again and again."""
+    return tuple(
+        QRectF(left + start * width, top + row * height, (end - start) * width, height)
         for row, start, end in ink.runs(np.frombuffer(cells, bool).reshape(shape))
-    ]
+    )
 
 
 def _paint_uneven(painter: QPainter, slot: Slot, uneven: np.ndarray, theme: Theme) -> None:

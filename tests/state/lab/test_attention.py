@@ -187,6 +187,34 @@ def test_a_cell_in_words(cell: Cell, said: str) -> None:
     assert sentence(reading, board_of(reading, Model.TRANSFORMER), cell) == said
 
 
+def test_weights_that_are_no_numbers_are_said() -> None:
+    reading = a_reading(1, 1, 4)
+    broken = replace(reading, weights=np.full((1, 1, 4, 4), np.nan, np.float32))
+    found = present_attention(
+        broken, Model.TRANSFORMER, Pointing(pinned=Cell("layer 1", (0, 2, 1)))
+    )
+    assert found.said == (
+        "query “␣” (3) has no weights: they are no numbers any more, layer 1 head 1"
+    )
+
+
+def test_of_a_pooled_cell_the_largest_is_said() -> None:
+    reading = a_reading(1, 1, 12)
+    assert reading.weights is not None
+    pointing = Pointing(Cell("layer 1", (0, 8, 4)))
+    found = present_attention(reading, Model.TRANSFORMER, pointing, room=3)
+    block = reading.weights[0, 0, 8:12, 4:8]
+    query, key = (int(at) for at in np.unravel_index(block.argmax(), block.shape))
+    assert (found.cursor.query, found.cursor.key) == (8 + query, 4 + key)
+    assert f"({9 + query}) reads" in found.said
+    assert f"({5 + key}), layer 1" in found.said
+
+
+def test_without_tokens_there_is_nothing_to_show() -> None:
+    empty = replace(a_reading(1, 1, 1), tokens=(), weights=np.zeros((1, 1, 0, 0)))
+    assert shown(empty).message == "Type a text that is to be read."
+
+
 def test_a_second_click_lets_go() -> None:
     cell = Cell("layer 1", (0, 1, 0))
     pinned = Pointing().pin(cell)

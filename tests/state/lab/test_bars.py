@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.language.sampling import Sampling
+from visualizer.language.sampling import NO_NUMBERS, Sampling
 from visualizer.state.lab.bars import present_bars
 
 SAMPLINGS = st.builds(Sampling, st.floats(0, 3), st.none() | st.integers(1, 40), st.floats(0.01, 1))
@@ -61,6 +61,18 @@ def test_with_nothing_left_out_there_is_nothing_to_explain() -> None:
     assert (others.expected, others.chosen) == pytest.approx((0.4, 0.4))
     assert panel.bars[-1].words == "8 others: 40 %"
     assert panel.end == 0.5
+
+
+@pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
+def test_what_are_no_numbers_have_no_bars(broken: float) -> None:
+    panel = present_bars("a", np.full((1, 3), broken), LETTERS[:3], Sampling())
+    assert panel.bars == ()
+    assert panel.legend == NO_NUMBERS
+
+
+def test_a_token_that_is_never_expected_has_no_probability() -> None:
+    panel = present_bars("a", np.array([[0.0, -np.inf]]), LETTERS[:2], Sampling())
+    assert [bar.expected for bar in panel.bars] == [1, 0]
 
 
 def test_nothing_read_has_no_bars() -> None:

@@ -15,6 +15,7 @@ from visualizer.state.lab.attention import AttentionPanel, present_attention
 from visualizer.state.lab.pointing import Pointing
 from visualizer.state.view import Cell
 from visualizer.ui import heatmap
+from visualizer.ui.lab import attention
 from visualizer.ui.lab.attention import AttentionView
 from visualizer.ui.theme import DARK, LIGHT
 
@@ -100,6 +101,22 @@ def test_enter_opens_what_is_pinned(looked: Looked) -> None:
     looked.press(Qt.Key.Key_Return)
     looked.press(Qt.Key.Key_Enter)
     assert looked.opened == [(0, 1), (0, 1)]
+
+
+def test_where_the_keys_lead_is_said(looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(attention, "announce", lambda _, words, __: said.append(words))
+    board = looked.view.board
+    board.setFocus(Qt.FocusReason.TabFocusReason)
+    looked.press(Qt.Key.Key_Down)
+    looked.press(Qt.Key.Key_Down)
+    looked.reading = a_reading(2, 2, 6, seed=9)
+    looked.keep(looked.pointing)  # what changes by itself is not said
+    assert [words.split(" ")[-5:] for words in said] == [
+        ["(1),", "layer", "1", "head", "1"],
+        ["(1),", "layer", "1", "head", "1"],
+    ]
+    assert board.property("value told").startswith("query “o” (2) reads")
 
 
 def test_panels_stay_where_they_are_while_scores_change(show: Show) -> None:

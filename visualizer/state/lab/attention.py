@@ -88,11 +88,13 @@ def present_attention(
         return AttentionPanel(message="The attention is on its way.")
     if reading.weights is None:
         return AttentionPanel(message=NO_ATTENTION)
+    if not reading.tokens:
+        return AttentionPanel(message="Type a text that is to be read.")
     colouring = colouring or Colouring()
     made_of = reading, model, room, colouring
     is_same = before is not None and before.made_of == made_of
     board = before.board if is_same and before else board_of(reading, model, room, colouring)
-    cursor = cursor_of(board, pointing)
+    cursor = cursor_of(reading, board, pointing)
     cell = cursor.hovered or cursor.pinned
     said = sentence(reading, board, cell) if cell else ""
     return AttentionPanel(board, cursor, said, _notices(reading, model), "", made_of)

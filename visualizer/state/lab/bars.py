@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.language.sampling import Sampling, probabilities
+from visualizer.language.sampling import NO_NUMBERS, Sampling, probabilities
 from visualizer.language.tokenizers import visible
 from visualizer.state.words import counted, share, shortened
 
@@ -109,8 +109,22 @@ def present_bars(
     """
     if not len(logits):
         return Bars(sampling=sampling, vocabulary=len(vocabulary))
+    if not np.isfinite(logits[-1].max()):
+        return Bars(legend=NO_NUMBERS, sampling=sampling, vocabulary=len(vocabulary))
     expected = probabilities(logits[-1])
     chosen = probabilities(logits[-1], sampling.temperature, sampling.top_k, sampling.top_p)
+    bars = _bars(expected, chosen, vocabulary, most)
+    largest = max(max(bar.expected, bar.chosen) for bar in bars)
+    end = next((end for end in ENDS if end >= largest), 1.0)
+    legend = "" if np.allclose(expected, chosen, atol=SAME) else _legend(expected, chosen)
+    heading = f"After “{_named(tokens[-1])}”" if tokens else "Next"
+    return Bars(bars, end, heading, legend, sampling, len(vocabulary))
+
+
+def _bars(
+    expected: np.ndarray, chosen: np.ndarray, vocabulary: Sequence[str], most: int
+) -> tuple[Bar, ...]:
+    """Give the likeliest a bar each, and one to the others, where they are several."""
     order = np.argsort(-expected, kind="stable")
     own = order if len(order) <= most + 1 else order[:most]
     bars = [
@@ -119,13 +133,9 @@ def present_bars(
     ]
     others = order[len(own) :]
     if len(others):
-        sums = float(expected[others].sum()), float(chosen[others].sum())
+        sums = (min(1.0, float(each[others].sum())) for each in (expected, chosen))
         bars.append(Bar(None, counted(len(others), "other"), *sums))
-    largest = max(max(bar.expected, bar.chosen) for bar in bars)
-    end = next((end for end in ENDS if end >= largest), 1.0)
-    legend = "" if np.allclose(expected, chosen, atol=SAME) else _legend(expected, chosen)
-    heading = f"After “{_named(tokens[-1])}”" if tokens else "Next"
-    return Bars(tuple(bars), end, heading, legend, sampling, len(vocabulary))
+    return tuple(bars)
 
 
 def _named(token: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -37,15 +38,14 @@ class Pointing:
         return Pointing(pinned=walked(board, self.pinned, down, right))
 
 
-def cursor_of(board: Board, pointing: Pointing) -> Cursor:
+def cursor_of(reading: Reading, board: Board, pointing: Pointing) -> Cursor:
     """Say what lights up, in all panels: of another text, a cell may not be there any more."""
-    hovered, pinned = (_existing(board, cell) for cell in (pointing.hovered, pointing.pinned))
+    hovered, pinned = (
+        strongest(reading, board, cell) if cell and _panel_of(board, cell) else None
+        for cell in (pointing.hovered, pointing.pinned)
+    )
     cell = hovered or pinned
     return Cursor(hovered, pinned, cell.place[-2], cell.place[-1]) if cell else Cursor()
-
-
-def _existing(board: Board, cell: Cell | None) -> Cell | None:
-    return cell if cell and _panel_of(board, cell) else None
 
 
 def _panel_of(board: Board, cell: Cell) -> Heatmap | None:
@@ -94,6 +94,8 @@ def sentence(reading: Reading, board: Board, cell: Cell) -> str:
     if panel.forbidden is not None and panel.forbidden[drawn]:
         return f"query {one} may not read {other}: it comes later, {where}"
     weight = float(reading.weights[panel.layer or 0, panel.head or 0, query, key])
+    if not math.isfinite(weight):
+        return f"query {one} has no weights: they are no numbers any more, {where}"
     return f"query {one} reads {share(weight)} from {other}, {where}"
 
 

@@ -13,7 +13,7 @@ from visualizer.state.progress import Progress, quietly
 from visualizer.ui.figures.film import reel_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy as np
 
@@ -43,6 +43,25 @@ class Coder(Protocol):
 
     def close(self) -> None:
         """Write what comes after the last."""
+
+
+class Frames(Protocol):
+    """What is filmed: pictures of one size, which can be painted in any order."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels, both even."""
+
+    def __len__(self) -> int: ...
+
+    def durations(self, unit_ms: int) -> tuple[int, ...]:
+        """Give how many units each is seen."""
+
+    def samples(self) -> Iterable[int]:
+        """Name frames that have all the colours there are, as well as a few can."""
+
+    def pixels(self, frame: int) -> np.ndarray:
+        """Paint one as words 0xrrggbb, uint32 [row, column]."""
 
 
 def _coder(suffix: str) -> Callable[..., Coder]:
@@ -78,26 +97,29 @@ def write_film(
     InputError
         When there are more frames than can be written.
     """
-    reel = reel_of(shot, look, progress)
-    coder = _opened(suffix, reel, look, file, progress)
-    for frame, duration in enumerate(reel.film.durations(coder.unit_ms)):
-        progress(frame, len(reel))
-        coder.add(reel.pixels(frame), duration)
-    progress(len(reel), len(reel))
+    write_frames(suffix, reel_of(shot, look, progress), look.film.loops, file, progress)
+
+
+def write_frames(
+    suffix: str, frames: Frames, loops: bool, file: BinaryIO, progress: Progress
+) -> None:
+    """Write a film of any frames; see `write_film`."""
+    coder = _opened(suffix, frames, loops, file, progress)
+    for frame, duration in enumerate(frames.durations(coder.unit_ms)):
+        progress(frame, len(frames))
+        coder.add(frames.pixels(frame), duration)
+    progress(len(frames), len(frames))
     coder.close()
 
 
-def _opened(suffix: str, reel: Reel, look: FigureLook, file: BinaryIO, progress: Progress) -> Coder:
-    return _coder(suffix)(file, reel.size, len(reel), look.film.loops, _samples(reel, progress))
+def _opened(suffix: str, frames: Frames, loops: bool, file: BinaryIO, progress: Progress) -> Coder:
+    return _coder(suffix)(file, frames.size, len(frames), loops, _samples(frames, progress))
 
 
-def _samples(reel: Reel, progress: Progress) -> Iterator[np.ndarray]:
-    """Paint a frame of each stage, with all of its colours: the last."""
-    film = reel.film
-    ends = {film.place(at).stage: at for at in range(len(reel))}
-    for frame in ends.values():
-        progress(0, len(reel))
-        yield reel.pixels(frame)
+def _samples(frames: Frames, progress: Progress) -> Iterator[np.ndarray]:
+    for frame in frames.samples():
+        progress(0, len(frames))
+        yield frames.pixels(frame)
 
 
 def estimate(shot: Shot, look: FigureLook, suffix: str, progress: Progress = quietly) -> int:
@@ -114,7 +136,7 @@ def estimate(shot: Shot, look: FigureLook, suffix: str, progress: Progress = qui
         When there are more frames than can be written.
     """
     reel = reel_of(shot, look, progress)
-    coder = _opened(suffix, reel, look, BytesIO(), progress)
+    coder = _opened(suffix, reel, look.film.loops, BytesIO(), progress)
     coder.add(reel.pixels(0), 1)
     whole: float = coder.written
     stages = [reel.film.place(at).stage for at in range(len(reel))]

@@ -92,6 +92,14 @@ def blank(width: int, height: int) -> QImage:
     return image
 
 
+def words_of(image: QImage) -> np.ndarray:
+    """Give a picture made by `blank` as words 0xrrggbb, uint32 [row, column]."""
+    words = np.frombuffer(image.constBits(), np.uint32)
+    rows = words.reshape(image.height(), image.bytesPerLine() // 4)
+    found: np.ndarray = rows[:, : image.width()] & np.uint32(0xFFFFFF)
+    return found
+
+
 def save(image: QImage, file: BinaryIO, progress: Progress = quietly) -> None:
     """Write a picture as PNG into an open file, with its texts and its size on paper.
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 from PySide6.QtGui import QPainter
 
 from visualizer.state.cursor import present_cursor
 from visualizer.state.playback.transport import Stand, present_stand
 from visualizer.ui.figures.page import paint_page, paint_text
-from visualizer.ui.figures.png import blank
+from visualizer.ui.figures.png import blank, words_of
 from visualizer.ui.figures.words import paint_words
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy as np
     from PySide6.QtCore import QRectF
     from PySide6.QtGui import QImage
 
@@ -77,6 +79,14 @@ class Reel:
     def __len__(self) -> int:
         return len(self.film.steps)
 
+    def durations(self, unit_ms: int) -> tuple[int, ...]:
+        """Give how many units each frame is seen."""
+        return self.film.durations(unit_ms)
+
+    def samples(self) -> Iterable[int]:
+        """Name a frame of each stage, with all of its colours: the last."""
+        return {self.film.place(at).stage: at for at in range(len(self))}.values()
+
     def view(self, frame: int) -> View:
         """Give what is looked at in a frame."""
         view = self.shot.view
@@ -106,8 +116,4 @@ class Reel:
 
     def pixels(self, frame: int) -> np.ndarray:
         """Paint a frame as words 0xrrggbb, uint32 [row, column]."""
-        image = self.picture(frame)
-        words = np.frombuffer(image.constBits(), np.uint32)
-        rows = words.reshape(image.height(), image.bytesPerLine() // 4)
-        pixels: np.ndarray = rows[:, : image.width()] & np.uint32(0xFFFFFF)
-        return pixels
+        return words_of(self.picture(frame))

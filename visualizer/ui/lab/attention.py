@@ -8,11 +8,12 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from visualizer.state.playback.lights import Lights
-from visualizer.ui.accessible import tell
+from visualizer.ui.accessible import Politeness, announce, install, tell
 from visualizer.ui.lab.layer_board import LayerBoard
 
 if TYPE_CHECKING:
     from visualizer.state.lab.attention import AttentionPanel
+    from visualizer.state.view import Cell
     from visualizer.ui.theme import Theme
 
 HINT = "Point at a cell to read it; double-click to open its layer and head."
@@ -53,11 +54,21 @@ class AttentionView(QWidget):
             getattr(self.board, name).connect(getattr(self, name))
         self.board.layerWanted.connect(self.layerWanted)
         self.setFocusProxy(self.board)
+        self._pinned: Cell | None = None
+        install()
 
     def show_attention(self, panel: AttentionPanel, theme: Theme) -> None:
         """Show heatmaps under a cursor."""
         self.notices.setText("\n".join(panel.notices))
         self.notices.setVisible(bool(panel.notices))
         self.said.setText(panel.said or (HINT if panel.board.columns else ""))
-        tell(self.board, panel.said or panel.message)
+        self._tell(panel)
         self.board.show_board(panel.board, panel.cursor, NO_LIGHTS, theme, panel.message)
+
+    def _tell(self, panel: AttentionPanel) -> None:
+        """Have readers of the screen say where the keys lead; not what the pointer passes by."""
+        tell(self.board, panel.said or panel.message)
+        pinned, self._pinned = self._pinned, panel.cursor.pinned
+        by_hand = panel.cursor.hovered is None and self.board.hasFocus()
+        if panel.said and panel.cursor.pinned != pinned and by_hand:
+            announce(self.board, panel.said, Politeness.Assertive)

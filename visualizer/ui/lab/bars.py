@@ -53,6 +53,8 @@ class NextBars(QWidget):
 
     def show_bars(self, bars: Bars, theme: Theme) -> None:
         """Show what may come next."""
+        if bars == self._bars and theme is self._theme:
+            return
         self._bars, self._theme = bars, theme
         if self._at is not None and self._at >= len(bars.bars):
             self._at = None

@@ -60,6 +60,8 @@ class StoryStrip(QAbstractScrollArea):
     def show_story(self, panel: StoryPanel, theme: Theme) -> None:
         """Show a text."""
         is_other = panel.chips != self._panel.chips
+        if not is_other and theme is self._theme:
+            return
         self._panel, self._theme = panel, theme
         if is_other:
             self._arrange()

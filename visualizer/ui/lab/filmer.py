@@ -1,0 +1,139 @@
+"""Has a film of training time written: first all that was kept is read, then it is painted."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.attention.errors import InputError
+from visualizer.state.lab.film import TrainingLook, training_film
+from visualizer.state.lab.reading import Reading
+from visualizer.state.lab.run import Phase
+from visualizer.ui.exports import SAID_MS, Exporter
+from visualizer.ui.lab.film import film_format, write_training
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.language.wire import Message
+    from visualizer.state.lab.run import RunState
+    from visualizer.ui.lab.lab import Lab
+
+GONE = "step"
+"""What is refused where a moment is not kept any more: of a long training, some are let go."""
+
+ENDED = frozenset({Phase.ENDING, Phase.FAILED})
+"""When a run answers no more."""
+
+
+class Filmer(QObject):
+    """Films a run of the lab, one film at a time.
+
+    A moment is asked for when the one before was answered, so that training goes on beside it.
+    The signals are those of an `Exporter`.
+    """
+
+    said = Signal(str, int)
+    progressed = Signal(int, int)
+    refused = Signal(str)
+    broke = Signal(str)
+    changed = Signal()
+
+    def __init__(self, lab: Lab, parent: QObject | None = None) -> None:
+        super().__init__(parent or lab)
+        self._lab = lab
+        self._wanted: deque[int] = deque()
+        self._readings: list[Reading] = []
+        self._film: tuple[Path, RunState, str, TrainingLook] | None = None
+        self._count = 0
+        self._exporter = Exporter(self)
+        for name in ("said", "progressed", "refused", "broke", "changed"):
+            getattr(self._exporter, name).connect(getattr(self, name))
+        lab.answered.connect(self._take)
+        lab.changed.connect(self._follow)
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a film is on its way."""
+        return self._film is not None or self._exporter.is_working
+
+    def film(self, path: Path, look: TrainingLook | None = None) -> None:
+        """Have a film of the probe written, unless one is being written."""
+        run = self._lab.run
+        if run is None or self.is_working:
+            return
+        try:
+            film_format(path)
+        except InputError as error:
+            self.refused.emit(error.sentence)
+            return
+        self._wanted, self._readings = deque(run.snapshots), []
+        self._film = path, run, self._lab.view.probe, look or TrainingLook(title=run.name)
+        self.said.emit("Reading what was kept…", 0)
+        self.changed.emit()
+        self._go_on()
+
+    def cancel(self) -> None:
+        """Call off the film that is being written."""
+        if self._film is not None:
+            self._end("Called off; nothing was written.")
+        self._exporter.cancel()
+
+    def close(self) -> None:
+        """Have what is painted written to its end, and end the thread."""
+        self._film = None
+        self._exporter.close()
+
+    # ------------------------------------------------------------------ reading
+
+    def _go_on(self) -> None:
+        assert self._film
+        if not self._wanted:
+            self._paint()
+            return
+        self._count += 1
+        step, (_, _, probe, _) = self._wanted.popleft(), self._film
+        self._lab.ask("read", id=f"film {self._count}", text=probe, step=step)
+
+    def _take(self, message: Message) -> None:
+        if self._film is None or message.values.get("id") != f"film {self._count}":
+            return
+        if message.says != "refused":
+            self._readings.append(Reading.of(message))
+        elif message.values.get("field") != GONE:
+            self._refuse(str(message.values["sentence"]))
+            return
+        read = len(self._readings)
+        self.progressed.emit(read, read + len(self._wanted))
+        self._go_on()
+
+    def _follow(self) -> None:
+        """Call off where there is another run, or none that can be asked."""
+        run = self._lab.run
+        if self._film and (run is None or run.folder != self._film[1].folder or run.phase in ENDED):
+            self._end("Called off; nothing was written.")
+
+    def _paint(self) -> None:
+        assert self._film
+        path, run, _, look = self._film
+        run = self._lab.run or run
+        losses = {one.step: run.losses_at(one.step) for one in self._readings}
+        try:
+            film = training_film(self._readings, run.settings.model, run.step, losses, look)
+        except InputError as error:
+            self._refuse(error.sentence)
+            return
+        self._film, self._readings = None, []
+        self._exporter.ask_to_write(partial(write_training, path, film))
+
+    def _refuse(self, sentence: str) -> None:
+        self._end("")
+        self.refused.emit(sentence)
+
+    def _end(self, said: str) -> None:
+        self._film, self._readings = None, []
+        self.said.emit(said, SAID_MS)
+        self.changed.emit()
