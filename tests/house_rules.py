@@ -40,6 +40,7 @@ FOR_STATE = (
     "visualizer.language.folder",
     "visualizer.language.journal",
     "visualizer.language.layers",
+    "visualizer.language.presets",
     "visualizer.language.sampling",
     "visualizer.language.settings",
     "visualizer.language.tokenizers",

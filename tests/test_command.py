@@ -36,6 +36,8 @@ from visualizer.state.figure import PRESETS, Extent, FigureLook, Paper
 from visualizer.state.film import FilmLook
 from visualizer.state.formats import taken
 from visualizer.state.playback.timeline import Grain, Place
+from visualizer.train_command import TRAIN, train_parser
+from visualizer.train_command import complaint as train_complaint
 from visualizer.ui import settings
 from visualizer.ui.sentence import SentenceBox
 from visualizer.ui.theme import Scheme
@@ -400,6 +402,9 @@ def test_the_examples_are_understood() -> None:
     asked = [shlex.split(line) for line in lines if line]
     assert len(asked) > 3
     for arguments in asked:
+        if arguments[0] == TRAIN:
+            assert train_complaint(train_parser().parse_args(arguments[1:])) == ""
+            continue
         taken = [each for each in arguments if each not in {"--text-file", "poem.txt", "-"}]
         options = parser().parse_args(taken)
         assert complaint(options, document_of(options)) is None

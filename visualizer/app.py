@@ -18,6 +18,8 @@ from visualizer.state.asked.parts import looked_at
 from visualizer.state.document import Document
 from visualizer.state.figure import Shot
 from visualizer.state.saved.document_file import Saved
+from visualizer.train_command import TRAIN
+from visualizer.trainer import train
 
 if TYPE_CHECKING:
     import argparse
@@ -48,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else [*arguments]
     if given[:1] == [LAB]:
         return show_lab(lab_parser().parse_args(given[1:]).folder)
+    if given[:1] == [TRAIN]:
+        return train(given[1:])
     try:
         options = parser().parse_args(given)
     except KeyboardInterrupt:  # while a text was typed

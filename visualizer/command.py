@@ -38,6 +38,9 @@ FOR_FILES = (
 FOR_FILMS = ("span", "grain", "speed")
 _LEFT_OUT = (None, False, "")
 
+USAGE = """%(prog)s [FILE] [options]
+       %(prog)s lab [RUN]
+       %(prog)s train SOURCE --out FOLDER"""
 EXAMPLES = """examples:
   attention-visualizer
   attention-visualizer --text "The cat sat on the mat" --embedding-size 8 --output-size 8
@@ -45,6 +48,7 @@ EXAMPLES = """examples:
   attention-visualizer --stages weights --size paper-column --export figure.png
   attention-visualizer --text-file poem.txt --export poem.png --export poem.npz
   attention-visualizer lab
+  attention-visualizer train repeat --out runs/repeat
   date | attention-visualizer --text-file - --theme dark --size 1920x1080px --export date.png
 
 A file that is there already is replaced. The exit status is 0 where all was written; 1 where a
@@ -64,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     """Make the reader of the command line."""
     made = _Parser(
         prog="attention-visualizer",
-        usage="%(prog)s [FILE] [options]\n       %(prog)s lab [RUN]",
+        usage=USAGE,
         description="See a real attention module compute. Without --export, opens the window.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -1,0 +1,43 @@
+"""Settings to begin with: they can be trained, and each is found by its name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from visualizer.language.corpora.corpus import Split, load
+from visualizer.language.presets import PRESETS, Preset
+from visualizer.language.settings import Kind, Model, problems
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_each_has_a_name_of_its_own_and_one_sentence() -> None:
+    assert len({preset.name for preset in PRESETS}) == len(PRESETS)
+    assert len({preset.title for preset in PRESETS}) == len(PRESETS)
+    for preset in PRESETS:
+        assert re.fullmatch(r"[a-z]+(-[a-z]+)*", preset.name)
+        assert re.fullmatch(r"[A-Z][^.]+\.", preset.says)
+
+
+def test_every_model_has_one() -> None:
+    assert {preset.settings.model for preset in PRESETS} == {*Model}
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_each_can_be_trained(preset: Preset, tmp_path: Path) -> None:
+    settings = preset.settings
+    if settings.source.kind is Kind.FILE:
+        assert [problem.field for problem in problems(settings)] == ["path"]
+        path = tmp_path / "a.txt"
+        path.write_text("To be, or not to be. " * 99, encoding="utf-8")
+        settings = replace(settings, source=replace(settings.source, path=str(path)))
+    assert problems(settings) == ()
+    generator = np.random.Generator(np.random.PCG64(1))
+    batch = load(settings).batch(Split.VALIDATION, settings.batch, settings.block, generator)
+    assert batch.shape == (settings.batch, settings.block + 1)

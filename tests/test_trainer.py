@@ -1,0 +1,106 @@
+"""Trainings without a window: from the command line to a folder, and on from there."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from visualizer.app import main
+from visualizer.language.folder import RunFolder
+from visualizer.language.settings import Decay, Kind, Model
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.train_command import complaint, settings_of, train_parser
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL = ("--block=8", "--width=8", "--heads=2", "--batch=4", "--size=2000", "--threads=1")
+
+
+def test_options_become_settings() -> None:
+    options = train_parser().parse_args(
+        [
+            "poem.txt",
+            "--out",
+            "x",
+            "--model",
+            "transformer",
+            "--decay",
+            "cosine",
+            "--rate",
+            "0.01",
+            "--layers",
+            "3",
+        ]
+    )
+    settings = settings_of(options)
+    assert settings.source.kind is Kind.FILE
+    assert settings.source.path.endswith("poem.txt")
+    assert (settings.model, settings.decay) == (Model.TRANSFORMER, Decay.COSINE)
+    assert (settings.rate, settings.layers, settings.heads) == (0.01, 3, 2)
+    world = settings_of(train_parser().parse_args(["world", "--out", "x", "--size", "5000"]))
+    assert world.source.tokenizer is Tokenizer.WORDS
+    assert world.source.size == 5000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("--out x", "SOURCE is missing"),
+        ("repeat", "--out is missing"),
+        ("repeat --out x --heads 3", "argument --heads: 64 does not divide into 3 heads. Use 2."),
+        ("repeat --out x --rate 0", "argument --rate: The learning rate is more than 0"),
+        ("repeat --resume x", "--resume goes on with a run as it is"),
+        ("--resume x --width 3", "--width belongs to a new run"),
+    ],
+)
+def test_options_that_do_not_fit_are_said(arguments: str, sentence: str) -> None:
+    assert complaint(train_parser().parse_args(arguments.split())).startswith(sentence)
+
+
+def test_a_run_is_trained_and_made_longer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    assert main(["train", "repeat", "--out", str(folder), "--steps", "12", "--quiet", *SMALL]) == 0
+    said = dict(line.rsplit(None, 1) for line in capsys.readouterr().out.splitlines())
+    assert set(said) == {"training loss", "validation loss", "by bigram counts", "by frequency"}
+    assert 1 < float(said["training loss"]) < 4
+    assert main(["train", "--resume", str(folder), "--steps", "20", "--quiet"]) == 0
+    with (folder / "losses.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["step"]) for row in rows] == list(range(21))
+    assert RunFolder(folder).snapshots()[-1] == 20
+
+
+def test_what_goes_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["--out", str(tmp_path / "run")]
+    assert main(["train", str(tmp_path / "none.txt"), *out]) == 2
+    assert "none.txt" in capsys.readouterr().err
+    assert main(["train", "--resume", str(tmp_path / "none")]) == 1
+    assert "There is no run in" in capsys.readouterr().err
+    assert main(["train", "repeat", *out, "--rate", "10", "--steps", "900", "--quiet", *SMALL]) == 1
+    assert "the learning rate 10 is too large" in capsys.readouterr().err
+    assert main(["train", "repeat", *out]) == 1
+    assert "There is a run in" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
+def test_a_signal_ends_it_with_a_checkpoint(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "visualizer", "train", "repeat", "--out", str(folder)]
+    process = subprocess.Popen([*command, "--steps=1000000", *SMALL], stderr=subprocess.PIPE)
+    while not RunFolder(folder).snapshot(8).exists():
+        assert process.poll() is None
+        os.sched_yield()
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert b"--resume" in errors
+    assert RunFolder(folder).checkpoint.exists()
