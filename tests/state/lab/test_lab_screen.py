@@ -129,7 +129,15 @@ def test_opening_again_forgets_a_failure() -> None:
 def test_notices_of_the_text_and_of_the_moment_are_said() -> None:
     run = opened(RUN, an_opening(notices=["z is only in the validation text."]))
     full = progressed(run, a_progress(notice="The disk is full."))
-    assert shown(full).notices == ("z is only in the validation text.", "The disk is full.")
+    assert shown(full).notices == ("The disk is full.",)
+    assert shown(full).setup.notes == ("z is only in the validation text.",)
+
+
+def test_a_run_whose_text_is_gone_says_so_first() -> None:
+    said = ["z is only in the validation text.", "“poem.txt” is not there any more."]
+    run = opened(RUN, an_opening(notices=said, state="stopped"))
+    assert run.phase is Phase.STOPPED
+    assert shown(run).notices == ("“poem.txt” is not there any more.",)
 
 
 @pytest.mark.parametrize(

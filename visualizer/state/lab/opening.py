@@ -46,15 +46,17 @@ _CHOICES = {
 """Of the fields of a spec that are named on the way."""
 
 
-def saved_of(message: Message, tokenizer: Tokenizer, cell: tuple[int, int, int]) -> Saved:
-    """Make a document of what a training answered to "layer", with a cell of weights pinned.
+def saved_of(
+    message: Message, tokenizer: Tokenizer, head: int = 0, cell: tuple[int, int] | None = None
+) -> Saved:
+    """Make a document of what a training answered to "layer", with a head of it in sight.
 
     Its text are the tokens that were read, its vectors and weights the model's.
 
     Parameters
     ----------
-    cell : tuple of (head, query, key)
-        What is looked at.
+    cell : tuple of (query, key), optional
+        Whose weight is pinned.
     """
     values: dict[str, Any] = {
         name: _CHOICES[name](value) if name in _CHOICES else value
@@ -70,8 +72,9 @@ def saved_of(message: Message, tokenizer: Tokenizer, cell: tuple[int, int, int])
     spec = replace(AttentionSpec(**values), own_input=given, own_weights=weights)
     text, tokenizer = _text(tuple(message.values["tokens"]), tokenizer)
     document = Document(text, tokenizer, spec=spec)
-    head = frozenset({cell[0]}) if spec.heads > 1 else None
-    return Saved(document, View(pinned=Cell("weights", cell), heads=head))
+    alone = frozenset({head}) if spec.heads > 1 else None
+    pinned = Cell("weights", (head, *cell)) if cell else None
+    return Saved(document, View(pinned=pinned, heads=alone))
 
 
 def _matrix(array: np.ndarray) -> Any:

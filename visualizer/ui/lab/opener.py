@@ -24,19 +24,19 @@ class Opener(QObject):
         super().__init__(lab)
         self._lab = lab
         self._count = 0
-        self._cell = (0, 0, 0)
+        self._place: tuple[int, tuple[int, int] | None] = (0, None)
         lab.answered.connect(self._take)
 
-    def want(self, layer: int, cell: tuple[int, int, int]) -> None:
+    def want(self, layer: int, head: int, cell: tuple[int, int] | None) -> None:
         """Have a layer opened, as it is at the moment that is looked at.
 
         Parameters
         ----------
-        cell : tuple of (head, query, key)
+        cell : tuple of (query, key) or None
             What is to be looked at in it.
         """
         view = self._lab.view
-        self._count, self._cell = self._count + 1, cell
+        self._count, self._place = self._count + 1, (head, cell)
         asked = {"id": f"layer {self._count}", "text": view.probe, "step": view.step}
         self._lab.ask("layer", **asked, layer=layer)
 
@@ -47,4 +47,4 @@ class Opener(QObject):
             self.refused.emit(str(message.values["sentence"]))
         else:
             tokenizer = self._lab.settings.source.tokenizer
-            self.opened.emit(saved_of(message, tokenizer, self._cell))
+            self.opened.emit(saved_of(message, tokenizer, *self._place))
