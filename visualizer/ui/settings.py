@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from visualizer.state.wish import Wish
 
 VERSION = 2
+MOST_DIGITS = 5
+"""Of a size in pixels."""
 
 
 def load_scheme() -> Scheme:
@@ -74,6 +76,18 @@ def save_window(window: QMainWindow, name: str = "") -> None:
     settings.setValue(f"{name}geometry", geometry)
     settings.setValue(f"{name}state", state)
     settings.setValue(f"{name}seal", _seal(geometry, state))
+
+
+def load_sizes(name: str) -> list[int]:
+    """Give the sizes that parts beside each other had; none where none or nonsense is stored."""
+    stored = QSettings().value(name)
+    parts = stored.split() if isinstance(stored, str) else []
+    return [int(part) for part in parts if part.isdecimal() and len(part) <= MOST_DIGITS]
+
+
+def save_sizes(name: str, sizes: list[int]) -> None:
+    """Remember the sizes of parts beside each other."""
+    QSettings().setValue(name, " ".join(map(str, sizes)))
 
 
 def forget() -> str:

@@ -84,7 +84,7 @@ class Windows(QObject):
 
         if self.lab is None:
             self.lab = LabWindow()
-            self.lab.layerOpened.connect(self.open)
+            self.lab.layerOpened.connect(partial(self._open_another, path=None))
             self.lab.closed.connect(self._forget_lab)
             self.lab.show()
         self.lab.raise_()

@@ -57,8 +57,8 @@ def shown(run: RunState | None, refused: InputError | None = None) -> Any:
 def test_the_losses_of_all_messages_are_one_curve() -> None:
     run = progressed(opened(RUN, an_opening()), a_progress())
     np.testing.assert_array_equal(run.losses.steps, np.arange(30))
-    assert run.losses_at(12) == (pytest.approx(3.88), pytest.approx(4.4))
-    assert run.losses_at(9) == (pytest.approx(3.91), pytest.approx(4.5))
+    np.testing.assert_allclose(np.array(run.losses_at(12), float), (3.88, 4.4))
+    np.testing.assert_allclose(np.array(run.losses_at(9), float), (3.91, 4.5))
     assert RUN.losses_at(0) == (None, None)
     assert run.snapshots == (0, 10, 20)
 
@@ -129,7 +129,15 @@ def test_opening_again_forgets_a_failure() -> None:
 def test_notices_of_the_text_and_of_the_moment_are_said() -> None:
     run = opened(RUN, an_opening(notices=["z is only in the validation text."]))
     full = progressed(run, a_progress(notice="The disk is full."))
-    assert shown(full).notices == ("z is only in the validation text.", "The disk is full.")
+    assert shown(full).notices == ("The disk is full.",)
+    assert shown(full).setup.notes == ("z is only in the validation text.",)
+
+
+def test_a_run_whose_text_is_gone_says_so_first() -> None:
+    said = ["z is only in the validation text.", "“poem.txt” is not there any more."]
+    run = opened(RUN, an_opening(notices=said, state="stopped"))
+    assert run.phase is Phase.STOPPED
+    assert shown(run).notices == ("“poem.txt” is not there any more.",)
 
 
 @pytest.mark.parametrize(

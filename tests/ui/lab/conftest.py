@@ -50,6 +50,12 @@ def _let_go(window: LabWindow) -> None:
 
 
 @pytest.fixture
+def let_go() -> Callable[[LabWindow], None]:
+    """Closes a lab as one should, before a test ends."""
+    return _let_go
+
+
+@pytest.fixture
 def lab_window(application: QApplication, qtbot: QtBot) -> LabWindow:
     """The lab as it is opened, with a training that only pretends."""
     window = LabWindow(FAKE)

@@ -10,7 +10,7 @@ import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QMessageBox
+from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox
 
 from tests.ui.hand import CONTROL, LEFT, SHIFT, link_in, words
 from tests.ui.lab.student import NONE, Student
@@ -114,6 +114,7 @@ def test_what_is_wrong_is_said_at_the_setting_and_mended(student: Student) -> No
     assert student.problem("heads").startswith("64 does not divide into 3 heads.")
     assert not student.window.bar.buttons["toggle"].isEnabled()
     label = student.window.settings_pane.rows["heads"].problem
+    student.until(lambda: label.height() >= label.heightForWidth(label.width()))  # laid out
     QTest.mouseClick(label, LEFT, pos=link_in(label))
     assert student.window.lab.draft.heads == 2
     assert student.problem("heads") == ""
@@ -343,3 +344,22 @@ def test_light_and_dark_by_keys(student: Student) -> None:
     assert student.window.theme.name == "dark"
     student.press(Qt.Key.Key_L, alt)
     assert student.window.theme.name == "light"
+
+
+def test_the_weights_and_a_film_are_saved(student: Student, tmp_path: Path) -> None:
+    begin(student, "40")
+    student.until_said("Done")
+    student.until(lambda: student.window.puller.reading is not None)
+    for key, name in ((Qt.Key.Key_S, "own.safetensors"), (Qt.Key.Key_E, "own.gif")):
+        student.press(key, CONTROL | SHIFT)
+        dialog = student.window.findChild(QFileDialog)
+        assert dialog
+        dialog.setDirectory(str(tmp_path))
+        dialog.selectFile(name)
+        dialog.accept()
+        student.until(lambda: student.window.findChild(QFileDialog) is None)
+        student.until((tmp_path / name).exists)
+        student.activate()
+    assert (tmp_path / "own.safetensors").read_bytes() == b"weights"
+    assert (tmp_path / "own.gif").read_bytes()[:3] == b"GIF"
+    student.until(lambda: not student.window.saver.filmer.is_working)

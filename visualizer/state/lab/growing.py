@@ -41,7 +41,7 @@ class Grown:
     @classmethod
     def of(cls, values: ArrayLike, dtype: type = np.float64) -> Grown:
         """Hold a copy of numbers."""
-        array = np.array(values, dtype=dtype).reshape(-1)
+        array: np.ndarray = np.array(values, dtype=dtype).reshape(-1)
         return cls(Room(array), len(array))
 
     def __len__(self) -> int:

@@ -23,6 +23,8 @@ from visualizer.attention.choices import (
 from visualizer.attention.spec import AttentionSpec
 from visualizer.language.tokenizers import Tokenizer, tokenize
 from visualizer.state.document import Document
+from visualizer.state.saved.document_file import Saved
+from visualizer.state.view import Cell, View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,10 +46,17 @@ _CHOICES = {
 """Of the fields of a spec that are named on the way."""
 
 
-def document_of(message: Message, tokenizer: Tokenizer) -> Document:
-    """Make a document of what a training answered to "layer".
+def saved_of(
+    message: Message, tokenizer: Tokenizer, head: int = 0, cell: tuple[int, int] | None = None
+) -> Saved:
+    """Make a document of what a training answered to "layer", with a head of it in sight.
 
     Its text are the tokens that were read, its vectors and weights the model's.
+
+    Parameters
+    ----------
+    cell : tuple of (query, key), optional
+        Whose weight is pinned.
     """
     values: dict[str, Any] = {
         name: _CHOICES[name](value) if name in _CHOICES else value
@@ -62,7 +71,10 @@ def document_of(message: Message, tokenizer: Tokenizer) -> Document:
     given = NumberMatrix.of(arrays["input"])
     spec = replace(AttentionSpec(**values), own_input=given, own_weights=weights)
     text, tokenizer = _text(tuple(message.values["tokens"]), tokenizer)
-    return Document(text, tokenizer, spec=spec)
+    document = Document(text, tokenizer, spec=spec)
+    alone = frozenset({head}) if spec.heads > 1 else None
+    pinned = Cell("weights", (head, *cell)) if cell else None
+    return Saved(document, View(pinned=pinned, heads=alone))
 
 
 def _matrix(array: np.ndarray) -> Any:

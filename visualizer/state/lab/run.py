@@ -130,9 +130,11 @@ _PROGRESS = ("step", "seconds", "tokens_a_second", "seconds_left", "rate", "chec
 def opened(run: RunState, message: Message) -> RunState:
     """Take what a training said of a run when it had opened it."""
     values = message.values
+    is_without_text = values["state"] == Phase.STOPPED  # the last of its notices says why
     return replace(
         run,
         phase=Phase(values["state"]),
+        notice=values["notices"][-1] if is_without_text and values["notices"] else "",
         settings=settings_of(values["settings"]),
         tokens=tuple(values["tokens"]),
         snapshots=tuple(values["snapshots"]),

@@ -93,11 +93,11 @@ def present_lab(
         line = "Change the settings, or start: the losses and the attention are shown as it learns."
         progress = Progress("Start", line, can_toggle=not wrong)
         return LabScreen("", setup, progress, notices=setup.elsewhere, failure=broken)
-    setup = present_setup(run.settings, refused, run.sample or sample, _locked(run))
+    setup = present_setup(run.settings, refused, run.sample or sample, _locked(run), run.notices)
     said = [run.notice] if run.notice else []
     if _is_lost(run) and refused is None:
         said.append(_diverged(run))
-    notices = (*run.notices, *said, *setup.elsewhere)
+    notices = (*said, *setup.elsewhere)
     return LabScreen(
         run.name, setup, _progress(run), facts_of(run), notices, run.failure,
         has_run=True, is_open=run.is_open,

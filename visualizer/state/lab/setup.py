@@ -118,16 +118,23 @@ class LabSetup:
         Why they cannot be changed; empty where they can.
     elsewhere : tuple of str
         Problems that are of no setting.
+    notes : tuple of str
+        What is to be known of the text.
     """
 
     settings: tuple[SettingShown, ...]
     sample: str = ""
     locked: str = ""
     elsewhere: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def present_setup(
-    settings: Settings, refused: InputError | None, sample: str, locked: str = ""
+    settings: Settings,
+    refused: InputError | None,
+    sample: str,
+    locked: str = "",
+    notes: tuple[str, ...] = (),
 ) -> LabSetup:
     """Show the settings, each problem at the one that it belongs to."""
     found: dict[str, Problem | InputError] = {one.field: one for one in problems(settings)}
@@ -135,7 +142,7 @@ def present_setup(
         found.setdefault(AT_TEXT.get(refused.field, refused.field), refused)
     rows = tuple(_shown(setting, settings, found.pop(setting.name, None), locked)
                  for setting in LAB_SETTINGS)  # fmt: skip
-    return LabSetup(rows, sample, locked, tuple(one.sentence for one in found.values()))
+    return LabSetup(rows, sample, locked, tuple(one.sentence for one in found.values()), notes)
 
 
 def _shown(

@@ -1,4 +1,4 @@
-"""The runs on the disk, from the hand's side: open, overlay, rename, delete, leave, save."""
+"""The runs on the disk, from the hand's side: open, overlay, rename, delete, leave."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QFileDialog
 
 from visualizer.attention.errors import InputError
 from visualizer.state.lab import shelf
-from visualizer.ui.ask_file import ask_to_save
 from visualizer.ui.lab import background
 from visualizer.ui.lab.asking import ask_delete, ask_leaving
 
@@ -20,12 +19,9 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QWidget
 
-    from visualizer.language.wire import Message
     from visualizer.state.lab.losses import Losses
     from visualizer.ui.lab.lab import Lab
     from visualizer.ui.lab.runs_pane import RunsPane
-
-WEIGHTS = "Weights (*.safetensors)"
 
 
 class Keeper(QObject):
@@ -40,9 +36,6 @@ class Keeper(QObject):
         self._lab, self._pane, self._window = lab, pane, window
         self.runs: tuple[shelf.Kept, ...] = ()
         self.overlaid: dict[str, Losses] = {}
-        self._saving: tuple[str, Path] | None = None
-        self._saves = 0
-        lab.answered.connect(self._take)
         lab.opened.connect(self.look)
         self.look()
 
@@ -151,25 +144,3 @@ class Keeper(QObject):
         if background.is_at_work(folder):
             sentence = f"“{folder.name}” is training in the background. Open it and stop it first."
             raise InputError("folder", sentence)
-
-    # ------------------------------------------------------------------ the weights
-
-    def save_weights(self) -> None:
-        """Ask where the weights that are looked at are to be saved."""
-        run = self._lab.run
-        if run:
-            step = run.step if self._lab.view.step is None else self._lab.view.step
-            start = Path.home() / f"{run.name}-step-{step}.safetensors"
-            ask_to_save(self._window, "Save the weights", start, WEIGHTS, self._save)
-
-    def _save(self, name: str) -> None:
-        self._saves += 1
-        self._saving = (f"save {self._saves}", Path(name))
-        self._lab.ask("save", id=self._saving[0], path=name, step=self._lab.view.step)
-
-    def _take(self, message: Message) -> None:
-        if self._saving is None or message.values.get("id") != self._saving[0]:
-            return
-        (_, path), self._saving = self._saving, None
-        refused = message.values.get("sentence")
-        self.said.emit(str(refused) if refused else f"The weights are in {path}.")

@@ -182,7 +182,9 @@ class Lab(QObject):
 
     def _open_when_free(self) -> None:
         assert self.run
-        if not background.is_at_work(self.run.folder):
+        if background.is_at_work(self.run.folder):
+            background.ask_to_stop(self.run.folder)  # again: it may just have begun
+        else:
             self._polling.stop()
             RunFolder(self.run.folder).stop.unlink(missing_ok=True)
             self._open(replace(self.run, phase=Phase.OPENING))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.state.lab.opening import document_of
+from visualizer.state.lab.opening import saved_of
 
 if TYPE_CHECKING:
     from visualizer.language.wire import Message
@@ -17,19 +17,26 @@ class Opener(QObject):
     """Asks for all that a layer computes with, and makes a document of it."""
 
     opened = Signal(object)
-    """A `Document`."""
+    """A `Saved`: a document, and the cell of it that is looked at."""
     refused = Signal(str)
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
         self._lab = lab
         self._count = 0
+        self._place: tuple[int, tuple[int, int] | None] = (0, None)
         lab.answered.connect(self._take)
 
-    def want(self, layer: int) -> None:
-        """Have a layer opened, as it is at the moment that is looked at."""
+    def want(self, layer: int, head: int, cell: tuple[int, int] | None) -> None:
+        """Have a layer opened, as it is at the moment that is looked at.
+
+        Parameters
+        ----------
+        cell : tuple of (query, key) or None
+            What is to be looked at in it.
+        """
         view = self._lab.view
-        self._count += 1
+        self._count, self._place = self._count + 1, (head, cell)
         asked = {"id": f"layer {self._count}", "text": view.probe, "step": view.step}
         self._lab.ask("layer", **asked, layer=layer)
 
@@ -39,4 +46,5 @@ class Opener(QObject):
         if message.says == "refused":
             self.refused.emit(str(message.values["sentence"]))
         else:
-            self.opened.emit(document_of(message, self._lab.settings.source.tokenizer))
+            tokenizer = self._lab.settings.source.tokenizer
+            self.opened.emit(saved_of(message, tokenizer, *self._place))

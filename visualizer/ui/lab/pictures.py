@@ -13,8 +13,10 @@ from visualizer.state.lab.pointing import Pointing, place_of
 from visualizer.state.lab.scrub import present_scrub
 
 if TYPE_CHECKING:
+    from visualizer.state.lab.story import Story
     from visualizer.state.view import Cell
     from visualizer.ui.lab.window import LabWindow
+    from visualizer.ui.theme import Theme
 
 BEFORE = "Start the training, and the attention of every layer and head is shown here as it forms."
 
@@ -28,6 +30,9 @@ class Pictures(QObject):
         self._panel = AttentionPanel(message=BEFORE)
         self._pointing = Pointing()
         self._room = 256
+        # What was shown last: nothing is painted again while only a line of numbers changes.
+        self._bars_of: tuple[object, ...] = ()
+        self._told: tuple[Story, bool, bool, Theme] | None = None
 
     @property
     def has_layers(self) -> bool:
@@ -58,12 +63,16 @@ class Pictures(QObject):
         """Show what may come next, and the text that is continued."""
         window, teller = self._window, self._window.teller
         run, reading = window.lab.run, teller.reading
-        if reading is not None and run is not None:
+        window.right.setVisible(run is not None)
+        made_of = (reading, teller.sampling, window.theme)
+        if run is not None and reading is not None and made_of != self._bars_of:
+            self._bars_of = made_of
             bars = present_bars(reading.tokens, reading.logits, run.tokens, teller.sampling)
             window.next.show_bars(bars, window.theme)
-        window.right.setVisible(run is not None)
-        panel = present_story(teller.story, teller.is_running, teller.is_busy)
-        window.story.show_story(panel, window.theme)
+        told = (teller.story, teller.is_running, teller.is_busy, window.theme)
+        if told != self._told:
+            self._told = told
+            window.story.show_story(present_story(*told[:3]), window.theme)
 
     def _show_scrub(self) -> None:
         window = self._window
@@ -103,11 +112,14 @@ class Pictures(QObject):
             self.show()
 
     def open_layer(self) -> None:
-        """Open the layer of the cell that is looked at; else the first."""
+        """Open the layer and head of the cell that is looked at; else the first."""
         cell = self._pointing.hovered or self._pointing.pinned
         place = place_of(self._panel.board, cell) if cell else None
         self.open_layer_of(*(place or (0, 0)))
 
     def open_layer_of(self, layer: int, head: int) -> None:
-        """Open a layer in the visualizer, with a head chosen."""
-        self._window.opener.want(layer)
+        """Open a layer in the visualizer, at a head of it, and at the cell that is looked at."""
+        cell = self._pointing.hovered or self._pointing.pinned
+        own = cell and place_of(self._panel.board, cell) == (layer, head)
+        query_key = (cell.place[-2], cell.place[-1]) if cell and own else None
+        self._window.opener.want(layer, head, query_key)

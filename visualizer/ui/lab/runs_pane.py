@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import (
     QHBoxLayout,
+    QHeaderView,
     QLabel,
     QTreeWidget,
     QTreeWidgetItem,
@@ -43,9 +44,13 @@ class RunsPane(QWidget):
         self.hint.setWordWrap(True)
         self.hint.setProperty("role", "quiet")
         self.list.setAccessibleName("Runs")
-        self.list.setHeaderLabels(["Run", "Went on last"])
+        self.list.setHeaderLabels(["Run", "Went on"])
         self.list.setRootIsDecorated(False)
         self.list.setUniformRowHeights(True)
+        header = self.list.header()
+        header.setStretchLastSection(False)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        header.setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
         self.list.setEditTriggers(QTreeWidget.EditTrigger.EditKeyPressed)
         self.list.itemActivated.connect(self._open)
         self.list.itemChanged.connect(self._change)
@@ -84,7 +89,6 @@ class RunsPane(QWidget):
                 self.list.addTopLevelItem(item)
                 if run.name == chosen:
                     self.list.setCurrentItem(item)
-        self.list.resizeColumnToContents(0)
         self.hint.setText(OVERLAY if shown[0] else EMPTY)
 
     def _open(self, item: QTreeWidgetItem) -> None:
@@ -101,7 +105,9 @@ class RunsPane(QWidget):
 
 def _item(run: Kept, is_overlaid: bool, is_present: bool) -> QTreeWidgetItem:
     when = datetime.fromtimestamp(run.changed)
-    item = QTreeWidgetItem([run.name, f"{when:%Y-%m-%d %H:%M}"])
+    is_today = when.date() == datetime.now().date()
+    item = QTreeWidgetItem([run.name, f"{when:%H:%M}" if is_today else f"{when:%Y-%m-%d}"])
+    item.setToolTip(0, run.name)
     item.setData(0, Qt.ItemDataRole.UserRole, run.name)
     flags = item.flags() | Qt.ItemFlag.ItemIsEditable
     if is_present:

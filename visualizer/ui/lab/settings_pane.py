@@ -91,8 +91,12 @@ class SettingsPane(QScrollArea):
         self.sample.setAccessibleName("How the text begins")
         self.sample.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.sample.setFixedHeight(self.sample.fontMetrics().lineSpacing() * SAMPLE_LINES + 12)
-        column.addWidget(title)
-        column.addWidget(self.sample)
+        self.notes = QLabel()
+        self.notes.setWordWrap(True)
+        self.notes.setProperty("role", "quiet")
+        self.notes.setTextFormat(Qt.TextFormat.PlainText)
+        for widget in (title, self.sample, self.notes):
+            column.addWidget(widget)
         column.addStretch(1)
 
     def show_setup(self, setup: LabSetup, theme: Theme) -> None:
@@ -113,6 +117,7 @@ class SettingsPane(QScrollArea):
         self.locked.setText(setup.locked)
         for widget in (self.locked, self.another):
             widget.setVisible(bool(setup.locked))
+        self.notes.setText("\n".join(setup.notes))
         if self.sample.toPlainText() != setup.sample:
             self.sample.setPlainText(setup.sample)
 

@@ -28,10 +28,13 @@ from visualizer.ui.lab.next_pane import NextPane
 from visualizer.ui.lab.notices import Notices
 from visualizer.ui.lab.opener import Opener
 from visualizer.ui.lab.pictures import Pictures
+from visualizer.ui.lab.plot_pane import PlotPane
+from visualizer.ui.lab.plotter import Plotter
 from visualizer.ui.lab.process import SERVICE
 from visualizer.ui.lab.puller import Puller
 from visualizer.ui.lab.runs_pane import RunsPane
 from visualizer.ui.lab.sampler import Sampler
+from visualizer.ui.lab.saver import Saver
 from visualizer.ui.lab.scrub import ScrubBar
 from visualizer.ui.lab.settings_pane import SettingsPane
 from visualizer.ui.lab.story import StoryPane
@@ -47,9 +50,14 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QAction, QCloseEvent
 
+    from visualizer.state.lab.screen import LabScreen
+
 PLACE = "lab/"
 WIDTHS = [264, 676, 340]
 """Of the settings, the pictures and the text, at first."""
+HEIGHTS = [220, 460]
+"""Of the losses and the attention."""
+AXES = {name: f"plotter.turn_axis {name}" for name in ("losses", "steps")}
 NAMES = {"toggle": "lab.toggle", "step": "lab.step", "stop": "lab.stop", "more": "train_more"}
 OF_RUNS = {"open_chosen": "keeper.open_chosen", "rename": "keeper.rename",
            "delete": "keeper.delete"}  # fmt: skip
@@ -60,7 +68,7 @@ class LabWindow(QMainWindow):
 
     closed = Signal(object)
     layerOpened = Signal(object)
-    """A `Document`, to be opened in a window of its own."""
+    """A `Saved`: a document to be opened in a window of its own, and what is looked at."""
 
     def __init__(self, command: Sequence[str] = SERVICE) -> None:
         super().__init__()
@@ -73,12 +81,14 @@ class LabWindow(QMainWindow):
         self.menus = Menus(self, LAB_ENTRIES)
         self.settings_pane, self.runs_pane = SettingsPane(), RunsPane(self._of(OF_RUNS))
         self.keeper = Keeper(self.lab, self.runs_pane, self)
+        self.saver = Saver(self.lab, self)
         self.bar, self.notices = TrainingBar(self._of(NAMES)), Notices()
         self.attention, self.scrub, self.probe = AttentionView(), ScrubBar(), QLineEdit()
         self.probe_problem, self.facts = QLabel(), QLabel()
         self.statusBar().addWidget(self.facts, 1)
         self.next, self.story = NextPane(), StoryPane()
         self.teller = Teller(self.lab, self.puller)
+        self.plot_pane, self.plotter = PlotPane(self._of(AXES)), Plotter(self)
         self.pictures, self.opener = Pictures(self), Opener(self.lab)
         self.left = QTabWidget()
         self.setCentralWidget(self._centre())
@@ -86,9 +96,7 @@ class LabWindow(QMainWindow):
         self.focus_ring = FocusRing(self)
         connect(self)
         self.set_scheme(self.scheme)
-        if not settings.restore_window(self, PLACE):
-            screen = self.screen().availableGeometry().size()
-            self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
+        self._take_place()
         self.sampler.look()
         self.bar.buttons["toggle"].setFocus()
 
@@ -101,11 +109,16 @@ class LabWindow(QMainWindow):
         self.left.addTab(self.runs_pane, "Runs")
         self.across = QSplitter(Qt.Orientation.Horizontal)
         self.across.setObjectName("across")
+        self.middle = QSplitter(Qt.Orientation.Vertical)
+        for part in (self.plot_pane, self._watched()):
+            self.middle.addWidget(part)
+        self.middle.setStretchFactor(1, 1)
+        self.middle.setSizes(HEIGHTS)
         self.right = QSplitter(Qt.Orientation.Vertical)
-        for widget in (self.next, self.story):
-            self.right.addWidget(widget)
+        for pane in (self.next, self.story):
+            self.right.addWidget(pane)
         self.right.setChildrenCollapsible(False)
-        for widget in (self.left, self._watched(), self.right):
+        for widget in (self.left, self.middle, self.right):
             self.across.addWidget(widget)
         self.across.setStretchFactor(1, 1)
         self.across.setSizes(WIDTHS)
@@ -136,6 +149,20 @@ class LabWindow(QMainWindow):
         column.addWidget(self.scrub)
         return read
 
+    def _take_place(self) -> None:
+        """Be where one was; at first, as large as is usual."""
+        if not settings.restore_window(self, PLACE):
+            screen = self.screen().availableGeometry().size()
+            self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
+        for name, splitter in self._splitters.items():
+            sizes = settings.load_sizes(PLACE + name)
+            if len(sizes) == splitter.count():
+                splitter.setSizes(sizes)
+
+    @property
+    def _splitters(self) -> dict[str, QSplitter]:
+        return {"across": self.across, "middle": self.middle, "right": self.right}
+
     # ------------------------------------------------------------------ showing
 
     def show_screen(self) -> None:
@@ -145,8 +172,9 @@ class LabWindow(QMainWindow):
         self.bar.show_progress(screen.progress)
         self.notices.show_notices(screen.notices, screen.failure)
         self.show_runs()
+        self.plotter.show()
         self.pictures.show()
-        self._show_actions()
+        self._show_actions(screen)
         self.facts.setText(screen.facts)
         self.setWindowTitle(f"{screen.title or 'Language lab'} — Attention Visualizer")
 
@@ -156,8 +184,7 @@ class LabWindow(QMainWindow):
         overlaid = frozenset(self.keeper.overlaid)
         self.runs_pane.show_runs(self.keeper.runs, overlaid, run.name if run else "")
 
-    def _show_actions(self) -> None:
-        screen = self.lab.screen
+    def _show_actions(self, screen: LabScreen) -> None:
         progress = screen.progress
         toggle = self.menus.by_key["lab.toggle"]
         if self.bar.buttons["toggle"].hasFocus() and not progress.can_toggle:
@@ -170,7 +197,8 @@ class LabWindow(QMainWindow):
             ("lab.stop", progress.can_stop),
             ("train_more", progress.can_train_more),
             ("keeper.begin_another", screen.has_run),
-            ("keeper.save_weights", screen.is_open),
+            ("saver.save_weights", screen.is_open),
+            ("saver.save_film", screen.is_open and self.pictures.has_layers),
             ("open_layer", self.pictures.has_layers),
         ):
             self.menus.enable(key, can)
@@ -237,7 +265,10 @@ class LabWindow(QMainWindow):
             return
         self.lab.leave()
         settings.save_window(self, PLACE)
+        for name, splitter in self._splitters.items():
+            settings.save_sizes(PLACE + name, splitter.sizes())
         self.hide()
-        self.sampler.close()
+        for part in (self.sampler, self.saver):
+            part.close()
         event.accept()
         self.closed.emit(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
@@ -27,7 +28,9 @@ def _connect_run(window: LabWindow) -> None:
     pane.remedied.connect(lab.remedy)
     pane.anotherWanted.connect(keeper.begin_another)
     keeper.changed.connect(window.show_screen)
-    keeper.said.connect(window.statusBar().showMessage)
+    for part in (keeper, window.saver):
+        part.said.connect(window.statusBar().showMessage)
+    window.saver.filmer.broke.connect(window.show_bug)
     runs = window.runs_pane
     # Later, as the list is made anew by it, and cannot be while it changes one of its rows.
     for signal, intent in (
@@ -49,6 +52,10 @@ def _connect_pictures(window: LabWindow) -> None:
     attention.roomChanged.connect(pictures.make_room)
     attention.layerWanted.connect(pictures.open_layer_of)
     _connect_story(window)
+    plot = window.plot_pane
+    plot.lookChosen.connect(window.plotter.choose)
+    plot.view.stepPicked.connect(window.plotter.pick)
+    plot.view.presentPicked.connect(partial(lab.scrub, None))
     window.opener.opened.connect(window.layerOpened)
     window.opener.refused.connect(window.statusBar().showMessage)
     window.scrub.stepLooked.connect(lab.scrub)

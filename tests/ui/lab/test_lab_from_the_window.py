@@ -1,0 +1,92 @@
+"""From the main window to the lab, and from a trained layer back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+
+from tests.ui.hand import CONTROL, Hand
+from visualizer import app
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.wire import Message
+from visualizer.state.lab.opening import saved_of
+from visualizer.ui.windows import Windows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from PySide6.QtWidgets import QApplication
+    from pytestqt.qtbot import QtBot
+
+    from visualizer.ui.window import Window
+
+ALT = Qt.KeyboardModifier.AltModifier
+
+
+@pytest.fixture
+def windows(application: QApplication, qtbot: QtBot) -> Iterator[Windows]:
+    made = Windows(app.program())
+    yield made
+    for window in made.all.copy():
+        window.filer.give_up()
+        window.close()
+    if made.lab:
+        made.lab.close()
+    application.processEvents()
+
+
+def first(windows: Windows, qtbot: QtBot) -> tuple[Window, Hand]:
+    from visualizer.state.document import Document
+
+    window = windows.open(Document())
+    qtbot.waitExposed(window)
+    hand = Hand(qtbot, window)
+    hand.settle()
+    return window, hand
+
+
+def test_the_lab_is_opened_by_keys_once(windows: Windows, qtbot: QtBot) -> None:
+    _, hand = first(windows, qtbot)
+    hand.press(Qt.Key.Key_A, CONTROL | ALT)
+    assert windows.lab
+    lab = windows.lab
+    qtbot.waitExposed(lab)
+    hand.activate()
+    hand.press(Qt.Key.Key_A, CONTROL | ALT)
+    assert windows.lab is lab
+    assert windows.front is not None
+    lab.close()
+    assert windows.lab is None
+
+
+def test_a_layer_becomes_a_window_of_its_own(windows: Windows, qtbot: QtBot) -> None:
+    rng = np.random.default_rng(3)
+    sizes = {"W_query": (4, 6), "W_key": (4, 6), "W_value": (4, 6), "W_output": (6, 6)}
+    arrays = {name: rng.normal(size=size) for name, size in sizes.items()}
+    arrays |= {"input": rng.normal(size=(3, 4)), "W_output.bias": rng.normal(size=(1, 6))}
+    spec = {
+        "d_in": 4, "d_out": 6, "heads": 2, "projection": "linear", "bias": False,
+        "arrangement": "split", "output_projection": True, "scale": "d_head",
+        "normalisation": "softmax", "mask": "causal",
+    }  # fmt: skip
+    message = Message("layer", {"id": "layer 1", "tokens": ["a", " ", "b"], "spec": spec}, arrays)
+    first(windows, qtbot)
+    lab = windows.open_lab()
+    lab.layerOpened.emit(saved_of(message, Tokenizer.CHARACTERS, 1, (2, 0)))
+    assert len(windows.all) == 2
+    hand = Hand(qtbot, windows.all[-1])
+    hand.settle()
+    assert hand.chips == ("a", "␣", "b")
+    queries = (arrays["input"] @ arrays["W_query"])[:, 3:]  # of head 2
+    keys = (arrays["input"] @ arrays["W_key"])[:, 3:]
+    scores = np.where(np.tri(3, dtype=bool), queries @ keys.T / np.sqrt(3), -np.inf)
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(hand.panel("weights", 1).values, weights, atol=1e-6)
+    pinned = windows.all[-1].workspace.view.pinned
+    assert pinned
+    assert pinned.place == (1, 2, 0)
+    assert hand.window.inspector.isVisible()

@@ -1,0 +1,130 @@
+"""What a student watches in the lab: losses, moments, what comes next, a text that grows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from tests.ui.hand import CONTROL, LEFT
+from tests.ui.lab.student import NONE, Student
+
+if TYPE_CHECKING:
+    from visualizer.state.lab.plotted import LossPlot
+    from visualizer.state.lab.story import Story
+
+ALT = Qt.KeyboardModifier.AltModifier
+
+
+@pytest.fixture
+def watching(student: Student) -> Student:
+    """A student before a training of 100 steps that is done, with its attention read."""
+    student.type("steps", "100")
+    student.click("toggle")
+    student.until_said("Done")
+    puller = student.window.puller
+    student.until(lambda: puller.reading is not None and puller.reading.step == 100)
+    return student
+
+
+def plot(student: Student) -> LossPlot:
+    return student.window.plot_pane.view._plot
+
+
+def story(student: Student) -> Story:
+    return student.window.teller.story
+
+
+def test_losses_are_plotted_with_the_lines_to_beat(watching: Student) -> None:
+    assert {line.role.value for line in plot(watching).lines} >= {"training", "validation"}
+    assert plot(watching).last == 99
+    assert [line.loss for line in plot(watching).references] == [2.0, 1.5]
+
+
+def test_axes_and_smoothing_by_keys(watching: Student) -> None:
+    for key, axis in ((Qt.Key.Key_1, "losses"), (Qt.Key.Key_2, "steps")):
+        watching.press(key)
+        assert getattr(watching.window.plotter.look, axis) == "log"
+        assert watching.window.menus.by_key[f"plotter.turn_axis {axis}"].isChecked()
+    watching.press(Qt.Key.Key_1)
+    assert watching.window.plotter.look.losses == "linear"
+    before = watching.window.plotter.look.smoothing
+    watching.press(Qt.Key.Key_4)
+    assert watching.window.plotter.look.smoothing < before
+    watching.window.plot_pane.smoothing.setFocus()
+    watching.press(Qt.Key.Key_Home, NONE)
+    assert watching.window.plotter.look.smoothing == 0
+
+
+def test_a_moment_is_picked_in_the_plot(watching: Student) -> None:
+    window = watching.window
+    view = window.plot_pane.view
+    QTest.mouseClick(view, LEFT, pos=view.place_of(50).toPoint())
+    assert window.lab.view.step == 50
+    watching.until(lambda: window.puller.reading is not None and window.puller.reading.step == 50)
+    assert "Step 50 of 100" in window.scrub.said.text()
+    assert plot(watching).stand == 50
+    view.setFocus()
+    watching.press(Qt.Key.Key_Escape, NONE)
+    assert window.lab.view.step is None
+
+
+def test_a_run_laid_over_is_in_the_plot(watching: Student) -> None:
+    first = watching.window.lab.run
+    assert first
+    QTest.mouseClick(watching.window.settings_pane.another, LEFT)
+    watching.until(lambda: (first.folder / "losses.csv").exists())
+    watching.click("toggle")
+    watching.until_said("Done")
+    watching.press(Qt.Key.Key_2, ALT)
+    runs = watching.window.runs_pane.list
+    found = runs.findItems(first.name, Qt.MatchFlag.MatchExactly)
+    runs.setCurrentItem(found[0])
+    watching.press(Qt.Key.Key_Space, NONE)
+    watching.until(lambda: len(plot(watching).lines) > 3)
+    assert {line.name for line in plot(watching).lines} == {first.name, "repeat-attention-only-2"}
+
+
+def test_a_text_is_drawn_token_by_token_and_gone_back(watching: Student) -> None:
+    window = watching.window
+    assert story(watching).tokens == tuple("abcdabcd")
+    watching.press(Qt.Key.Key_T)
+    watching.until(lambda: window.puller.text == window.probe.text() != "abcdabcd")
+    assert len(window.probe.text()) == 9
+    (node,) = story(watching).nodes
+    assert node.is_drawn
+    board = window.attention.board
+    watching.until(lambda: len(board._board.heatmaps[0].rows.labels) == 9)  # a row more
+    watching.press(Qt.Key.Key_Left, ALT)
+    assert window.probe.text() == "abcdabcd"
+    watching.press(Qt.Key.Key_Right, ALT)
+    assert window.probe.text() == f"abcdabcd{node.text}"
+
+
+def test_another_way_is_picked_by_hand_and_turned_to(watching: Student) -> None:
+    window = watching.window
+    for token in (2, 5):
+        watching.until(lambda: window.teller.reading is not None)
+        window.next.bars.tokenPicked.emit(token)
+        if token == 2:
+            watching.until(lambda: window.teller.reading is not None)
+            watching.press(Qt.Key.Key_Left, ALT)
+    assert window.probe.text() == "abcdabcdf"
+    watching.press(Qt.Key.Key_Down, ALT)
+    assert window.probe.text() == "abcdabcdc"
+
+
+def test_it_goes_on_by_itself_until_it_is_stopped_or_typed_over(watching: Student) -> None:
+    window = watching.window
+    watching.press(Qt.Key.Key_R)
+    watching.until(lambda: len(window.probe.text()) >= 11)
+    watching.press(Qt.Key.Key_R)
+    assert not window.teller.is_running
+    watching.press(Qt.Key.Key_R, CONTROL)
+    assert window.teller.is_running
+    watching.type_probe("ab")
+    assert not window.teller.is_running
+    assert story(watching).prompt == tuple("ab")
+    assert story(watching).nodes == ()

@@ -1,0 +1,82 @@
+"""Makes the plot of the present run, and of those that are laid over it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+
+from visualizer.state.lab.axis import Scale
+from visualizer.state.lab.plot import present_plot
+from visualizer.state.lab.plotted import Curve, LossPlot, PlotLook, Reference
+from visualizer.ui.lab.plot_pane import smoother
+
+if TYPE_CHECKING:
+    from visualizer.ui.lab.window import LabWindow
+
+
+class Plotter(QObject):
+    """Holds how losses are looked at; shows them."""
+
+    def __init__(self, window: LabWindow) -> None:
+        super().__init__(window)
+        self._window = window
+        self.look = PlotLook()
+        self._plot = LossPlot()
+        self._made_of: tuple[object, ...] = ()
+
+    def show(self) -> None:
+        """Show the losses; they are made into a plot only when they are others."""
+        window = self._window
+        run, overlaid = window.lab.run, window.keeper.overlaid
+        losses = run.losses if run else None
+        stops = (*run.snapshots, run.step) if run else ()
+        stand = window.lab.view.step
+        made_of = (losses, tuple(overlaid.items()), stand, stops, self.look)
+        if made_of != self._made_of:
+            self._made_of = made_of
+            own = [Curve(run.name, run.losses)] if run else []
+            others = [
+                Curve(name, one, colour)
+                for colour, (name, one) in enumerate(sorted(overlaid.items()), 1)
+                if run is None or name != run.name
+            ]
+            lines = self._references()
+            self._plot = present_plot(
+                [*own, *others], self.look, lines, stand, stops, before=self._plot
+            )
+        window.plot_pane.show_plot(self._plot, self.look, window.theme)
+        for axis in ("losses", "steps"):
+            is_log = getattr(self.look, axis) is Scale.LOG
+            window.menus.check(f"plotter.turn_axis {axis}", is_log)
+
+    def _references(self) -> list[Reference]:
+        run = self._window.lab.run
+        if run is None or not run.tokens:
+            return []
+        named = (("guessing by frequency", run.frequency), ("counted pairs", run.bigram))
+        return [Reference(name, loss) for name, loss in named]
+
+    # ------------------------------------------------------------------ intents
+
+    def choose(self, look: PlotLook) -> None:
+        """Look at the losses in another way."""
+        self.look = look
+        self.show()
+
+    def turn_axis(self, axis: str) -> None:
+        """Have an axis be logarithmic, or no longer."""
+        turned = Scale.LINEAR if getattr(self.look, axis) is Scale.LOG else Scale.LOG
+        self.choose(replace(self.look, losses=turned) if axis == "losses"
+                    else replace(self.look, steps=turned))  # fmt: skip
+
+    def smoothen(self, by: int) -> None:
+        """Have the losses smoothed more, or less."""
+        self.choose(smoother(self.look, by))
+
+    def pick(self, step: int) -> None:
+        """Look at a moment of training that is pointed at; at its end, at the present."""
+        run = self._window.lab.run
+        if run:
+            self._window.lab.scrub(None if step >= run.step else step)
