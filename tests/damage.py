@@ -126,7 +126,7 @@ def main() -> None:
         "--kills",
         type=int,
         default=40,
-        help="programs to kill while they save, and while they export",
+        help="programs to kill while they save, while they export, and while they train",
     )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -136,10 +136,11 @@ def main() -> None:
     _print(f"{outcome.opened:,} opened whole; {outcome.peak / 2**20:.0f} MiB at most, ")
     _print(f"{outcome.slowest:.2f} s for the slowest, {time.perf_counter() - start:.1f} s in all\n")
     if options.kills and hasattr(os, "fork"):
+        from tests.language import killing as training
         from tests.state.saved import killing as saving
         from tests.ui.figures import killing as exporting
 
-        for module in (saving, exporting):
+        for module in (saving, exporting, training):
             start = time.perf_counter()
             count = module.kill_many(options.kills, options.seed)
             said = ", ".join(f"{number} {what}" for what, number in count.items())
