@@ -9,7 +9,10 @@ import argparse
 import os
 import platform
 
-PARTS = ("toggles", "startup", "heartbeat", "memory", "playback", "lines", "reading", "exports")
+PARTS = (
+    *("toggles", "startup", "heartbeat", "memory", "playback", "lines", "reading", "exports"),
+    "training",
+)
 FEWEST = 15
 
 
@@ -28,10 +31,19 @@ def main() -> int:
 
 def _measure(part: str, repeats: int) -> int:
     # Each part is imported when it is its turn: what one imports is no burden to another.
-    from tests.benchmarks import exports, heartbeat, lines, memory, playback, reading, startup
+    from tests.benchmarks import (
+        exports,
+        heartbeat,
+        lines,
+        memory,
+        playback,
+        reading,
+        startup,
+        training,
+    )
 
     if part != "toggles":
-        modules = (startup, heartbeat, memory, playback, lines, reading, exports)
+        modules = (startup, heartbeat, memory, playback, lines, reading, exports, training)
         named = {module.__name__.rpartition(".")[2]: module for module in modules}[part]
         return int(named.measure(repeats))
     from tests.benchmarks import stand, toggles

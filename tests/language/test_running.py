@@ -19,7 +19,7 @@ from visualizer.language.corpora.corpus import Split
 from visualizer.language.folder import RunFolder
 from visualizer.language.journal import parse
 from visualizer.language.opened import OpenedRun
-from visualizer.language.running import DivergedError, is_snapshot
+from visualizer.language.running import DivergedError, is_first
 from visualizer.language.settings import LAYERED, Kind, Model, Source
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def test_the_same_settings_give_the_same_run(tmp_path: Path) -> None:
 
 
 def test_snapshots_are_even_on_a_log_axis() -> None:
-    kept = [step for step in range(20_000) if is_snapshot(step)]
+    kept = [step for step in range(20_000) if is_first(step, module.GROWTH)]
     assert kept[:6] == [0, 1, 2, 3, 4, 5]
     assert 90 < len(kept) < 120
     late = np.array(kept[40:])

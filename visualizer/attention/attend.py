@@ -91,6 +91,11 @@ class _Work:
         cells = masks.allowed(self.spec, self.tokens, stage.name).copy()
         return torch.from_numpy(cells).to(self.given.device)  # query key
 
+    def reading(self, stage: Stage) -> Tensor:
+        """Say which queries may read anything [query, 1]; on the CPU, where asking is cheap."""
+        some = masks.allowed(self.spec, self.tokens, stage.name).any(-1, keepdims=True)
+        return torch.from_numpy(some)
+
 
 def _check(spec: AttentionSpec, given: Tensor) -> None:
     check(spec)
@@ -144,6 +149,14 @@ def _to_heads(spec: AttentionSpec, x: Tensor) -> Tensor:
     return torch.unflatten(x, -1, (spec.heads, spec.d_head)).transpose(-3, -2)
 
 
+def _forbid(work: _Work, stage: Stage, x: Tensor) -> Tensor:
+    forbidden = ~work.allowed(stage)  # query key
+    if x.requires_grad and work.reading(stage).all():
+        # A sum, as its gradient costs nothing; an infinite score it would make no number.
+        return x + x.new_zeros(forbidden.shape).masked_fill(forbidden, -torch.inf)
+    return x.masked_fill(forbidden, -torch.inf)
+
+
 def _normalise(work: _Work, stage: Stage, x: Tensor) -> Tensor:
     if work.spec.normalisation is Normalisation.SUM:
         return x / x.sum(-1, keepdim=True)
@@ -157,8 +170,8 @@ def _normalise(work: _Work, stage: Stage, x: Tensor) -> Tensor:
 
 def _nothing_read(work: _Work, stage: Stage, weights: Tensor) -> Tensor:
     # Softmax has no value for a row of −∞: a query that may read nothing reads nothing.
-    some = work.allowed(stage).any(-1, keepdim=True)
-    return weights if some.all() else weights.masked_fill(~some, 0)
+    some = work.reading(stage)
+    return weights if some.all() else weights.where(some.to(weights.device), 0)
 
 
 def _average(work: _Work, stage: Stage) -> Tensor:
@@ -199,7 +212,7 @@ _COMPUTE: dict[Operation, Callable[..., Tensor]] = {
     Operation.SPLIT: _split,  # head token d_head
     Operation.DOT: lambda work, stage, queries, keys: queries @ keys.mT,  # head query key
     Operation.SCALE: lambda work, stage, scores: scores / work.spec.divisor,  # head query key
-    Operation.FORBID: lambda work, stage, x: x.masked_fill(~work.allowed(stage), -torch.inf),
+    Operation.FORBID: _forbid,  # head query key
     Operation.NORMALISE: _normalise,  # head query key
     Operation.AVERAGE: _average,  # head query key
     Operation.ZERO: lambda work, stage, x: x.masked_fill(~work.allowed(stage), 0),  # head query key

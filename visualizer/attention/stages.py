@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum, auto
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from visualizer.attention.masks import FORBIDDING, Masking
@@ -215,6 +216,7 @@ TABLE: tuple[Stage, ...] = (
 READ_THROUGH = {"masked": "scaled", "scaled": "scores", "dropped": "weights"}
 
 
+@lru_cache(maxsize=4)
 def stages(spec: AttentionSpec) -> tuple[Stage, ...]:
     """List the stages a spec has, in the order in which they are computed."""
     rows = [row for row in TABLE if row.when(spec)]

@@ -50,8 +50,7 @@ PRESETS = (
         "brackets",
         "Brackets: a head that finds the partner",
         "In the second layer, the head comes to read the innermost bracket that is still open.",
-        # With a short block it does so from four seeds of five; with a long one from fewer: where
-        # the first layer finds partners itself, the second is left with nothing to do.
+        # With longer blocks, fewer seeds come to it.
         Settings(
             source=Source(Kind.BRACKETS),
             block=16,

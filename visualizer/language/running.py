@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from visualizer.language.folder import RunFolder
     from visualizer.language.settings import Settings, Source
 
-MEASURED_EVERY = 100
-BATCHES = 8
-"""Of how many batches the validation loss is the mean, while training; at the end, more."""
+MEASURED_EVERY, MEASURED_GROWTH = 100, 1.3
+"""The validation loss is measured every so many steps, and earlier each time they grow so much."""
+MEASURED_TOKENS = 8_192
+"""Of about how many tokens it is the mean, while training; at the end, of more."""
 BATCHES_AT_END = 200
 GROWTH = 1.08
 """From one snapshot to the next, the steps grow by this: their times are even on a log axis."""
@@ -173,12 +174,15 @@ class Running:
 
     def _measured(self) -> float:
         """Keep the weights, and measure the validation loss, where either is due."""
-        is_kept = self.step == 0 or is_snapshot(self.step)
-        if is_kept and not self.stand.high:
+        step, settings = self.step, self.settings
+        if is_first(step, GROWTH) and not self.stand.high:
             self._keep_snapshot()
-        if is_kept or self.step % MEASURED_EVERY == 0:
-            return self.training.evaluate(Split.VALIDATION, BATCHES)
-        return MISSING
+        if step % MEASURED_EVERY and not (
+            step < MEASURED_EVERY and is_first(step, MEASURED_GROWTH)
+        ):
+            return MISSING
+        batches = MEASURED_TOKENS // (settings.batch * settings.block)
+        return self.training.evaluate(Split.VALIDATION, max(1, batches))
 
     def _watched(self, loss: float, seconds: float) -> Stand:
         first = loss if self.stand.first is None else self.stand.first
@@ -249,6 +253,6 @@ def _changed(source: Source) -> str:
     return f"{sentence} Begin a new run."
 
 
-def is_snapshot(step: int) -> bool:
-    """Whether the weights after so many steps are kept: the first time in each growth of them."""
-    return step < 2 or int(math.log(step, GROWTH)) > int(math.log(step - 1, GROWTH))
+def is_first(step: int, growth: float) -> bool:
+    """Whether a number of steps is the first in its growth: such are even on a log axis."""
+    return step < 2 or int(math.log(step, growth)) > int(math.log(step - 1, growth))

@@ -1,0 +1,91 @@
+"""How fast a run trains, beside a plain PyTorch loop of the same model."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from tests.benchmarks import children
+from tests.benchmarks.table import ratio, show
+from visualizer.language.settings import Kind, Model, Settings, Source
+from visualizer.language.tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STEPS = 40
+"""In turns of so many."""
+LEAST = 0.8
+
+_TEXT = Source(Kind.WORLD, size=400_000, tokenizer=Tokenizer.CHARACTERS)
+SETTINGS = {
+    "transformer, block 8": Settings(
+        _TEXT, Model.TRANSFORMER, block=8, heads=4, layers=3, batch=128, steps=10**6
+    ),
+    "attention only, block 32": Settings(Source(Kind.REPEAT), steps=10**6),
+    "transformer, block 64": Settings(
+        _TEXT, Model.TRANSFORMER, block=64, heads=4, layers=3, batch=32, steps=10**6
+    ),
+}
+
+
+def measure(repeats: int) -> int:
+    """Measure in processes of their own and print; give the number of targets missed."""
+    lines = []
+    for words in SETTINGS:
+        told = children.run("training", words, str(max(6, repeats // 2)))
+        lines += [
+            ratio(f"{words}: plain loop ÷ run, time of a step", told["plain"], told["run"],
+                  at_least=LEAST),
+        ]  # fmt: skip
+    return show("A run with its losses, snapshots and checkpoints beside a plain loop", lines)
+
+
+def _side_by_side(words: str, repeats: int) -> dict[str, Any]:
+    """Train both by turns, with as many threads."""
+    import torch
+
+    from tests.benchmarks.plain_loop import PlainLoop
+    from visualizer.language.folder import RunFolder
+    from visualizer.language.opened import OpenedRun
+
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as place:
+        settings = replace(SETTINGS[words], threads=1)
+        opened = OpenedRun(RunFolder(Path(place) / "run"), settings)
+        running = opened.running
+        assert running
+        corpus = running.training.corpus
+        plain = PlainLoop(settings, corpus.training, len(corpus.vocabulary))
+        ours = sum(one.numel() for one in running.training.model.parameters())
+        assert plain.parameters == ours, "the two are not of one size"
+        told: dict[str, Any] = {"plain": [], "run": []}
+        for turn in range(repeats + 1):
+            for name, advance in (("plain", plain.advance), ("run", running.advance)):
+                seconds = _timed(advance)
+                if turn:  # the first ones are to warm up
+                    told[name].append(seconds / STEPS)
+        opened.close()
+    return told
+
+
+def _timed(advance: Callable[[], object]) -> float:
+    start = perf_counter()
+    for _ in range(STEPS):
+        advance()
+    return perf_counter() - start
+
+
+def main(arguments: list[str]) -> None:
+    """Measure here, for the process that asked."""
+    words, repeats = arguments
+    children.hand_over(_side_by_side(words, int(repeats)))
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1:])
