@@ -32,6 +32,7 @@ ROLES = {
     "LessonPane": Role.Grouping,
     "LinePane": Role.Grouping,
     "LineView": Role.Chart,
+    "LossPlotView": Role.Chart,
     "Minimap": Role.Graphic,
     "NumbersPane": Role.Grouping,
     "PaintBar": Role.ToolBar,

@@ -1,0 +1,1 @@
+"""The language lab: what a training and its model show, as values."""

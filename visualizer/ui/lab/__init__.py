@@ -1,0 +1,1 @@
+"""The language lab's widgets."""
