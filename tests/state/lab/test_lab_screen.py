@@ -16,7 +16,7 @@ from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.wire import Message
 from visualizer.state.lab.probe import first_probe
 from visualizer.state.lab.run import BUSY, Failure, Phase, RunState, opened, progressed
-from visualizer.state.lab.screen import left, present_lab
+from visualizer.state.lab.screen import clock, present_lab
 
 SETTINGS = Settings(steps=200)
 RUN = RunState(Path("runs/first"), SETTINGS)
@@ -66,8 +66,8 @@ def test_the_losses_of_all_messages_are_one_curve() -> None:
 def test_how_far_it_is_stands_in_one_line() -> None:
     run = progressed(opened(RUN, an_opening()), a_progress())
     assert shown(run).progress.line == (
-        "step 30 of 200  ·  51,234 tokens a second  ·  0:07 left  ·  rate 0.001  ·  "
-        "training 3.710  ·  validation 4.400"
+        "step 30 of 200  ·  a few seconds left  ·  51,200 tokens a second  ·  "
+        "learning rate 0.001  ·  training 3.710  ·  validation 4.400"
     )
     assert shown(run).facts == "CPU  ·  1,234 parameters  ·  2 tokens known  ·  trained for 0:02"
     done = progressed(run, a_progress(state="done", step=200, final=[1.5, 1.75]))
@@ -144,7 +144,7 @@ def test_a_run_whose_text_is_gone_says_so_first() -> None:
     ("seconds", "said"), [(0, "0:00"), (7.4, "0:07"), (61, "1:01"), (3750, "1:02:30")]
 )
 def test_times_are_written_short(seconds: float, said: str) -> None:
-    assert left(seconds) == said
+    assert clock(seconds) == said
 
 
 def test_the_first_probe_is_the_beginning_of_the_text() -> None:

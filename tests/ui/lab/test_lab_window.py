@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -191,6 +193,20 @@ def test_one_that_is_killed_is_said_with_details_and_can_go_on(student: Student)
     assert student.window.lab.run
     assert student.window.lab.run.phase is Phase.FAILED
     assert student.window.bar.buttons["toggle"].isEnabled()
+
+
+def test_one_that_was_killed_is_opened_again_and_goes_on(student: Student) -> None:
+    student.type("steps", "1000000")
+    student.click("toggle")
+    student.until(lambda: bool(student.window.lab.run and student.window.lab.run.step))
+    training = student.window.lab._training
+    assert training
+    os.kill(training.process_id, signal.SIGKILL)
+    student.until(lambda: student.button == "Open again")
+    assert "Its last checkpoint is whole" in student.notices
+    student.click("toggle")
+    student.until(lambda: student.button == "Pause")
+    assert student.notices == ""
 
 
 def test_a_training_that_cannot_begin_leaves_the_settings_free(

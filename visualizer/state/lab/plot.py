@@ -39,7 +39,7 @@ def present_plot(
     before : LossPlot, optional
         An earlier plot: what it smoothed is not smoothed again.
     """
-    shown = [curve for curve in curves if curve.losses.last_step or len(curve.losses)]
+    shown = [curve for curve in curves if len(curve.losses) or len(curve.losses.validation)]
     smoothed = tuple(_smoothed(curve.losses, look, before) for curve in shown)
     lines = tuple(_lines(shown, smoothed, look))
     if not lines:

@@ -23,6 +23,9 @@ MARGIN = 0.05
 FURTHEST = 3.0
 """A linear axis goes to so many times the first losses: a divergence would flatten all else."""
 
+LARGEST = 1e100
+"""Losses beyond are drawn at the end of the axis: no training in float32 has one."""
+
 
 def steps_axis(lines: Sequence[Line], scale: Scale) -> Axis:
     """Choose the axis of steps; on a logarithmic one, step 0 stands where 1 does."""
@@ -41,7 +44,7 @@ def losses_axis(
     low, high = min(low for low, _ in extents), max(high for _, high in extents)
     notices: tuple[str, ...] = ()
     if scale is Scale.LOG:
-        low = low if low > 0 else _least_above_zero(lines, high)
+        low = max(low if low > 0 else _least_above_zero(lines), 1 / LARGEST)
         low, high = _apart(low, max(low, high), scale)
     else:
         most = FURTHEST * _usual(lines, references)
@@ -54,17 +57,17 @@ def losses_axis(
 
 def _extent(values: np.ndarray) -> tuple[float, float] | None:
     """Give the least and the largest number; None where none is one."""
-    low, high = float(values.min()), float(values.max())
-    if not math.isfinite(low + high):
+    if not math.isfinite(float(values.min()) + float(values.max())):
         values = values[np.isfinite(values)]
-        return (float(values.min()), float(values.max())) if len(values) else None
-    return low, high
+    if not len(values):
+        return None
+    return min(float(values.min()), LARGEST), min(float(values.max()), LARGEST)
 
 
-def _least_above_zero(lines: Sequence[Line], high: float) -> float:
+def _least_above_zero(lines: Sequence[Line]) -> float:
     """Find where a logarithmic axis begins if a loss is 0."""
     above = (line.values[np.isfinite(line.values) & (line.values > 0)] for line in lines)
-    return min((float(some.min()) for some in above if len(some)), default=high or 1.0)
+    return min((float(some.min()) for some in above if len(some)), default=1.0)
 
 
 def _usual(lines: Sequence[Line], references: Sequence[Reference]) -> float:

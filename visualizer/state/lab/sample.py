@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from visualizer.language.settings import Settings
 
 LONGEST = 600
-ENOUGH_ROWS = 30
+MADE_SOON = 5_000_000
+"""Tokens that are made in a second or two; of a longer text, one of this length is shown."""
 
 
 def sample_of(settings: Settings) -> str:
@@ -30,9 +31,8 @@ def sample_of(settings: Settings) -> str:
     source = settings.source
     if source.kind is Kind.FILE:
         return _beginning(Path(source.path))
-    size = max(1_000, ENOUGH_ROWS * (settings.block + 1))
-    small = replace(settings, source=replace(source, size=min(size, source.size)))
-    return load(small).text[:LONGEST]
+    soon = replace(settings, source=replace(source, size=min(MADE_SOON, source.size)))
+    return load(soon).text[:LONGEST]
 
 
 def _beginning(path: Path) -> str:

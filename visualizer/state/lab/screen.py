@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from visualizer.state.lab.pace import Pace
 from visualizer.state.lab.run import BUSY, Phase, RunState
 from visualizer.state.lab.setup import LabSetup, present_setup
 from visualizer.state.words import counted, number
@@ -142,20 +143,17 @@ def facts_of(run: RunState) -> str:
     parts = [run.device] if run.device else []
     parts += [counted(run.parameters, "parameter"), counted(len(run.tokens), "token") + " known"]
     if run.seconds:
-        parts.append(f"trained for {left(run.seconds)}")
+        parts.append(f"trained for {clock(run.seconds)}")
     return "  ·  ".join(parts)
 
 
 def line_of(run: RunState) -> str:
     """Say how far a run is, in one line."""
     parts = [DOING[run.phase]] if run.phase in DOING else []
-    parts.append(f"step {run.step:,} of {run.settings.steps:,}")
-    if run.phase is Phase.RUNNING and run.tokens_a_second:
-        parts += [f"{run.tokens_a_second:,.0f} tokens a second", f"{left(run.seconds_left)} left"]
-    if run.rate:
-        parts.append(f"rate {run.rate:.3g}")
-    parts += _losses(run)
-    return "  ·  ".join(parts)
+    is_known = run.phase is Phase.RUNNING and run.tokens_a_second > 0
+    speed = (run.tokens_a_second, run.seconds_left) if is_known else (None, None)
+    pace = Pace(run.step, run.settings.steps, run.rate, *speed)
+    return "  ·  ".join([*parts, *pace.facts, *_losses(run)])
 
 
 def _losses(run: RunState) -> list[str]:
@@ -166,7 +164,7 @@ def _losses(run: RunState) -> list[str]:
     return [f"{name} {number(values[-1], 3)}" for name, values in named if len(values)]
 
 
-def left(seconds: float) -> str:
+def clock(seconds: float) -> str:
     """Write a time: 0:07, 1:02:30."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)

@@ -13,6 +13,8 @@ from visualizer.state.lab.pointing import Pointing, place_of
 from visualizer.state.lab.scrub import present_scrub
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from visualizer.state.lab.story import Story
     from visualizer.state.view import Cell
     from visualizer.ui.lab.window import LabWindow
@@ -113,13 +115,18 @@ class Pictures(QObject):
 
     def open_layer(self) -> None:
         """Open the layer and head of the cell that is looked at; else the first."""
-        cell = self._pointing.hovered or self._pointing.pinned
-        place = place_of(self._panel.board, cell) if cell else None
-        self.open_layer_of(*(place or (0, 0)))
+        places = (place for place, _ in self._looked_at())
+        self.open_layer_of(*next(places, (0, 0)))
 
     def open_layer_of(self, layer: int, head: int) -> None:
         """Open a layer in the visualizer, at a head of it, and at the cell that is looked at."""
-        cell = self._pointing.hovered or self._pointing.pinned
-        own = cell and place_of(self._panel.board, cell) == (layer, head)
-        query_key = (cell.place[-2], cell.place[-1]) if cell and own else None
-        self._window.opener.want(layer, head, query_key)
+        cells = (cell for place, cell in self._looked_at() if place == (layer, head))
+        cell = next(cells, None)
+        self._window.opener.want(layer, head, (cell.place[-2], cell.place[-1]) if cell else None)
+
+    def _looked_at(self) -> Iterator[tuple[tuple[int, int], Cell]]:
+        """Give the cells that are looked at with their layers and heads: the pinned one first."""
+        for cell in (self._pointing.pinned, self._pointing.hovered):
+            place = place_of(self._panel.board, cell) if cell else None
+            if cell and place:
+                yield place, cell

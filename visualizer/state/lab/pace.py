@@ -1,0 +1,61 @@
+"""How fast a training goes, and how long it still takes, in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a training goes on.
+
+    Parameters
+    ----------
+    step, steps : int
+        Steps done, and after how many it is done.
+    rate : float
+        The learning rate now.
+    tokens_a_second, seconds_left : float or None
+        None while that is not known, or where it stands still.
+    """
+
+    step: int
+    steps: int
+    rate: float
+    tokens_a_second: float | None = None
+    seconds_left: float | None = None
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """All that is known, the most wanted first."""
+        known = [f"step {self.step:,} of {self.steps:,}"]
+        if self.seconds_left is not None and (left := time_left(self.seconds_left)):
+            known.append(left)
+        if self.tokens_a_second is not None and math.isfinite(self.tokens_a_second):
+            known.append(f"{_rounded(self.tokens_a_second):,} tokens a second")
+        return (*known, f"learning rate {self.rate:.3g}")
+
+
+def time_left(seconds: float) -> str:
+    """Say how long it still takes, no more exactly than it can be known."""
+    if not math.isfinite(seconds) or seconds < 0:
+        return ""
+    if seconds < 10:
+        return "a few seconds left"
+    if seconds < MINUTE - 5:
+        return f"{10 * round(seconds / 10)} s left"
+    if seconds < HOUR - MINUTE / 2:
+        return f"{max(1, round(seconds / MINUTE))} min left"
+    hours, minutes = divmod(round(seconds / MINUTE / 10) * 10, 60)
+    if seconds < DAY:
+        return f"{hours} h {minutes} min left" if minutes else f"{hours} h left"
+    days = round(seconds / DAY)
+    return f"{days:,} day{'' if days == 1 else 's'} left"
+
+
+def _rounded(value: float) -> int:
+    """Leave three digits: the others change all the time."""
+    return int(round(value, min(0, 3 - len(str(int(value))))))
