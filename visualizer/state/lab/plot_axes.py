@@ -72,8 +72,8 @@ def _least_above_zero(lines: Sequence[Line]) -> float:
 
 def _usual(lines: Sequence[Line], references: Sequence[Reference]) -> float:
     """Give a loss that everything before a divergence is near to, or below."""
-    firsts = (line.values[np.isfinite(line.values)][:1] for line in lines)
-    known = [float(first[0]) for first in firsts if len(first)]
+    firsts = (float(line.values[np.argmax(np.isfinite(line.values))]) for line in lines)
+    known = [first for first in firsts if math.isfinite(first)]
     return max(known + [reference.loss for reference in references], default=0.0)
 
 

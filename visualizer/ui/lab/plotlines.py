@@ -1,7 +1,8 @@
 """Drawing a line of the plot of losses fast, however many points it has.
 
-`QPainter` strokes wide lines by their outline, which takes it seconds for a noisy line of 2,000
-points; lines of one pixel take it some milliseconds. So in pixels a wide line is several thin ones.
+`QPainter` strokes wide lines by their outline, which takes it about half a second for 2,000 points
+of noise; a line of one pixel takes it some milliseconds. So in pixels a wide line is several thin
+ones.
 """
 
 from __future__ import annotations
