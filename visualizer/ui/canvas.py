@@ -109,9 +109,9 @@ class Canvas(PointedArea):
     def _arrange(self, is_new_theme: bool = False) -> None:
         ratio = self.devicePixelRatioF()
         width, height = self._space()
-        self.roomChanged.emit(room(self._board, width, height, ratio))
+        self.roomChanged.emit(self._room(width, height, ratio))
         old = {id(slot.heatmap): slot for slot in self._layout.slots}
-        self._layout = lay_out(self._board, width, height, ratio)
+        self._layout = self._placed(width, height, ratio)
         unmoved = {
             id(slot.heatmap)
             for slot in self._layout.slots
@@ -122,6 +122,12 @@ class Canvas(PointedArea):
         self._place_minimap()
         self.viewport().update()
         self.arranged.emit()
+
+    def _room(self, width: float, height: float, ratio: float) -> int:
+        return room(self._board, width, height, ratio)
+
+    def _placed(self, width: float, height: float, ratio: float) -> Layout:
+        return lay_out(self._board, width, height, ratio)
 
     def _place_minimap(self) -> None:
         self.minimap.resize(self.minimap.sizeHint())

@@ -37,6 +37,8 @@ def paint_labels(painter: QPainter, slot: Slot, theme: Theme) -> None:
             painter.drawText(row_label_box(slot, at), RIGHT, shortened(text))
         _paint_head(painter, slot, theme)
         painter.setFont(font(12))
+    if not slot.has_column_labels:
+        return
     upright = is_upright(heatmap, slot.cell_width) and heatmap.columns.is_token
     needed = slot.cell_width if upright else max(slot.cell_width, _widest(heatmap.columns))
     for at, text in shown_labels(heatmap.columns, slot.cell_width, upright, needed):
@@ -104,6 +106,8 @@ def _paint_head(painter: QPainter, slot: Slot, theme: Theme) -> None:
     if not slot.heatmap.label:  # its title says whose it is
         return
     box = QRectF(slot.cells.left() - slot.gutter, slot.cells.top() - 24 * scale, 160, 20 * scale)
+    if slot.heatmap.layer is not None:
+        box.moveTop(slot.whole.top() - 2 * scale)  # on the line of its notes
     painter.setFont(font(12, QFont.Weight.DemiBold))
     if head is not None and slot.heatmap.layer is None:
         box.setLeft(_paint_dot(painter, box, head, theme))
@@ -123,16 +127,18 @@ def _paint_dot(painter: QPainter, box: QRectF, head: int, theme: Theme) -> float
 
 
 def _bar_box(slot: Slot) -> QRectF:
+    """Give the place of a panel's bar, under its cells."""
     scale = text_scale()
     width = max(96 * scale, ends_width(slot.heatmap), min(slot.cells.width(), 200 * scale))
     return QRectF(slot.cells.left(), slot.cells.bottom() + 5 * scale, width, 6 * scale)
 
 
 def paint_bar(painter: QPainter, slot: Slot, theme: Theme) -> None:
-    """Draw the colour bar with its numbers, and what they are."""
+    """Draw the colour bar with its numbers, and what they are; layers share one."""
     heatmap, scale, bar = slot.heatmap, text_scale(), _bar_box(slot)
-    ramp = np.arange(colours.LARGEST + 1, dtype=np.uint8)[None]
-    ink.paint_colours(painter, bar, ramp, heatmap.colour.map, theme)
+    if heatmap.layer is not None:
+        return
+    _paint_ramp(painter, bar, heatmap, theme)
     painter.setFont(font(12))
     painter.setPen(QColor(theme.quiet))
     line = QRectF(bar.left(), bar.bottom() + 1, bar.width(), 16 * scale)
@@ -147,18 +153,27 @@ def paint_bar(painter: QPainter, slot: Slot, theme: Theme) -> None:
         painter.drawLine(zero, zero + QPointF(0, 3 * scale))
 
 
+def _paint_ramp(painter: QPainter, bar: QRectF, heatmap: Heatmap, theme: Theme) -> None:
+    ramp = np.arange(colours.LARGEST + 1, dtype=np.uint8)[None]
+    ink.paint_colours(painter, bar, ramp, heatmap.colour.map, theme)
+
+
 def paint_notes(painter: QPainter, slot: Slot, theme: Theme) -> None:
-    """Write what must be said of a panel under its bar."""
+    """Write what must be said of a panel under its bar; of a layer's above it, if need be cut."""
     heatmap, line = slot.heatmap, 16 * text_scale()
     if not heatmap.notes:
         return
     is_marked = heatmap.is_marked
     painter.setFont(font(12, QFont.Weight.DemiBold if is_marked else QFont.Weight.Normal))
     painter.setPen(QColor(theme.ink if is_marked else theme.quiet))
-    bar = _bar_box(slot)
+    bar, width = _bar_box(slot), 400.0
+    top = bar.bottom() + 1 + line
+    if heatmap.layer is not None:
+        top, width = slot.whole.top(), slot.whole.right() - bar.left()
+    measures, cut = QFontMetricsF(painter.font()), Qt.TextElideMode.ElideRight
     for position, note in enumerate(heatmap.notes):
-        top = bar.bottom() + 1 + line * (1 + position)
-        painter.drawText(QRectF(bar.left(), top, 400, line), LEFT, note)
+        box = QRectF(bar.left(), top + line * position, width, line)
+        painter.drawText(box, LEFT, measures.elidedText(note, cut, width))
 
 
 def paint_titles(
@@ -177,7 +192,26 @@ def paint_titles(
         painter.setFont(font(12))
         painter.setPen(QColor(theme.quiet))
         axes = f"{heatmap.rows.name} ↓  {_axis_words(heatmap.columns.name)} →"
-        painter.drawText(QRectF(left, 17 * scale, 300, 16 * scale), LEFT, axes)
+        line = QRectF(left, 17 * scale, 300, 16 * scale)
+        if heatmap.layer is None:
+            painter.drawText(line, LEFT, axes)
+        elif heatmap is slots_titles[0][0]:
+            _paint_shared(painter, line, axes, heatmap, theme)
+
+
+def _paint_shared(
+    painter: QPainter, line: QRectF, axes: str, heatmap: Heatmap, theme: Theme
+) -> None:
+    """Write once what all layers and heads share: their axes, and the bar with its numbers."""
+    measures, scale, (low, unit, high) = metrics(12), text_scale(), ends(heatmap)
+    bar = QRectF(0, line.center().y() - 3 * scale, 72 * scale, 6 * scale)
+    for text, after in ((axes, 20 * scale), (low, 5.0), ("", 5.0), (high, 8 * scale), (unit, 0.0)):
+        painter.drawText(line, LEFT, text)
+        if not text:
+            bar.moveLeft(line.left())
+            _paint_ramp(painter, bar, heatmap, theme)
+        wide = measures.horizontalAdvance(text) if text else bar.width()
+        line.translate(wide + after, 0)
 
 
 def _axis_words(name: str) -> str:

@@ -60,7 +60,7 @@ def _key(slot: Slot, whole: QRectF) -> Hashable:
         (place.left(), place.top(), place.width(), place.height()),
         (slot.cell_width, slot.cell_height, slot.gutter),
         whose if slot.has_row_labels else None,
-        (heatmap.columns, heatmap.colour, heatmap.unit),
+        (heatmap.columns, heatmap.colour, heatmap.unit) if slot.has_column_labels else None,
     )
 
 

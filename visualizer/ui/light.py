@@ -125,6 +125,8 @@ def light_row_label(painter: QPainter, slot: Slot, row: int, theme: Theme) -> No
 
 def light_column_label(painter: QPainter, slot: Slot, column: int, theme: Theme) -> None:
     """Write a column's label in the accent, over those that it would touch."""
+    if not slot.has_column_labels:
+        return
     axis = slot.heatmap.columns
     upright = is_upright(slot.heatmap, slot.cell_width) and axis.is_token
     around = metrics(12).height() if upright else 24
@@ -148,4 +150,5 @@ def _column_label_box(slot: Slot, column: int, around: float) -> QRectF:
     band = slot.cell(0, column)
     width = max(band.width(), around)
     left = band.center().x() - width / 2
-    return QRectF(left, slot.cells.top() - slot.top + 2, width, slot.top - 4)
+    height = slot.labels_height
+    return QRectF(left, slot.cells.top() - height + 2, width, height - 4)

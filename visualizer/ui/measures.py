@@ -20,8 +20,13 @@ SMALLEST_NUMBERS = 9
 
 
 def foot_height(heatmap: Heatmap) -> float:
-    """Give the height of the bar, its numbers and the notes under a panel."""
-    return (29 + 16 * len(heatmap.notes)) * text_scale()
+    """Give the height of the bar, its numbers and the notes under a panel; a layer's has none."""
+    return (29 + 16 * len(heatmap.notes) if heatmap.layer is None else 4) * text_scale()
+
+
+def notes_height(heatmap: Heatmap) -> float:
+    """Give the height of the notes, and of which layer it is, above a layer's panel."""
+    return 16 * max(1, len(heatmap.notes)) * text_scale()
 
 
 def readable_cell() -> float:
@@ -30,7 +35,12 @@ def readable_cell() -> float:
 
 
 def narrowest(heatmap: Heatmap) -> float:
-    """Give the width that the bar's numbers and the notes under a panel need."""
+    """Give the width that the bar's numbers and the notes under a panel need.
+
+    A layer's has no bar of its own, and its notes are shortened: its title is what it needs.
+    """
+    if heatmap.layer is not None:
+        return _measured(heatmap.title, system_font()) * 1.3 + 20 * text_scale()
     lines = max((_line_width(note) for note in heatmap.notes), default=0.0)
     return max(NARROWEST * text_scale(), ends_width(heatmap), lines)
 

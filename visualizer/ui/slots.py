@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF
 
-from visualizer.ui.measures import foot_height, narrowest, sums_width
+from visualizer.ui.measures import foot_height, narrowest, notes_height, sums_width
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QPointF
@@ -28,6 +28,8 @@ class Slot:
         Size of one cell.
     has_row_labels : bool
         Whether it stands first in its row, or first of a head's; the others share its labels.
+    has_column_labels : bool
+        Whether the keys are named over it, and not over a panel above it.
     """
 
     heatmap: Heatmap
@@ -37,6 +39,7 @@ class Slot:
     top: float
     gutter: float
     has_row_labels: bool
+    has_column_labels: bool = True
 
     @property
     def whole(self) -> QRectF:
@@ -46,6 +49,12 @@ class Slot:
         top = self.cells.top() - self.top
         height = self.top + self.cells.height() + foot_height(self.heatmap)
         return QRectF(left, top, self.cells.left() - left + width, height)
+
+    @property
+    def labels_height(self) -> float:
+        """The height over its cells in which the labels of its columns are."""
+        is_layer = self.heatmap.layer is not None
+        return self.top - notes_height(self.heatmap) if is_layer else self.top
 
     def cell(self, row: int, column: int) -> QRectF:
         """Where a cell of the stage is drawn, or the pooled cell that holds it."""

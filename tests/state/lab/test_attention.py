@@ -88,16 +88,18 @@ def test_scores_are_said_and_the_best_head_is_marked() -> None:
     board = board_of(a_reading(attending=KNOWN), Model.ATTENTION_ONLY)
     notes = {(panel.layer, panel.head): panel.notes for panel in board.heatmaps}
     words = {place: " ".join(note[0].split()) for place, note in notes.items()}
-    assert words[1, 0] == "reads the right token 94 %"
-    assert words[0, 0] == "reads the right token 10 %"
+    assert words[1, 0] == "94 %"
+    assert words[0, 0] == "10 %"
     assert [(one.layer, one.head) for one in board.heatmaps if one.is_marked] == [(1, 0)]
     assert len({len(note[0]) for note in notes.values()}) == 1
+    assert {panel.unit for panel in board.heatmaps} == {"weights;  %: on the right token"}
 
 
 def test_unknown_scores_are_not_said() -> None:
     unknown = a_reading(attending=np.full((2, 2), np.nan))
     board = board_of(unknown, Model.ATTENTION_ONLY)
     assert not any(panel.notes or panel.is_marked for panel in board.heatmaps)
+    assert {panel.unit for panel in board.heatmaps} == {"weights"}
     assert unknown.best is None
 
 

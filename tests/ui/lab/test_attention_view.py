@@ -148,7 +148,10 @@ def test_what_is_shown_is_what_another_view_would_paint_anew(show: Show, theme: 
 def test_labels_are_written_once_while_numbers_change(
     show: Show, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Panels that differ in their numbers alone share what stands around these."""
+    """Panels that differ in their numbers alone share what stands around these.
+
+    Keys are named over the first layer, queries beside the first head.
+    """
     written = []
 
     def count(painter: QPainter, slot: Slot, theme: Theme) -> None:
@@ -162,4 +165,4 @@ def test_labels_are_written_once_while_numbers_change(
         panel = present_attention(reading, Model.TRANSFORMER, Pointing())
         view.show_attention(panel, LIGHT)
         view.grab()
-    assert sorted(written) == [(0, 0), (0, 1), (1, 0)]
+    assert sorted(written) == [(0, 0), (0, 1), (1, 0), (1, 1)]

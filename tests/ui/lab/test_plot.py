@@ -108,8 +108,9 @@ def reader(application: QApplication, qtbot: QtBot) -> Reader:
 
 
 def colours(image: QImage) -> set[str]:
-    pixels = np.frombuffer(image.convertToFormat(QImage.Format.Format_RGB32).bits(), np.uint32)
-    return {f"#{colour & 0xFFFFFF:06X}" for colour in np.unique(pixels).tolist()}
+    words = image.convertToFormat(QImage.Format.Format_RGB32)  # it lives while it is read
+    pixels = np.unique(np.frombuffer(words.constBits(), np.uint32))
+    return {f"#{colour & 0xFFFFFF:06X}" for colour in pixels.tolist()}
 
 
 # ------------------------------------------------------------------------------------ the hand

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from visualizer.state.lab.reading import Reading
 
-MOST_WORDY = 3
-"""With so many heads beside each other, there is room for a score in a sentence."""
-UNIT = "weights"
+UNIT, SCORED = "weights", "weights;  %: on the right token"
+"""What stands behind the bar, where it is known which token is right, too."""
 FIGURE_SPACE = "\u2007"
 """As wide as a digit, so that panels stay where they are while their scores change."""
 
@@ -134,6 +133,7 @@ class _Making:
         self.side = math.ceil(count / self.block)
         limits = Limits.ROW if colouring.limits is Limits.ROW else Limits.SHARED
         self.colour = Colour(colouring.sequential, colouring.curve, limits, 0.0, 1.0)
+        self.unit = UNIT if reading.best is None else SCORED
         self.forbidden = None if model is Model.AVERAGE else _later(self.side)
         assert reading.weights is not None
         self.values = pooled(reading.weights, self.block)
@@ -143,7 +143,7 @@ class _Making:
         return Heatmap(
             (self.reading, layer, head), f"layer {layer + 1}", f"Head {head + 1}", "softmax",
             head, None, 0, f"Layer {layer + 1}", self.values[layer, head], self.rows, self.columns,
-            self.colour, self.forbidden, None, None, self._notes(layer, head), UNIT,
+            self.colour, self.forbidden, None, None, self._notes(layer, head), self.unit,
             (self.side, self.side),
             row_ends=None if self.ends is None else self.ends[layer, head],
             layer=layer, is_marked=self._is_best(layer, head),
@@ -156,9 +156,8 @@ class _Making:
         notes = []
         score = self.reading.score(layer, head)
         if score is not None:
-            is_wordy = self.reading.heads <= MOST_WORDY
-            words = "reads the right token {}" if is_wordy else "right token {}"
-            notes.append(words.format(f"{100 * score:.0f}".rjust(3, FIGURE_SPACE) + " %"))
+            percent = f"{100 * score:.0f}".rjust(3, FIGURE_SPACE)
+            notes.append(f"{percent} %")
         if self.block > 1:
             notes.append(f"each cell: largest of {self.block} × {self.block}")
         return tuple(notes)

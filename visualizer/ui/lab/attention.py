@@ -41,6 +41,7 @@ class AttentionView(QWidget):
         self.notices.setProperty("role", "notice")
         self.said.setProperty("role", "quiet")
         self.said.setContentsMargins(16, 4, 16, 4)
+        self.said.setMinimumWidth(1)  # it is cut off rather than the window widened
         self.board.setAccessibleName("Attention of all layers and heads")
         self.board.setAccessibleDescription(
             "Arrow keys walk from cell to cell; Enter opens its layer; Escape lets go."

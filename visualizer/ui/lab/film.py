@@ -18,8 +18,9 @@ from visualizer.ui import heatmap as draw
 from visualizer.ui.figures.films import write_frames
 from visualizer.ui.figures.page import THEMES, paint_text, text_height
 from visualizer.ui.figures.png import blank, words_of
+from visualizer.ui.lab.layer_layout import SMALLEST, lay_out_layers
 from visualizer.ui.lab.time_axis import TimeAxis, axis_height
-from visualizer.ui.layout import LARGEST_CELL, MARGIN, SMALLEST_SIDE, lay_out
+from visualizer.ui.layout import LARGEST_CELL, MARGIN
 from visualizer.ui.theme import font, metrics
 
 if TYPE_CHECKING:
@@ -163,10 +164,10 @@ def _placed(film: TrainingFilm) -> tuple[Layout, float]:
     rows = board.heatmaps[0].side[0]
     for larger in LARGER:
         wide, ratio = width * larger, 1 / larger
-        smallest = max(1, math.ceil(SMALLEST_SIDE / rows * ratio))
+        smallest = max(1, math.ceil(SMALLEST / rows * ratio))
         largest = max(smallest, int(min(LARGEST_CELL, wide * SHAPE / rows) * ratio))
         for pixels in range(largest, smallest - 1, -1):
-            layout = lay_out(board, wide, wide * SHAPE, ratio, pixels * larger)
+            layout = lay_out_layers(board, wide, wide * SHAPE, ratio, pixels * larger)
             if layout.width <= wide and layout.height <= wide * SHAPE:
                 return layout, ratio
     return layout, min(ratio, width / layout.width)

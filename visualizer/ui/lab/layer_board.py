@@ -8,12 +8,14 @@ from PySide6.QtCore import QPointF, Qt, Signal
 
 from visualizer.state.lab.pointing import place_of
 from visualizer.ui.board import BoardView
+from visualizer.ui.lab.layer_layout import lay_out_layers, layer_room
 from visualizer.ui.manners import is_command
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QKeyEvent, QMouseEvent
 
     from visualizer.state.view import Cell
+    from visualizer.ui.slots import Layout
 
 ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 
@@ -23,6 +25,12 @@ class LayerBoard(BoardView):
 
     layerWanted = Signal(int, int)
     """The layer and the head, counted from 0."""
+
+    def _room(self, width: float, height: float, ratio: float) -> int:
+        return layer_room(self._board, width, height, ratio)
+
+    def _placed(self, width: float, height: float, ratio: float) -> Layout:
+        return lay_out_layers(self._board, width, height, ratio)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:

@@ -22,7 +22,7 @@ from visualizer.ui.theme import LIGHT, Theme
 if TYPE_CHECKING:
     from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent
 
-USUAL, LEAST = QSize(640, 300), QSize(220, 140)
+USUAL, LEAST = QSize(640, 300), QSize(220, 110)
 KEYS = (
     "Left and right go through training, Page Up and Page Down further, Home and End to its ends; "
     "Escape goes back to the present."

@@ -14,7 +14,7 @@ from PySide6.QtGui import QColor, QPainter, QPen
 
 from visualizer.state.words import number
 from visualizer.ui.captions import LEFT, RIGHT
-from visualizer.ui.lab.plotframe import EDGE, GAP, TICK, Frame
+from visualizer.ui.lab.plotframe import EDGE, GAP, TICK, Frame, flat_title
 from visualizer.ui.lab.plotkeys import DOT, paint_keys
 from visualizer.ui.lab.plotlines import paint_line
 from visualizer.ui.theme import font, metrics, text_scale
@@ -37,7 +37,7 @@ def paint_plot(painter: QPainter, area: QRectF, plot: LossPlot, theme: Theme) ->
         painter.drawText(area.adjusted(2 * EDGE, 0, -2 * EDGE, 0), flags, plot.message)
     else:
         frame = Frame.of(area, plot)
-        paint_keys(painter, area.adjusted(EDGE, EDGE / 2, -EDGE, 0), plot.keys, theme)
+        paint_keys(painter, frame.keys, plot.keys, theme)
         if frame.inner.width() > 1 and frame.inner.height() > 1:
             _paint_axes(painter, frame, plot, theme)
             _paint_inside(painter, frame, plot, theme)
@@ -65,12 +65,15 @@ def _paint_inside(painter: QPainter, frame: Frame, plot: LossPlot, theme: Theme)
 def _paint_axes(painter: QPainter, frame: Frame, plot: LossPlot, theme: Theme) -> None:
     inner, line = frame.inner, metrics(12).height()
     hairline, quiet = QColor(theme.hairline), QColor(theme.quiet)
+    apart, above = 0.9 * line, float("inf")
     for tick in plot.y.ticks:
         y = round(float(frame.y_of(plot.y, tick.value)))
         painter.fillRect(QRectF(inner.left(), y, inner.width(), 1), hairline)
         box = QRectF(frame.whole.left(), y - line / 2, inner.left() - frame.whole.left(), line)
         painter.setPen(quiet)
-        painter.drawText(box.adjusted(0, 0, -TICK - 2, 0), RIGHT, tick.label)
+        if above - y >= apart:  # in a flat plot, not all numbers have room
+            painter.drawText(box.adjusted(0, 0, -TICK - 2, 0), RIGHT, tick.label)
+            above = y
     painter.fillRect(QRectF(inner.left(), round(inner.bottom()), inner.width(), 1), quiet)
     for tick in plot.x.ticks:
         x = round(float(frame.x_of(plot.x, tick.value)))
@@ -83,6 +86,10 @@ def _paint_axes(painter: QPainter, frame: Frame, plot: LossPlot, theme: Theme) -
 
 def _paint_titles(painter: QPainter, frame: Frame, plot: LossPlot, line: float) -> None:
     inner, whole = frame.inner, frame.whole
+    if frame.is_flat:
+        beside = QRectF(whole.left(), frame.keys.top(), whole.width() - EDGE, line + 4)
+        painter.drawText(beside, RIGHT, flat_title(plot))
+        return
     left = whole.left() + EDGE
     above = QRectF(left, inner.top() - line - GAP, whole.right() - left, line)
     painter.drawText(above, LEFT, plot.y.title)

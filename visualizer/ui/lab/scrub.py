@@ -34,11 +34,14 @@ class ScrubBar(QWidget):
         super().__init__(parent)
         self.setObjectName("scrub")
         self.setAccessibleName("Training time")
-        self._scrub, self._theme = Scrub(), LIGHT
+        self._scrub, self._theme, self._widest = Scrub(), LIGHT, 1
         self._timer = QTimer(self, interval=FRAME_MS)
         self._timer.timeout.connect(self._go_on)
         self.track, self.said = TimeTrack(), QLabel()
         self.said.setProperty("role", "quiet")
+        self.said.setWordWrap(True)
+        self.said.setMinimumWidth(1)  # it is cut off rather than the window widened
+        self.said.setMaximumHeight(2 * self.said.fontMetrics().lineSpacing())
         self.track.sought.connect(self._seek)
         row = QHBoxLayout(self)
         row.setContentsMargins(12, 4, 12, 4)
@@ -50,7 +53,7 @@ class ScrubBar(QWidget):
         row.addSpacing(8)
         row.addWidget(self.track, 1)
         row.addSpacing(8)
-        row.addWidget(self.said)
+        row.addWidget(self.said, 1)
 
     def _button(self, name: str, words: str, act: Callable[[], object]) -> QToolButton:
         button = QToolButton()
@@ -74,8 +77,9 @@ class ScrubBar(QWidget):
         self._scrub, self._theme = scrub, theme
         self.track.show_scrub(scrub, theme)
         self.said.setText(scrub.said)
-        widest = max(self.said.minimumWidth(), self.said.sizeHint().width())
-        self.said.setMinimumWidth(widest)  # else the track would move while it plays
+        self.said.setToolTip(scrub.said)
+        self._widest = max(self._widest, self.said.fontMetrics().horizontalAdvance(scrub.said) + 4)
+        self.said.setMaximumWidth(self._widest)  # else the track would move while it plays
         tell(self, scrub.said)
         is_alone = len(scrub.stops) == 1
         for button, can in (

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from visualizer.ui.theme import Theme
 
 LARGEST_SEED = 2**31 - 1
+NARROWEST = 256
 
 
 class StoryPane(QWidget):
@@ -49,6 +50,7 @@ class StoryPane(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName("Continue the text")
+        self.setMinimumWidth(NARROWEST)  # its buttons become narrower rather than the window wider
         self._is_running = False
         self.strip, self.said, self.seed = StoryStrip(), QLabel(), QSpinBox()
         self.said.setProperty("role", "quiet")
@@ -79,6 +81,8 @@ class StoryPane(QWidget):
             button.setIconSize(QSize(20, 20) * text_scale())
         for widget in (self.sample, self.run, self.back, self.on, self.turn):
             row.addWidget(widget)
+            if isinstance(widget, QPushButton):
+                widget.setMinimumWidth(1)
         row.addStretch(1)
         return row
 

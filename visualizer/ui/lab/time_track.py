@@ -35,7 +35,7 @@ class TimeTrack(QSlider):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setMinimumWidth(160)
+        self.setMinimumWidth(100)
         self.setAccessibleName("Training time")
         self.setAccessibleDescription("Left and right go by a kept moment; End goes to now.")
         self._scrub, self._theme = Scrub(), LIGHT

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QLineEdit,
     QMainWindow,
+    QScrollArea,
     QSplitter,
     QTabWidget,
     QVBoxLayout,
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 PLACE = "lab/"
 WIDTHS = [264, 676, 340]
 """Of the settings, the pictures and the text, at first."""
-HEIGHTS = [220, 460]
+HEIGHTS = [150, 530]
 """Of the losses and the attention."""
 AXES = {name: f"plotter.turn_axis {name}" for name in ("losses", "steps")}
 NAMES = {"toggle": "lab.toggle", "step": "lab.step", "stop": "lab.stop", "more": "train_more"}
@@ -115,7 +116,11 @@ class LabWindow(QMainWindow):
         self.middle.setStretchFactor(1, 1)
         self.middle.setSizes(HEIGHTS)
         self.right = QSplitter(Qt.Orientation.Vertical)
-        for pane in (self.next, self.story):
+        next_one = QScrollArea()
+        next_one.setWidget(self.next)
+        next_one.setWidgetResizable(True)
+        next_one.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        for pane in (next_one, self.story):
             self.right.addWidget(pane)
         self.right.setChildrenCollapsible(False)
         for widget in (self.left, self.middle, self.right):
