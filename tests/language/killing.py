@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import select
 import signal
 import sys
 import tempfile
@@ -69,7 +70,7 @@ def _killed_until_done(
         child = os.fork()
         if not child:
             _train_and_save(folder, None if folder.about.exists() else settings)
-        time.sleep(delay())
+        select.select([], [], [], delay())
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status):

@@ -42,7 +42,7 @@ def test_a_model_learns(tmp_path: Path) -> None:
     assert opened.running
     assert opened.running.final
     measured = losses(tmp_path / "run")
-    assert opened.running.final.validation < 0.8 * measured[0][1]
+    assert opened.running.final.validation < 0.85 * measured[0][1]
     assert opened.running.final.validation == measured[-1][2]
     assert [row[0] for row in measured] == list(range(301))
     opened.close()

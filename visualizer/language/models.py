@@ -5,7 +5,8 @@ a trace a layer for the very numbers that the model computes with.
 
 Sources: Karpathy 2023, "Let's build GPT"; Xiong et al. 2020, "On Layer Normalization in the
 Transformer Architecture" (normalising before each part); Elhage et al. 2021, "A Mathematical
-Framework for Transformer Circuits" (models of attention only).
+Framework for Transformer Circuits" (models of attention only); Radford et al. 2019, "Language
+Models are Unsupervised Multitask Learners" (the spread of the first weights).
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
     from visualizer.language.settings import Settings
 
+SPREAD = 0.02
+"""Standard deviation of the first weights of models with layers; others have torch's usual ones."""
 FEED_FORWARD = 4
 """How many times wider than the residual stream the feed-forward part is."""
 
@@ -152,4 +155,14 @@ def build(settings: Settings, tokens: int) -> LanguageModel:
     """Make a model whose weights are drawn from the settings' seed, on the CPU."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        return LanguageModel(settings, tokens)
+        model = LanguageModel(settings, tokens)
+        if settings.is_layered:
+            model.apply(_draw_small)
+        return model
+
+
+def _draw_small(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=SPREAD)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)

@@ -50,7 +50,6 @@ PRESETS = (
         "brackets",
         "Brackets: a head that finds the partner",
         "In the second layer, the head comes to read the innermost bracket that is still open.",
-        # With longer blocks, fewer seeds come to it.
         Settings(
             source=Source(Kind.BRACKETS),
             block=16,
