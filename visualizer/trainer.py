@@ -71,6 +71,9 @@ def _train(opened: OpenedRun, options: argparse.Namespace, teller: _StepTeller) 
 
     running = opened.running
     assert running, "a run without its text is not opened"
+    if running.stand.is_ended:
+        say(f"{opened.folder.path} diverged: begin again with a smaller learning rate")
+        return 1
     if options.resume and options.steps:
         running.lengthen(options.steps)
     for notice in opened.about.notices:
@@ -80,6 +83,11 @@ def _train(opened: OpenedRun, options: argparse.Namespace, teller: _StepTeller) 
     except DivergedError as diverged:
         teller.clear()
         say(diverged.sentence)
+        return 1
+    except InputError as refused:  # the memory ran out
+        running.save()
+        teller.clear()
+        say(refused.sentence)
         return 1
     teller.clear()
     if running.notice:

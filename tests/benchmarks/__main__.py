@@ -11,7 +11,7 @@ import platform
 
 PARTS = (
     *("toggles", "startup", "heartbeat", "memory", "playback", "lines", "reading", "exports"),
-    "training",
+    *("training", "lab"),
 )
 FEWEST = 15
 
@@ -34,6 +34,7 @@ def _measure(part: str, repeats: int) -> int:
     from tests.benchmarks import (
         exports,
         heartbeat,
+        lab,
         lines,
         memory,
         playback,
@@ -43,7 +44,7 @@ def _measure(part: str, repeats: int) -> int:
     )
 
     if part != "toggles":
-        modules = (startup, heartbeat, memory, playback, lines, reading, exports, training)
+        modules = (startup, heartbeat, memory, playback, lines, reading, exports, training, lab)
         named = {module.__name__.rpartition(".")[2]: module for module in modules}[part]
         return int(named.measure(repeats))
     from tests.benchmarks import stand, toggles

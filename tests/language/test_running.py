@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -137,20 +136,44 @@ def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------- what goes wrong
 
 
-def test_a_rate_that_is_too_large_is_named_and_the_model_goes_back(tmp_path: Path) -> None:
-    opened = begun(tmp_path / "run", rate=10.0, steps=500)
-    with pytest.raises(DivergedError, match="learning rate 10 is too large") as said:
+@pytest.mark.parametrize("rate", [3.0, 10.0])
+def test_a_rate_that_is_too_large_is_named_and_the_model_goes_back(
+    tmp_path: Path, rate: float
+) -> None:
+    opened = begun(tmp_path / "run", rate=rate, steps=500, dropout=0.0)
+    with pytest.raises(DivergedError, match=f"learning rate {rate:g} is too large") as said:
         finish(opened)
-    assert opened.running
-    assert opened.running.is_done
-    good = opened.folder.snapshots()[-1]
+    running, good = opened.running, opened.folder.snapshots()[-1]
+    assert running
+    assert running.is_done
+    assert running.step == good
     assert f"as it was at step {good:,}" in said.value.sentence
-    assert math.isfinite(opened.running.training.evaluate(Split.VALIDATION, 2))
+    first = losses(tmp_path / "run")[0][1]
+    assert running.training.evaluate(Split.VALIDATION, 2) < module.FAR * first
+    assert opened.model(None)[1] == good
+    whole = losses(tmp_path / "run")
+    assert whole[-1][0] > good  # how it went wrong can still be seen
     opened.close()
     again = OpenedRun(RunFolder(tmp_path / "run"))
     assert again.running
     assert again.running.is_done
+    assert again.running.step == good
+    assert len(again.running.take_rows()) == len(whole)
     again.close()
+
+
+def test_without_a_snapshot_it_goes_back_to_the_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = begun(tmp_path / "run", rate=10.0, steps=500, dropout=0.0)
+    running = opened.running
+    assert running
+    before = running.training.evaluate(Split.VALIDATION, 2)
+    monkeypatch.setattr(module.Running, "_keep_snapshot", lambda _: None)
+    with pytest.raises(DivergedError, match="as it was at step 0"):
+        finish(opened)
+    assert running.training.evaluate(Split.VALIDATION, 2) == before
+    opened.close()
 
 
 def test_a_disk_that_is_full_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,12 +209,12 @@ def is_out_of_memory(error: Exception) -> bool:
 def _too_large(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
     """Name the largest cause: the sizes where they alone are too much, else the text."""
     count, tokens = len(texts), len(texts[0])
-    room = f"{_gib(free)} can be used."
+    room = f"{gib(free)} can be used."
     alone = bytes_needed(replace(spec, lengths=()), 1)
     if alone > free:
         field, size = _largest_size(spec)
         less = "fewer" if field == "heads" else "less"
-        sentence = f"With {size} one token needs {_gib(alone)}, and {room} Use {less}."
+        sentence = f"With {size} one token needs {gib(alone)}, and {room} Use {less}."
         return InputError(field, sentence)
     fits = _largest_fitting(spec, tokens, count, free)
     batch = f"{count:,} texts × " if count > 1 else ""
@@ -223,7 +223,7 @@ def _too_large(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
     if fits == tokens:
         return InputError("text", f"The memory ran out at {asked}. Try again, or use less text.")
     fitting = f"About {fits:,} tokens{' a text' * (count > 1)} fit." if fits else "Use fewer texts."
-    needed = _gib(bytes_needed(spec, tokens, count))
+    needed = gib(bytes_needed(spec, tokens, count))
     return InputError("text", f"{asked} need {needed}, and {room} {fitting}")
 
 
@@ -249,7 +249,8 @@ def _largest_fitting(spec: AttentionSpec, tokens: int, texts: int, free: float) 
     return low
 
 
-def _gib(count: float) -> str:
+def gib(count: float) -> str:
+    """Write a number of bytes as a person reads it."""
     return f"{count / 2**30:,.1f} GiB"
 
 

@@ -8,10 +8,12 @@ from visualizer.attention.errors import InputError
 from visualizer.disk.locks import Lock
 from visualizer.language.checkpoints import read_weights
 from visualizer.language.corpora.corpus import load
+from visualizer.language.memory import check_room
 from visualizer.language.models import build
 from visualizer.language.running import Running, described
 
 if TYPE_CHECKING:
+    from visualizer.language.corpora.corpus import Corpus
     from visualizer.language.folder import RunFolder
     from visualizer.language.models import LanguageModel
     from visualizer.language.settings import Settings
@@ -32,13 +34,13 @@ class OpenedRun:
     Raises
     ------
     InputError
-        When the text of a new run cannot be learned, or when another program holds the run, or its
-        folder cannot be read or written.
+        When the text of a new run cannot be learned, or there is not enough memory to, or when
+        another program holds the run, or its folder cannot be read or written.
     """
 
     def __init__(self, folder: RunFolder, settings: Settings | None = None) -> None:
         self.folder, self.obstacle = folder, ""
-        corpus = load(settings) if settings else None
+        corpus = _loaded(settings) if settings else None
         if settings and corpus:
             folder.begin(described(settings, corpus))
         self.about = folder.read_about()
@@ -54,7 +56,7 @@ class OpenedRun:
 
     def _resumed(self) -> Running | None:
         try:
-            return Running(self.folder, self.about, load(self.about.settings))
+            return Running(self.folder, self.about, _loaded(self.about.settings))
         except InputError as refused:
             if refused.field == "folder":
                 raise
@@ -84,6 +86,12 @@ class OpenedRun:
     def close(self) -> None:
         """Let others have it."""
         self._lock.release()
+
+
+def _loaded(settings: Settings) -> Corpus:
+    corpus = load(settings)
+    check_room(settings, len(corpus.vocabulary))
+    return corpus
 
 
 def _held(folder: RunFolder) -> Lock:

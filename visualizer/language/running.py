@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from visualizer.attention.errors import InputError
+from visualizer.attention.run import is_out_of_memory
 from visualizer.language.baselines import bigram_loss, frequency_loss
 from visualizer.language.checkpoints import (
     Stand,
@@ -22,6 +24,7 @@ from visualizer.language.checkpoints import (
 from visualizer.language.corpora.corpus import Split
 from visualizer.language.folder import About
 from visualizer.language.journal import MISSING, Journal, Row
+from visualizer.language.models import build
 from visualizer.language.settings import Kind
 from visualizer.language.training import Training, usual_threads
 
@@ -106,7 +109,9 @@ class Running:
             self.stand = read_checkpoint(folder.checkpoint, self.training)
         self._forget_later()
         self._journal = Journal(folder.losses)
-        self._rows = self._journal.begin(self.training.step)
+        # How it came to no good is part of what it is; what is done again is not.
+        until = sys.maxsize if self.stand.is_ended else self.training.step
+        self._rows = self._journal.begin(until)
         self._saved_at = time.monotonic()
 
     @property
@@ -143,9 +148,19 @@ class Running:
         Raises
         ------
         DivergedError
-            When the loss is no number any more, or stays far above the first one. The model is
-            that of the last good snapshot then, and the run has ended.
+            When the loss is no number any more, or stays far above the first one. The run has
+            ended then, and stands at the last good snapshot.
+        InputError
+            Of ``batch``, when the memory ran out; nothing has changed, and it can be tried again.
         """
+        try:
+            self._advance()
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise InputError("batch", _too_much(self.step)) from error
+
+    def _advance(self) -> None:
         began, step = time.perf_counter(), self.step
         validation = self._measured()
         loss = self.training.advance()
@@ -168,6 +183,10 @@ class Running:
             self.notice = ""
         except InputError as refused:
             self.notice = f"{refused.sentence} The training goes on, and it is tried again."
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            self.notice = "There was no memory to write a checkpoint. It is tried again."
         except OSError as error:
             reason = error.strerror or str(error)
             self.notice = f"The losses could not be written: {reason}. It is tried again."
@@ -206,10 +225,7 @@ class Running:
         self._journal.add([Row(self.step, MISSING, validation, rate, seconds)])
 
     def _end_badly(self, loss: float, step: int) -> str:
-        kept = self.folder.snapshots()
-        good = kept[-1] if kept else 0
-        if kept:
-            read_weights(self.folder.snapshot(good), self.training.model)
+        good = self._go_back(step + 1 - self.stand.high)
         self.stand = replace(self.stand, is_ended=True)
         self.save()
         said = f"grew to {loss:,.4g}" if math.isfinite(loss) else "is no number any more"
@@ -218,6 +234,19 @@ class Running:
             f"The loss {said} at step {step:,}: the learning rate {rate:g} is too large. The model "
             f"is as it was at step {good:,}. Begin again with {rate / 10:g}."
         )
+
+    def _go_back(self, bad: int) -> int:
+        """Take up the last snapshot before a step with a bad loss, and give its step."""
+        for step in self.folder.snapshots():
+            if step >= bad:
+                self.folder.snapshot(step).unlink(missing_ok=True)
+        model, kept = self.training.model, self.folder.snapshots()
+        if kept:
+            read_weights(self.folder.snapshot(kept[-1]), model)
+        else:  # none could be written
+            model.load_state_dict(build(self.settings, len(self.about.tokens)).state_dict())
+        self.training.step = kept[-1] if kept else 0
+        return self.training.step
 
     # --------------------------------------------------------------------- snapshots
 
@@ -242,6 +271,13 @@ class Running:
         for step in self.folder.snapshots():
             if step > self.step:
                 self.folder.snapshot(step).unlink(missing_ok=True)
+
+
+def _too_much(step: int) -> str:
+    return (
+        f"The memory ran out at step {step:,}; the model is as it was before. Go on when there is "
+        "more, or begin again with a smaller batch, block or embedding size."
+    )
 
 
 def _changed(source: Source) -> str:

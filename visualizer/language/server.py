@@ -57,14 +57,15 @@ class Server:
         try:
             _TAKE[message.says](self, message.values)
         except InputError as refused:
-            self._refuse(refused.field, refused.sentence, message.values.get("id"))
+            self._refuse(refused, message.values.get("id"))
         except DamagedError as damaged:
-            self._refuse("settings", f"What was sent {damaged}", message.values.get("id"))
+            said = InputError("settings", f"What was sent {damaged}")
+            self._refuse(said, message.values.get("id"))
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             sentence = "The memory ran out. Use a smaller batch, block or embedding size."
-            self._refuse("batch", sentence, message.values.get("id"))
+            self._refuse(InputError("batch", sentence), message.values.get("id"))
 
     def _open(self, values: Mapping[str, Any]) -> None:
         settings = settings_of(values["settings"]) if values.get("settings") else None
@@ -163,8 +164,9 @@ class Server:
             raise InputError("folder", "No run is open.")
         return self.opened
 
-    def _refuse(self, field: str, sentence: str, identity: object = None) -> None:
-        self._send(Message("refused", {"id": identity, "field": field, "sentence": sentence}))
+    def _refuse(self, refused: InputError, identity: object = None) -> None:
+        said = {"field": refused.field, "sentence": refused.sentence, "remedy": refused.remedy}
+        self._send(Message("refused", {"id": identity, **said}))
 
     # ------------------------------------------------------------------ training
 
@@ -176,16 +178,11 @@ class Server:
             running.advance()
         except DivergedError as diverged:
             self.state = "diverged"
-            self._refuse("rate", diverged.sentence)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
+            self._refuse(InputError("rate", diverged.sentence))
+        except InputError as refused:
             self.state = "paused"
-            sentence = (
-                f"The memory ran out at step {running.step:,}; the model is as it was before. "
-                "Begin again with a smaller batch, block or embedding size."
-            )
-            self._refuse("batch", sentence)
+            self._save()
+            self._refuse(refused)
         self._left -= 1
         tokens = running.settings.batch * running.settings.block
         self._pace.add(tokens, time.monotonic())

@@ -58,17 +58,18 @@ class Training:
     def advance(self) -> float:
         """Do a step; give the mean loss of its batch, in nats a token, before the step.
 
-        Memory that runs out on the way leaves the model as it was.
+        Memory that runs out on the way leaves all as it was: the step can be tried again.
         """
-        batch = self._batch(Split.TRAINING, self.settings.batch, self.generator)
         self.model.train()
-        with self._own_randomness():
-            loss = self._loss(batch)
-        self.optimiser.zero_grad()
-        torch.autograd.backward(loss)
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.rate_at(self.step)
-        self.optimiser.step()
+        with self._whole_or_not():
+            batch = self._batch(Split.TRAINING, self.settings.batch, self.generator)
+            with self._own_randomness():
+                loss = self._loss(batch)
+            self.optimiser.zero_grad()
+            torch.autograd.backward(loss)
+            self.optimiser.step()
         self.step += 1
         return loss.item()
 
@@ -92,6 +93,19 @@ class Training:
     def _loss(self, batch: Tensor) -> Tensor:
         logits = self.model(batch[:, :-1])  # row token vocabulary
         return functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
+
+    @contextmanager
+    def _whole_or_not(self) -> Iterator[None]:
+        """Have a step that breaks off be as if it had not begun."""
+        drawn, randomness = self.generator.bit_generator.state, self.randomness
+        try:
+            yield
+        except (RuntimeError, MemoryError):
+            self.generator.bit_generator.state, self.randomness = drawn, randomness
+            self.optimiser.zero_grad()
+            if not self.step:  # what it remembers is made in the first step, perhaps in part
+                self.optimiser.state.clear()
+            raise
 
     @contextmanager
     def _own_randomness(self) -> Iterator[None]:

@@ -109,9 +109,11 @@ def test_settings_with_a_problem_are_not_started() -> None:
 
 def test_a_divergence_is_named_once() -> None:
     run = replace(RUN, phase=Phase.DIVERGED, step=30)
-    assert "smaller learning rate than 0.001" in shown(run).notices[0]
+    (notice,) = shown(run).notices
+    assert "stands again at step 30" in notice
+    assert "smaller learning rate than 0.001" in notice
     said = InputError("rate", "The loss is no number at step 30.")
-    assert shown(run, said).notices == ()
+    assert shown(run, said).notices == (said.sentence,)
     assert any(one.problem for one in shown(run, said).setup.settings)
 
 

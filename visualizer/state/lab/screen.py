@@ -96,9 +96,11 @@ def present_lab(
         return LabScreen("", setup, progress, notices=setup.elsewhere, failure=broken)
     setup = present_setup(run.settings, refused, run.sample or sample, _locked(run), run.notices)
     said = [run.notice] if run.notice else []
-    if _is_lost(run) and refused is None:
+    if refused:  # at its setting too, which may be out of sight
+        said.append(refused.sentence)
+    elif _is_lost(run):
         said.append(_diverged(run))
-    notices = (*said, *setup.elsewhere)
+    notices = tuple(dict.fromkeys((*said, *setup.elsewhere)))
     return LabScreen(
         run.name, setup, _progress(run), facts_of(run), notices, run.failure,
         has_run=True, is_open=run.is_open,
@@ -115,9 +117,8 @@ def _is_lost(run: RunState) -> bool:
 
 def _diverged(run: RunState) -> str:
     return (
-        f"The loss is no number any more: the training diverged, and stands at step "
-        f"{run.checkpoint:,} again. Start a new run with a smaller learning rate than "
-        f"{run.settings.rate:g}."
+        f"The training diverged, and stands again at step {run.step:,}, the last good one. "
+        f"Start a new run with a smaller learning rate than {run.settings.rate:g}."
     )
 
 

@@ -128,6 +128,7 @@ class Lab(QObject):
         elif self.run.phase is Phase.RUNNING:
             self._tell("pause")
         elif self.screen.progress.can_toggle:
+            self.refused = None  # it is tried again
             self._tell("run")
 
     def step(self, count: int = 1) -> None:
@@ -261,7 +262,9 @@ class Lab(QObject):
             return
         if self.run and not self.run.is_open:  # it could not be opened: there is no run
             self.leave()
-        self.refuse(InputError(message.values["field"], message.values["sentence"]))
+        said = message.values
+        remedy = tuple(said["remedy"]) if said.get("remedy") else None
+        self.refuse(InputError(said["field"], said["sentence"], remedy))
 
     def _take_failed(self, message: Message) -> None:
         said = message.values

@@ -1,0 +1,244 @@
+"""The language lab while it trains: how fast, and whether its window keeps answering."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QSlider
+
+from tests.benchmarks import children
+from tests.benchmarks.heartbeat import DRAG_MS, GAP_MS, Heart
+from tests.benchmarks.stand import application, linger
+from tests.benchmarks.table import Line, show
+from tests.benchmarks.training import SETTINGS
+from visualizer.language.folder import RunFolder
+from visualizer.language.journal import HEADER
+from visualizer.language.service import NICE
+from visualizer.language.settings import Kind, Model, Settings, Source
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.ui.lab.process import Training
+from visualizer.ui.lab.window import LabWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+TRAINED = replace(SETTINGS["attention only, block 32"], threads=1)
+WATCHED_MS, PLAIN_S = 20_000, 8.0
+LEAST = 0.7
+DEEDS = 60
+LONG = 1_000_000
+"""Steps of a run whose losses are opened."""
+WORDS = 5_000
+
+Gaps = dict[str, float]
+"""The largest gap in the beat, in seconds, by what was done."""
+
+
+def measure(repeats: int) -> int:
+    """Measure in processes of their own and print; give the number of targets missed."""
+    before = children.run("lab", "plain")
+    told = children.run("lab", "watch")
+    after = children.run("lab", "plain")
+    plain = (before + after) / 2
+    share = told["pace"] / plain
+    figure = f"{told['pace']:9.1f} a s, plain {before:.1f}, {after:.1f}"
+    lines = [
+        Line("steps, attention only, block 32", figure),
+        Line("  run in the window ÷ plain loop", f"{share:9.2f} ×", f"≥ {LEAST} ×", share >= LEAST),
+    ]
+    found = told["gaps"] | children.run("lab", "long") | children.run("lab", "words")
+    lines += [
+        Line(f"largest gap: {words}", f"{gap * 1000:9.1f} ms", f"≤ {GAP_MS:g} ms",
+             gap * 1000 <= GAP_MS)
+        for words, gap in found.items()
+    ]  # fmt: skip
+    return show("The lab, with live heatmaps and plot", lines)
+
+
+def _plain() -> float:
+    """Train with the plain loop, standing back as the lab's training does; give steps a second."""
+    import torch
+
+    from tests.benchmarks.plain_loop import PlainLoop
+    from visualizer.language.corpora.corpus import load
+
+    torch.set_num_threads(1)
+    os.nice(NICE)
+    corpus = load(TRAINED)
+    plain = PlainLoop(TRAINED, corpus.training, len(corpus.vocabulary))
+    for _ in range(40):  # to warm up
+        plain.advance()
+    count, start = 0, perf_counter()
+    while perf_counter() - start < PLAIN_S:
+        plain.advance()
+        count += 1
+    return count / (perf_counter() - start)
+
+
+@dataclass(eq=False)
+class Bench:
+    """The lab's window, and the hand at it."""
+
+    window: LabWindow
+    heart: Heart
+
+    def gap(self) -> float:
+        """The largest gap since this was asked last."""
+        return max(self.heart.gaps_since(), default=0.0)
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        """Let the window work until something is so."""
+        loop = QEventLoop()
+        while not is_so():
+            loop.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
+
+    def start(self, settings: Settings) -> None:
+        """Start a run, and wait until its attention is seen."""
+        window = self.window
+        window.lab.draft = settings
+        window.lab.changed.emit()
+        linger(300)
+        self.gap()
+        window.menus.by_key["lab.toggle"].trigger()
+        self.until(lambda: window.puller.reading is not None)
+        self.until(lambda: bool(window.lab.run and window.lab.run.step > 100))
+
+    def close(self) -> None:
+        self.window.lab.leave()
+        app = QCoreApplication.instance()
+        assert app
+        while app.findChildren(Training):
+            linger(20)
+            QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+        self.window.close()
+        self.window.deleteLater()
+        linger(20)
+
+
+@contextmanager
+def _opened() -> Iterator[tuple[Bench, float]]:
+    """Open the lab in a program that is at work; give also the gap that it made."""
+    with tempfile.TemporaryDirectory() as place:
+        os.environ["XDG_DATA_HOME"] = place
+        heart = Heart()
+        linger(200)
+        heart.gaps_since()
+        window = LabWindow()
+        window.resize(1280, 800)
+        window.show()
+        with closing(Bench(window, heart)) as bench:
+            bench.until(lambda: bool(window.lab.sample))
+            linger(300)
+            yield bench, bench.gap()
+
+
+def _watch() -> dict[str, Any]:
+    """Watch a training for a while, and then play with it."""
+    with _opened() as (bench, opening):
+        gaps = {"the lab is opened": opening}
+        bench.start(TRAINED)
+        gaps["a training is started"] = bench.gap()
+        linger(1_000)
+        bench.gap()
+        run = bench.window.lab.run
+        assert run
+        told = [(perf_counter(), run.step)]
+        bench.window.lab.changed.connect(lambda: told.append((perf_counter(), _step(bench))))
+        linger(WATCHED_MS)
+        (begin, first), (end, last) = told[0], told[-1]
+        gaps["it trains"] = bench.gap()
+        gaps |= _played(bench)
+    return {"pace": (last - first) / (end - begin), "gaps": gaps}
+
+
+def _step(bench: Bench) -> int:
+    run = bench.window.lab.run
+    return run.step if run else 0
+
+
+def _played(bench: Bench) -> Gaps:
+    window, gaps = bench.window, {}
+    for words, slider in (
+        ("the smoothing is slid", window.plot_pane.smoothing),
+        ("the temperature is slid", window.next.controls["temperature"].findChildren(QSlider)[0]),
+    ):
+        for deed in range(DEEDS):
+            slider.setValue(slider.maximum() * (deed % 10) // 10)
+            linger(DRAG_MS)
+        gaps[words] = bench.gap()
+    track = window.scrub.track
+    for key in (Qt.Key.Key_Home, *[Qt.Key.Key_Right] * DEEDS, Qt.Key.Key_End):
+        QTest.keyClick(track, key)
+        linger(DRAG_MS)
+    return gaps | {"training time is scrubbed": bench.gap()}
+
+
+def _long() -> Gaps:
+    """Open a run of very many steps, and lay it over another."""
+    with _opened() as (bench, _):
+        lab = bench.window.lab
+        _write_long(RunFolder(lab.home / "long"))
+        bench.window.keeper.look()
+        linger(200)
+        bench.gap()
+        bench.window.open_run(lab.home / "long")
+        bench.until(lambda: bool(lab.run and lab.run.is_open))
+        bench.until(lambda: bench.window.puller.reading is not None)
+        linger(500)
+        gaps = {f"a run of {LONG:,} steps is opened": bench.gap()}
+        bench.window.keeper.begin_another()
+        bench.start(TRAINED)
+        bench.gap()
+        bench.window.keeper.overlay("long", True)
+        bench.until(lambda: "long" in bench.window.keeper.overlaid)
+        linger(1_000)
+        return gaps | {"  it is laid over another": bench.gap()}
+
+
+def _write_long(folder: RunFolder) -> None:
+    from visualizer.language.opened import OpenedRun
+
+    opened = OpenedRun(folder, replace(TRAINED, steps=2 * LONG))
+    assert opened.running
+    opened.running.training.step = LONG
+    opened.running.save()
+    lines = (f"{step},{3 + step % 1009 / 1e4!r},,0.001,{step / 300:.3f}\n" for step in range(LONG))
+    folder.losses.write_text(f"{HEADER}\n{''.join(lines)}")
+    opened.close()
+
+
+def _words() -> Gaps:
+    """Train on a text of very many different words."""
+    with _opened() as (bench, _):
+        path = Path(os.environ["XDG_DATA_HOME"]) / "words.txt"
+        path.write_text(" ".join(f"w{place * place % WORDS}x{place % WORDS}"
+                                 for place in range(10 * WORDS)))  # fmt: skip
+        source = Source(Kind.FILE, str(path), tokenizer=Tokenizer.WORDS)
+        bench.start(Settings(source, Model.TRANSFORMER, batch=8, threads=1))
+        gaps = {f"started on {WORDS:,} words": bench.gap()}
+        linger(5_000)
+        return gaps | {f"it trains on {WORDS:,} words": bench.gap()}
+
+
+def main(arguments: list[str]) -> None:
+    """Measure here, for the process that asked."""
+    if arguments == ["plain"]:
+        children.hand_over(_plain())
+        return
+    with application():
+        parts: dict[str, Callable[[], Any]] = {"watch": _watch, "long": _long, "words": _words}
+        children.hand_over(parts[arguments[0]]())
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1:])
