@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import pytest
 from tests.language.runs import quick
 from visualizer.language.folder import RunFolder, plain_settings
 from visualizer.language.journal import parse
+from visualizer.language.service import Inbox, _listen, _sender
 from visualizer.language.wire import Message, Unpacker
 
 if TYPE_CHECKING:
@@ -158,3 +161,35 @@ def test_told_to_terminate_it_makes_a_checkpoint(child: Child, tmp_path: Path) -
     child.process.send_signal(signal.SIGTERM)
     assert child.process.wait(60) == 0
     assert RunFolder(tmp_path / "run").checkpoint.exists()
+
+
+def test_words_that_cannot_be_understood_leave_nobody_waiting(tmp_path: Path) -> None:
+    (tmp_path / "orders").write_bytes(b"Hello, world")
+    inbox: Inbox = queue.SimpleQueue()
+    with (tmp_path / "orders").open("rb") as source, pytest.raises(ValueError, match="Hello"):
+        _listen(source, inbox)
+    assert inbox.get(block=False) is None
+
+
+def test_a_window_that_has_gone_ends_nothing(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", sys.__stdout__)
+    monkeypatch.setattr(sys, "stderr", sys.__stderr__)
+    asked: list[int] = []
+
+    def gone(target: int, _: bytes) -> int:
+        asked.append(target)
+        raise OSError(errno.EINVAL, "Invalid argument")  # as Windows says it
+
+    with capfd.disabled():
+        kept = os.dup(1)
+        try:
+            send = _sender()
+            with monkeypatch.context() as patched:
+                patched.setattr(os, "write", gone)
+                send(Message("progress"))
+        finally:
+            os.dup2(kept, 1)
+            os.close(kept)
+    assert len(asked) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -44,3 +45,8 @@ def test_half_a_message_is_none_yet() -> None:
     (message,) = unpacker.feed(packed[-1:])
     assert message.says == "progress"
     assert not message.arrays["losses"].flags.writeable
+
+
+def test_what_is_printed_is_no_message() -> None:
+    with pytest.raises(ValueError, match="Hello"):
+        list(Unpacker().feed(b"Hello, world\n"))

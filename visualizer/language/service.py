@@ -70,10 +70,12 @@ def serve(server: Server, inbox: Inbox) -> None:
 
 def _listen(source: BinaryIO, inbox: Inbox) -> None:
     unpacker = Unpacker()
-    while piece := os.read(source.fileno(), PIECE):
-        for message in unpacker.feed(piece):
-            inbox.put(message)
-    inbox.put(None)
+    try:
+        while piece := os.read(source.fileno(), PIECE):
+            for message in unpacker.feed(piece):
+                inbox.put(message)
+    finally:
+        inbox.put(None)  # else nobody could end it any more
 
 
 def _sender() -> Callable[[Message], None]:
@@ -83,7 +85,7 @@ def _sender() -> Callable[[Message], None]:
 
     def send(message: Message) -> None:
         left = memoryview(message.pack())
-        with suppress(BrokenPipeError):  # the window has gone
+        with suppress(OSError):  # the window has gone, which each system says in its own way
             while left:
                 left = left[os.write(target, left) :]
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _LENGTH = struct.Struct(">I")
-_ARRAYS = "arrays"
+LONGEST = 2**28
+"""Bytes of a header; what a program prints would be read as a length beyond it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +67,10 @@ class Unpacker:
         left = self._left
         if len(left) < _LENGTH.size:
             return None
-        at = _LENGTH.size + _LENGTH.unpack_from(left)[0]
+        size = _LENGTH.unpack_from(left)[0]
+        if size > LONGEST:
+            raise ValueError(f"no message, but {bytes(left[:40])!r}")
+        at = _LENGTH.size + size
         if len(left) < at:
             return None
         says, values, sizes = json.loads(left[_LENGTH.size : at])

@@ -12,7 +12,7 @@ import pytest
 
 from visualizer.language.folder import plain_settings
 from visualizer.language.settings import Settings
-from visualizer.ui.lab.process import Ended, Training
+from visualizer.ui.lab.process import Ended, Training, see_off
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
@@ -113,3 +113,22 @@ def test_one_that_breaks_off_keeps_what_it_printed(qtbot: QtBot) -> None:
     assert "broke off" in failure.sentence
     assert failure.details == "no more disks"
     ear.training.deleteLater()
+
+
+def test_those_that_end_one_after_the_other_are_all_waited_for(qtbot: QtBot) -> None:
+    """The second ends, and is gone, while the first is waited for."""
+    ended: list[Ended] = []
+    trainings = [Training(_slow(order)) for order in (1, 0, 2)]
+    for training in trainings:
+        training.ended.connect(ended.append)
+        training.start()
+        training.end()
+    del trainings, training
+    see_off()
+    assert ended == [Ended(None)] * 3
+
+
+def _slow(order: int) -> tuple[str, ...]:
+    """Give a program that ends the later the higher its order."""
+    script = f"import sys, time; sys.stdin.read(); time.sleep({order} * 0.5)"
+    return (sys.executable, "-S", "-c", script)

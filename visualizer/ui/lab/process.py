@@ -150,11 +150,15 @@ class Training(QObject):
 
 def see_off() -> None:
     """Wait for the trainings that were told to end; their windows are gone already."""
-    for training in QCoreApplication.instance().findChildren(Training):  # type: ignore[union-attr]
+    while ending := _ending():  # anew each time, as others end too meanwhile and are gone then
         loop = QEventLoop()
-        training.ended.connect(loop.quit)
-        if not training.is_over:
-            loop.exec()
+        ending[0].ended.connect(loop.quit)
+        loop.exec()
+
+
+def _ending() -> list[Training]:
+    all_ = QCoreApplication.instance().findChildren(Training)  # type: ignore[union-attr]
+    return [training for training in all_ if not training.is_over]
 
 
 def _why(code: int, status: QProcess.ExitStatus) -> str:
