@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +16,7 @@ from visualizer.language.folder import RunFolder
 from visualizer.language.settings import Decay, Kind, Model
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.train_command import complaint, settings_of, train_parser
+from visualizer.trainer import _StepTeller
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,6 +88,8 @@ def test_what_goes_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "There is no run in" in capsys.readouterr().err
     assert main(["train", "repeat", *out, "--rate", "10", "--steps", "900", "--quiet", *SMALL]) == 1
     assert "the learning rate 10 is too large" in capsys.readouterr().err
+    assert main(["train", "--resume", str(tmp_path / "run"), "--steps", "999"]) == 1
+    assert "diverged: begin again" in capsys.readouterr().err
     assert main(["train", "repeat", *out]) == 1
     assert "There is a run in" in capsys.readouterr().err
 
@@ -104,3 +107,20 @@ def test_a_signal_ends_it_with_a_checkpoint(tmp_path: Path) -> None:
     assert process.returncode == 143
     assert b"--resume" in errors
     assert RunFolder(folder).checkpoint.exists()
+
+
+def test_a_window_that_asks_for_the_run_is_given_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+    count = _StepTeller.count
+
+    def ask(self: _StepTeller, *said: Any) -> None:
+        folder.stop.touch()
+        count(self, *said)
+
+    monkeypatch.setattr(_StepTeller, "count", ask)
+    assert main(["train", "repeat", "--out", str(folder.path), "--steps=1000000", *SMALL]) == 143
+    assert "--resume" in capsys.readouterr().err
+    assert folder.checkpoint.exists()
+    assert not folder.lock.exists()

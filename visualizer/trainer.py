@@ -92,7 +92,7 @@ def _train(opened: OpenedRun, options: argparse.Namespace, teller: _StepTeller) 
     teller.clear()
     if running.notice:
         say(running.notice)
-    if teller.asked:
+    if teller.asked and not running.is_done:
         say(f"stopped at step {running.step:,}; --resume {opened.folder.path} goes on")
         return teller.asked.status
     _summarize(opened, running)
@@ -100,7 +100,7 @@ def _train(opened: OpenedRun, options: argparse.Namespace, teller: _StepTeller) 
 
 
 def _advance(running: Running, teller: _StepTeller) -> None:
-    """Train until all is done, or a signal asks to stop."""
+    """Train until all is done, or a signal or a window asks to stop."""
     from visualizer.language.pace import Pace
 
     pace, told_at, quarters = Pace(), 0.0, set(range(5))
@@ -112,6 +112,8 @@ def _advance(running: Running, teller: _StepTeller) -> None:
             told_at = now
             done, of = running.step, running.settings.steps
             teller.count(_said(running, pace), done, of, quarters)
+            if running.folder.stop.exists():
+                teller.stop(signal.SIGTERM, None)
     if teller.asked and not running.is_done:
         running.save()
 
