@@ -16,7 +16,7 @@ from visualizer.language import running as module
 from visualizer.language.checkpoints import about_in
 from visualizer.language.corpora.corpus import Split
 from visualizer.language.folder import RunFolder
-from visualizer.language.journal import parse
+from visualizer.language.journal import Journal, parse
 from visualizer.language.opened import OpenedRun
 from visualizer.language.running import DivergedError, is_first
 from visualizer.language.settings import LAYERED, Kind, Model, Source
@@ -276,3 +276,80 @@ def test_half_a_line_of_losses_is_left_out(tmp_path: Path) -> None:
 
 def test_every_model_has_the_settings_that_count() -> None:
     assert {model for model in Model if quick(model=model).is_layered} == set(LAYERED)
+
+
+def test_what_has_come_of_a_run_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run")
+    finish(opened)
+    assert opened.running
+    final, written = opened.running.final, (tmp_path / "run" / "losses.csv").read_bytes()
+    opened.close()
+    again = OpenedRun(RunFolder(tmp_path / "run"))
+    assert again.running
+    assert again.running.final == final
+    assert final
+    assert (tmp_path / "run" / "losses.csv").read_bytes() == written
+    assert [row.step for row in again.running.take_rows()] == list(range(30))
+    again.running.lengthen(35)
+    finish(again)
+    assert [row[0] for row in losses(tmp_path / "run")] == list(range(36))
+    again.close()
+
+
+@pytest.mark.parametrize("steps", [0, 10_000_001])
+def test_a_run_cannot_be_made_so_long_that_it_is_never_opened_again(
+    tmp_path: Path, steps: int
+) -> None:
+    opened = begun(tmp_path / "run")
+    assert opened.running
+    with pytest.raises(InputError, match="steps cannot be"):
+        opened.running.lengthen(steps)
+    assert opened.running.settings.steps == 30
+    opened.close()
+    OpenedRun(RunFolder(tmp_path / "run")).close()
+
+
+def test_losses_that_are_no_text_are_left_out(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run")
+    finish(opened, 3)
+    assert opened.running
+    opened.running.save()
+    opened.close()
+    with (tmp_path / "run" / "losses.csv").open("ab") as file:
+        file.write(b"3,\xff\xfe\n")
+    again = OpenedRun(RunFolder(tmp_path / "run"))
+    assert again.running
+    assert again.running.step == 3
+    assert [row[0] for row in losses(tmp_path / "run")] == [0, 1, 2]
+    again.close()
+
+
+def test_a_folder_that_cannot_be_written_is_not_said_to_be_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun(tmp_path / "run").close()
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("visualizer.language.opened.Lock", refuse)
+    with pytest.raises(InputError, match="cannot be written: Permission denied") as refused:
+        OpenedRun(RunFolder(tmp_path / "run"))
+    assert refused.value.field == "folder"
+
+
+def test_a_run_that_goes_on_is_made_longer_without_reading_its_losses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a long run they take seconds to be read, and the steps may be typed digit by digit."""
+    opened = begun(tmp_path / "run", steps=10)
+    finish(opened, 5)
+    assert opened.running
+    asked: list[int] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "begin", lambda _, until: asked.append(until))
+        opened.running.lengthen(20)
+    assert asked == []
+    finish(opened)
+    assert [row[0] for row in losses(tmp_path / "run")] == list(range(21))
+    opened.close()

@@ -21,8 +21,10 @@ class Lock:
 
     Raises
     ------
-    OSError
+    BlockingIOError
         When another program holds it, or this one elsewhere.
+    OSError
+        When the file cannot be made.
     """
 
     def __init__(self, path: Path) -> None:
@@ -56,7 +58,10 @@ if sys.platform == "win32":
     import msvcrt
 
     def _lock(file: int) -> None:
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        try:
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        except PermissionError as error:
+            raise BlockingIOError(error.errno, error.strerror) from error
 else:
     import fcntl
 

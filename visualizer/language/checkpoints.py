@@ -8,7 +8,7 @@ before.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -45,12 +45,15 @@ class Stand:
         For how many steps on end the loss has been far above it.
     is_ended : bool
         Whether it came to no good, so that it is not to go on.
+    final : tuple of (float, float) or None
+        Its training and validation loss when all steps were done.
     """
 
     seconds: float = 0.0
     first: float | None = None
     high: int = 0
     is_ended: bool = False
+    final: tuple[float, float] | None = None
 
 
 def write_checkpoint(path: Path, training: Training, about: About, stand: Stand) -> None:
@@ -69,6 +72,7 @@ def write_checkpoint(path: Path, training: Training, about: About, stand: Stand)
         "first": stand.first,
         "high": stand.high,
         "is_ended": stand.is_ended,
+        "final": stand.final,
     }
     tensors = {f"model/{name}": value for name, value in _parameters(training.model).items()}
     for name, parameter in training.model.named_parameters():
@@ -90,9 +94,7 @@ def read_checkpoint(path: Path, training: Training) -> Stand:
     tensors, metadata = _read(path)
     try:
         header = json.loads(metadata["checkpoint"])
-        stand = Stand(
-            float(header["seconds"]), header["first"], int(header["high"]), header["is_ended"]
-        )
+        stand = _stand(header)
         training.generator.bit_generator.state = header["generator"]
         training.step = int(header["step"])
         _fill(training.model, _under("model/", tensors))
@@ -102,6 +104,16 @@ def read_checkpoint(path: Path, training: Training) -> Stand:
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise InputError("folder", f"“{path.name}” is damaged, or of another model.") from error
     return stand
+
+
+def _stand(header: dict[str, Any]) -> Stand:
+    stand = Stand(
+        float(header["seconds"]), header["first"], int(header["high"]), header["is_ended"]
+    )
+    if not header.get("final"):
+        return stand
+    training, validation = header["final"]
+    return replace(stand, final=(float(training), float(validation)))
 
 
 def about_in(path: Path) -> About:

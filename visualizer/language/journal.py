@@ -103,9 +103,11 @@ class Journal:
         OSError
             When it cannot be read.
         """
-        text = self.path.read_text("utf-8") if self.path.exists() else ""
+        text = self.path.read_text("utf-8", "replace") if self.path.exists() else ""
         rows = [row for row in parse(text) if row.step < until]
-        whole = "".join([f"{HEADER}\n", *(row.line() for row in rows)])
+        lines = text.splitlines(keepends=True)[1 : len(rows) + 1]
+        self._waiting = [row for row in self._waiting if row.step < until]
+        whole = "".join([f"{HEADER}\n", *lines])
         if text != whole:
             write(self.path, lambda file: file.write(whole.encode()))
         return rows

@@ -97,7 +97,7 @@ def _loaded(settings: Settings) -> Corpus:
 def _held(folder: RunFolder) -> Lock:
     try:
         return Lock(folder.lock)
-    except (BlockingIOError, PermissionError) as error:
+    except BlockingIOError as error:
         sentence = f"The run in {folder.path} is open already, here or in the background."
         raise InputError("held", sentence) from error
     except OSError as error:

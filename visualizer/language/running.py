@@ -6,7 +6,6 @@ import math
 import sys
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -25,13 +24,14 @@ from visualizer.language.corpora.corpus import Split
 from visualizer.language.folder import About
 from visualizer.language.journal import MISSING, Journal, Row
 from visualizer.language.models import build
-from visualizer.language.settings import Kind
+from visualizer.language.refusals import changed, too_much
+from visualizer.language.settings import check
 from visualizer.language.training import Training, usual_threads
 
 if TYPE_CHECKING:
     from visualizer.language.corpora.corpus import Corpus
     from visualizer.language.folder import RunFolder
-    from visualizer.language.settings import Settings, Source
+    from visualizer.language.settings import Settings
 
 MEASURED_EVERY, MEASURED_GROWTH = 100, 1.3
 """The validation loss is measured every so many steps, and earlier each time they grow so much."""
@@ -99,19 +99,20 @@ class Running:
 
     def __init__(self, folder: RunFolder, about: About, corpus: Corpus) -> None:
         if corpus.digest != about.fingerprint:
-            raise InputError("path", _changed(about.settings.source))
+            raise InputError("path", changed(about.settings.source))
         torch.set_num_threads(about.settings.threads or usual_threads())
         self.folder, self.about = folder, about
         self.training = Training(about.settings, corpus)
         self.stand, self.notice = Stand(), ""
-        self.final: Final | None = None
         if folder.checkpoint.exists():
             self.stand = read_checkpoint(folder.checkpoint, self.training)
         self._forget_later()
         self._journal = Journal(folder.losses)
-        # How it came to no good is part of what it is; what is done again is not.
-        until = sys.maxsize if self.stand.is_ended else self.training.step
-        self._rows = self._journal.begin(until)
+        # How it came to no good is part of what it is, as is what has come of it; what is done
+        # again is not.
+        is_over = self.stand.is_ended or self.final is not None
+        rows = self._journal.begin(sys.maxsize if is_over else self.step)
+        self._rows = [row for row in rows if self.final is None or row.step < self.step]
         self._saved_at = time.monotonic()
 
     @property
@@ -125,6 +126,11 @@ class Running:
         return self.training.step
 
     @property
+    def final(self) -> Final | None:
+        """What has come of it; None before all steps are done."""
+        return Final(*self.stand.final) if self.stand.final else None
+
+    @property
     def is_done(self) -> bool:
         """Whether there is nothing to be done, as it stands."""
         return self.step >= self.settings.steps or self.stand.is_ended
@@ -135,11 +141,20 @@ class Running:
         return taken
 
     def lengthen(self, steps: int) -> None:
-        """Have it end after so many steps in all."""
-        self.training.settings = replace(self.settings, steps=steps)
-        self.about = replace(self.about, settings=self.training.settings)
-        self.final = None
-        self._journal.begin(self.step)  # without what was measured at the end
+        """Have it end after so many steps in all.
+
+        Raises
+        ------
+        InputError
+            Of ``steps``, when there cannot be so many; it ends as before then.
+        """
+        settings = replace(self.settings, steps=steps)
+        check(settings)
+        self.training.settings = settings
+        self.about = replace(self.about, settings=settings)
+        if self.final and steps > self.step:
+            self.stand = replace(self.stand, final=None)
+            self._journal.begin(self.step)  # without what was measured at the end
         self.folder.write_about(self.about)
 
     def advance(self) -> None:
@@ -158,7 +173,7 @@ class Running:
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            raise InputError("batch", _too_much(self.step)) from error
+            raise InputError("batch", too_much(self.step)) from error
 
     def _advance(self) -> None:
         began, step = time.perf_counter(), self.step
@@ -215,8 +230,9 @@ class Running:
     def _finish(self) -> None:
         self._keep_snapshot()
         evaluate = self.training.evaluate
-        self.final = Final(*(evaluate(split, BATCHES_AT_END) for split in Split))
-        self._journal_end(self.final.validation)
+        training, validation = (evaluate(split, BATCHES_AT_END) for split in Split)
+        self.stand = replace(self.stand, final=(training, validation))
+        self._journal_end(validation)
         self.save()
 
     def _journal_end(self, validation: float) -> None:
@@ -271,22 +287,6 @@ class Running:
         for step in self.folder.snapshots():
             if step > self.step:
                 self.folder.snapshot(step).unlink(missing_ok=True)
-
-
-def _too_much(step: int) -> str:
-    return (
-        f"The memory ran out at step {step:,}; the model is as it was before. Go on when there is "
-        "more, or begin again with a smaller batch, block or embedding size."
-    )
-
-
-def _changed(source: Source) -> str:
-    if source.kind is Kind.FILE:
-        name = Path(source.path).name
-        sentence = f"“{name}” is not the text that was learned: it was changed since."
-        return f"{sentence} Bring the old one back, or begin a new run."
-    sentence = "This version makes another text of these settings than the one that was learned."
-    return f"{sentence} Begin a new run."
 
 
 def is_first(step: int, growth: float) -> bool:

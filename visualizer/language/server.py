@@ -22,6 +22,8 @@ from visualizer.language.wire import Message
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from visualizer.language.running import Running
+
 TOLD_EVERY_S = 0.2
 LOOKED_EVERY_S = 1.0
 """How often it looks for a file that asks it to stop."""
@@ -98,6 +100,7 @@ class Server:
             "notices": [*about.notices, *_said(opened.obstacle)],
             "sample": about.sample,
             "state": self.state,
+            "final": _final(running),
         }
         self._send(Message("opened", values, curves(rows)))
 
@@ -221,7 +224,7 @@ class Server:
             "rate": running.settings.rate_at(running.step),
             "snapshots": opened.folder.snapshots(),
             "notice": running.notice,
-            "final": [running.final.training, running.final.validation] if running.final else None,
+            "final": _final(running),
         }
         self._send(Message("progress", values, curves(running.take_rows())))
 
@@ -255,6 +258,10 @@ _TAKE: dict[str, Callable[[Server, Mapping[str, Any]], None]] = {
     "layer": Server._layer,
     "save": Server._save_weights,
 }
+
+
+def _final(running: Running | None) -> tuple[float, float] | None:
+    return running.stand.final if running else None
 
 
 def _said(sentence: str) -> list[str]:

@@ -92,6 +92,20 @@ def test_more_steps_can_follow(student: Student) -> None:
     student.until_said("step 90 of 90")
 
 
+def test_no_more_steps_follow_than_a_run_may_have(student: Student) -> None:
+    student.type("steps", "30")
+    student.click("toggle")
+    student.until_said("Done")
+    student.window.bar.more.selectAll()
+    QTest.keyClicks(student.window.bar.more, "10000000")
+    student.click("more")
+    student.until_said("of 10,000,000")
+    student.click("stop")
+    run = student.window.lab.run
+    assert run
+    assert run.settings.steps == 10_000_000
+
+
 def test_the_settings_of_a_run_are_held_fast_but_its_steps(student: Student) -> None:
     student.type("steps", "30")
     student.click("toggle")

@@ -143,6 +143,7 @@ def opened(run: RunState, message: Message) -> RunState:
         rate=run.settings.rate_at(int(values["step"])),
         checkpoint=int(values["step"]),
         failure=None,
+        final=tuple(values["final"]) if values.get("final") else None,
         **_among(_OPENED, values),
     )
 

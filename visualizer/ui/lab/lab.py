@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from visualizer.attention.errors import InputError
 from visualizer.language.folder import RunFolder, plain_settings
-from visualizer.language.settings import Settings
+from visualizer.language.settings import LIMITS, Settings
 from visualizer.state.lab import run as runs
 from visualizer.state.lab.probe import first_probe
 from visualizer.state.lab.run import Failure, Phase, RunState
@@ -150,7 +150,8 @@ class Lab(QObject):
 
     def _lengthen(self, steps: int) -> None:
         assert self.run
-        steps = max(steps, self.run.step)
+        least, most = LIMITS["steps"]
+        steps = min(max(steps, self.run.step, least), most)
         if steps != self.run.settings.steps:
             self._change(settings=replace(self.run.settings, steps=steps))
             self._tell("lengthen", steps=steps)
