@@ -30,6 +30,7 @@ FIGURE_SPACE = "\u2007"
 NO_ATTENTION = (
     "This model has no attention: it looks at the last token alone. There are no weights to show."
 )
+NO_TEXT = "Type a text that is to be read."
 SEES_THE_FUTURE = (
     "Every token reads all tokens alike, those after it too. What comes next is among them, so "
     "the low loss of this model is a cheat: where a text is to be continued, there is no future "
@@ -88,7 +89,7 @@ def present_attention(
     if reading.weights is None:
         return AttentionPanel(message=NO_ATTENTION)
     if not reading.tokens:
-        return AttentionPanel(message="Type a text that is to be read.")
+        return AttentionPanel(message=NO_TEXT)
     colouring = colouring or Colouring()
     made_of = reading, model, room, colouring
     is_same = before is not None and before.made_of == made_of

@@ -67,8 +67,10 @@ class StoryPanel:
         Tokens at the front that are not shown.
     is_running : bool
         Whether token after token is drawn.
-    is_busy : bool
-        Whether what may come next is still on its way.
+    can_run : bool
+        Whether token after token can be drawn, or that be stopped.
+    can_draw : bool
+        Whether a token can be drawn now: not while what may come next is on its way.
     """
 
     chips: tuple[Chip, ...] = ()
@@ -77,13 +79,26 @@ class StoryPanel:
     can_step_on: bool = False
     can_turn: bool = False
     is_running: bool = False
-    is_busy: bool = False
+    can_run: bool = True
+    can_draw: bool = True
     seed: int = 0
     said: str = ""
 
 
-def present_story(story: Story, is_running: bool = False, is_busy: bool = False) -> StoryPanel:
-    """Show a text that is being continued."""
+def present_story(
+    story: Story, is_running: bool = False, is_busy: bool = False, is_readable: bool = True
+) -> StoryPanel:
+    """Show a text that is being continued.
+
+    Parameters
+    ----------
+    is_running : bool
+        Whether token after token is drawn.
+    is_busy : bool
+        Whether what may come next is still on its way.
+    is_readable : bool
+        Whether it will come at all.
+    """
     places, path, ahead = _branches(story), story.path, story.ahead
     before = [Chip(visible(token), ROOT) for token in story.prompt]
     before += [_chip(story, node, places) for node in path]
@@ -98,7 +113,8 @@ def present_story(story: Story, is_running: bool = False, is_busy: bool = False)
         bool(ahead),
         len(story.siblings) > 1,
         is_running,
-        is_busy,
+        is_running or is_readable,
+        is_readable and not (is_running or is_busy),
         story.seed,
         f"{counted(len(path), 'token')} added",
     )

@@ -151,6 +151,8 @@ def facts_of(run: RunState) -> str:
 def line_of(run: RunState) -> str:
     """Say how far a run is, in one line."""
     parts = [DOING[run.phase]] if run.phase in DOING else []
+    if not run.tokens and parts:  # nothing of it is known yet
+        return parts[0]
     is_known = run.phase is Phase.RUNNING and run.tokens_a_second > 0
     speed = (run.tokens_a_second, run.seconds_left) if is_known else (None, None)
     pace = Pace(run.step, run.settings.steps, run.rate, *speed)

@@ -86,6 +86,10 @@ class NextPane(QWidget):
         if self.problem.isHidden():  # what is typed and not taken stays
             self._show_values()
 
+    def forget(self) -> None:
+        """Let go of what was typed and not taken."""
+        self.problem.hide()
+
     def _show_values(self) -> None:
         sampling = self._sampling
         shown = {

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
-from visualizer.state.lab.attention import AttentionPanel, present_attention
-from visualizer.state.lab.bars import present_bars
+from visualizer.state.lab.attention import NO_TEXT, AttentionPanel, present_attention
+from visualizer.state.lab.bars import Bars, present_bars
 from visualizer.state.lab.chips import present_story
 from visualizer.state.lab.pointing import Pointing, place_of
 from visualizer.state.lab.scrub import present_scrub
+from visualizer.state.words import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from visualizer.state.lab.story import Story
     from visualizer.state.view import Cell
@@ -34,7 +36,8 @@ class Pictures(QObject):
         self._room = 256
         # What was shown last: nothing is painted again while only a line of numbers changes.
         self._bars_of: tuple[object, ...] = ()
-        self._told: tuple[Story, bool, bool, Theme] | None = None
+        self._told: tuple[Story, bool, bool, bool, Theme] | None = None
+        self._folder: Path | None = None
 
     @property
     def has_layers(self) -> bool:
@@ -44,43 +47,72 @@ class Pictures(QObject):
     def show(self) -> None:
         """Show the attention, and where in training time it is."""
         window = self._window
-        lab, puller = window.lab, window.puller
-        if lab.run is None:
-            self._panel = AttentionPanel(message=BEFORE)
-        else:
-            model = lab.run.settings.model
-            self._panel = present_attention(
-                puller.reading, model, self._pointing, self._room, before=self._panel
-            )
+        run = window.lab.run
+        if (run.folder if run else None) != self._folder:
+            self._folder = run.folder if run else None
+            self._pointing = Pointing()
+            window.next.forget()
+        self._panel = self._read_panel()
         window.attention.show_attention(self._panel, window.theme)
-        window.probe.setVisible(lab.run is not None)
-        if window.probe.text() != lab.view.probe:
-            window.probe.setText(lab.view.probe)
-        window.probe_problem.setText(puller.refused)
-        window.probe_problem.setVisible(bool(puller.refused))
+        self._show_probe()
         self._show_scrub()
         self._show_story()
+
+    def _read_panel(self) -> AttentionPanel:
+        lab, reading = self._window.lab, self._window.puller.reading
+        if lab.run is None:
+            return AttentionPanel(message=BEFORE)
+        if lab.run.is_open and not lab.view.probe:
+            return AttentionPanel(message=NO_TEXT)
+        model = lab.run.settings.model
+        return present_attention(reading, model, self._pointing, self._room, before=self._panel)
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether there is a model to be asked, or was: not while a run is opened at first."""
+        run = self._window.lab.run
+        return run is not None and bool(run.tokens)
+
+    def _show_probe(self) -> None:
+        """Show the text that is to be read, and whether it is what the pictures are of."""
+        window, puller = self._window, self._window.puller
+        window.probe.setVisible(self._is_known)
+        if window.probe.text() != window.lab.view.probe:
+            window.probe.setText(window.lab.view.probe)
+        said = [puller.refused] if puller.refused else []
+        if puller.reading and puller.older:
+            text, step = shortened(puller.older), puller.reading.step
+            said.append(f"Shown is still “{text}” at step {step:,}.")
+        window.probe_problem.setText(" ".join(said))
+        window.probe_problem.setVisible(bool(said))
 
     def _show_story(self) -> None:
         """Show what may come next, and the text that is continued."""
         window, teller = self._window, self._window.teller
         run, reading = window.lab.run, teller.reading
-        window.right.setVisible(run is not None)
-        made_of = (reading, teller.sampling, window.theme)
-        if run is not None and reading is not None and made_of != self._bars_of:
+        window.right.setVisible(self._is_known)
+        made_of = (reading, teller.sampling, window.theme, self._folder)
+        is_coming = reading is None and teller.can_draw and not window.puller.older
+        stays = is_coming and self._folder in self._bars_of  # until the next ones are there
+        if run is not None and self._is_known and not stays and made_of != self._bars_of:
             self._bars_of = made_of
-            bars = present_bars(reading.tokens, reading.logits, run.tokens, teller.sampling)
+            bars = Bars(sampling=teller.sampling, vocabulary=len(run.tokens))
+            if reading is not None:
+                bars = present_bars(reading.tokens, reading.logits, run.tokens, teller.sampling)
             window.next.show_bars(bars, window.theme)
-        told = (teller.story, teller.is_running, teller.is_busy, window.theme)
+        can_draw = teller.can_draw
+        told = (teller.story, teller.is_running, teller.is_busy, can_draw, window.theme)
+        for key in ("teller.sample", "teller.toggle"):
+            window.menus.enable(key, self._is_known and can_draw)
         if told != self._told:
             self._told = told
-            window.story.show_story(present_story(*told[:3]), window.theme)
+            window.story.show_story(present_story(*told[:4]), window.theme)
 
     def _show_scrub(self) -> None:
         window = self._window
         run, view = window.lab.run, window.lab.view
-        window.scrub.setVisible(run is not None)
-        if run is None:
+        window.scrub.setVisible(self._is_known)
+        if run is None or not run.tokens:
             return
         step = run.step if view.step is None else view.step
         training, validation = run.losses_at(step)

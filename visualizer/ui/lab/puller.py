@@ -34,11 +34,10 @@ class Puller(QObject):
         super().__init__(lab)
         self._lab = lab
         self.reading: Reading | None = None
-        self.refused = ""
-        """Why the probe cannot be read; empty where it can."""
-        self._folder: Path | None = None
         self.text = ""
-        """What was read, or refused, last."""
+        """The text that the reading is of."""
+        self._refusal = "", ""
+        self._folder: Path | None = None
         self._kept: OrderedDict[tuple[int, str], Reading] = OrderedDict()
         self._asked: tuple[int, str] | None = None
         self._count = 0
@@ -52,6 +51,19 @@ class Puller(QObject):
         """Whether another moment is wanted than the one that is shown."""
         step = self._lab.view.step
         return step is not None and (self.reading is None or self.reading.step != step)
+
+    @property
+    def refused(self) -> str:
+        """Why the probe, as it stands now, cannot be read; empty where it can, or is not known."""
+        probe, sentence = self._refusal
+        return sentence if probe == self._lab.view.probe else ""
+
+    @property
+    def older(self) -> str:
+        """The text that is shown still, where the one that stands there now is not read."""
+        run, probe = self._lab.run, self._lab.view.probe
+        is_left = bool(probe) and self.reading is not None and self.text != probe
+        return self.text if is_left and run and (self.refused or not run.is_open) else ""
 
     def look(self) -> None:
         """Show what is looked at now, or have it read."""
@@ -73,7 +85,7 @@ class Puller(QObject):
         if self._asked or self._rest.isActive():
             return False
         view = self._lab.view
-        if self.refused and view.probe == self.text:
+        if self.refused:
             return False
         if phase is Phase.STOPPED:  # its process would have to begin again, so only for what is new
             return view.step is not None or view.probe != self.text
@@ -90,7 +102,7 @@ class Puller(QObject):
         (_, probe), self._asked = self._asked, None
         self._rest.start()
         if message.says == "refused":
-            self.refused, self.text = str(message.values["sentence"]), probe
+            self._refusal = probe, str(message.values["sentence"])
             self.changed.emit()
             return
         reading = Reading.of(message)
@@ -100,8 +112,8 @@ class Puller(QObject):
             self._show(reading, probe)
 
     def _show(self, reading: Reading, probe: str) -> None:
-        if reading is not self.reading or self.refused:
-            self.reading, self.text, self.refused = reading, probe, ""
+        if reading is not self.reading:
+            self.reading, self.text = reading, probe
             self.changed.emit()
 
     def _keep(self, reading: Reading, probe: str) -> None:
@@ -114,6 +126,6 @@ class Puller(QObject):
     def _forget(self, folder: Path | None) -> None:
         self._folder, self._asked = folder, None
         self._kept.clear()
-        had, self.reading, self.refused, self.text = self.reading, None, "", ""
+        had, self.reading, self.text, self._refusal = self.reading, None, "", ("", "")
         if had:
             self.changed.emit()

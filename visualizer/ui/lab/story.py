@@ -113,8 +113,9 @@ class StoryPane(QWidget):
         self.said.setText(left + panel.said)
         tell(self, panel.said)
         self.run.setText("Stop" if panel.is_running else "Run")
-        self.sample.setEnabled(not (panel.is_running or panel.is_busy))
         for button, can in (
+            (self.sample, panel.can_draw),
+            (self.run, panel.can_run),
             (self.back, panel.can_step_back),
             (self.on, panel.can_step_on),
             (self.turn, panel.can_turn),

@@ -12,6 +12,8 @@ from visualizer.language.vocabulary import Vocabulary
 from visualizer.state.lab.story import Story, begun
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from visualizer.state.lab.reading import Reading
     from visualizer.ui.lab.lab import Lab
     from visualizer.ui.lab.puller import Puller
@@ -30,6 +32,7 @@ class Teller(QObject):
         self._lab, self._puller = lab, puller
         self.story, self.sampling = Story(), Sampling()
         self.is_running = False
+        self._folder: Path | None = None
         lab.changed.connect(self._follow)
         puller.changed.connect(self._go_on)
 
@@ -44,12 +47,20 @@ class Teller(QObject):
         """Whether what may come next is still on its way."""
         return self.reading is None
 
+    @property
+    def can_draw(self) -> bool:
+        """Whether there is a text to be continued, as far as is known."""
+        return bool(self.story.tokens) and not self._puller.refused
+
     def _vocabulary(self) -> Vocabulary:
         run = self._lab.run
         return Vocabulary(run.tokens if run else (), self._lab.settings.source.tokenizer)
 
     def _follow(self) -> None:
-        """Begin another text where the probe is none of this one any more."""
+        """Begin another text where the probe is none of this one any more; of a run, all anew."""
+        folder = self._lab.run.folder if self._lab.run else None
+        if folder != self._folder:
+            self._folder, self.story, self.sampling = folder, Story(), Sampling()
         tokens = tokenize(self._lab.view.probe, self._lab.settings.source.tokenizer)
         if tokens != self.story.tokens:
             self.story, self.is_running = begun(tokens, self.story.seed), False
@@ -79,7 +90,7 @@ class Teller(QObject):
     def sample(self) -> None:
         """Go on with a token that is drawn."""
         reading, sampling = self.reading, self.sampling
-        if reading:
+        if reading and self.can_draw:
             last = reading.logits[-1]
             chosen = probabilities(last, sampling.temperature, sampling.top_k, sampling.top_p)
             tokens = self._vocabulary().tokens
@@ -87,7 +98,7 @@ class Teller(QObject):
 
     def run(self, is_on: bool) -> None:
         """Draw token after token, or no longer."""
-        self.is_running = is_on and bool(self.story.prompt)
+        self.is_running = is_on and self.can_draw
         self.changed.emit()
         if self.is_running:
             self.sample()
