@@ -25,7 +25,7 @@ from visualizer.language.folder import About
 from visualizer.language.journal import MISSING, Journal, Row
 from visualizer.language.models import build
 from visualizer.language.refusals import changed, too_much
-from visualizer.language.settings import check
+from visualizer.language.settings import BATCHES_AT_END, check
 from visualizer.language.training import Training, usual_threads
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ MEASURED_EVERY, MEASURED_GROWTH = 100, 1.3
 """The validation loss is measured every so many steps, and earlier each time they grow so much."""
 MEASURED_TOKENS = 8_192
 """Of about how many tokens it is the mean, while training; at the end, of more."""
-BATCHES_AT_END = 200
 GROWTH = 1.08
 """From one snapshot to the next, the steps grow by this: their times are even on a log axis."""
 MOST_BYTES = 512 * 2**20

@@ -54,6 +54,8 @@ class Kind(StrEnum):
     ADDITION = "addition"
 
 
+BATCHES_AT_END = 200
+"""Of how many batches the losses are the means that are measured when all steps are done."""
 TASKS = (Kind.REPEAT, Kind.COPY, Kind.BRACKETS, Kind.SORTING, Kind.ADDITION)
 """Of which it is known what a query should read; each row is a block and one token more."""
 

@@ -57,8 +57,8 @@ def shown(run: RunState | None, refused: InputError | None = None) -> Any:
 def test_the_losses_of_all_messages_are_one_curve() -> None:
     run = progressed(opened(RUN, an_opening()), a_progress())
     np.testing.assert_array_equal(run.losses.steps, np.arange(30))
-    np.testing.assert_allclose(np.array(run.losses_at(12), float), (3.88, 4.4))
-    np.testing.assert_allclose(np.array(run.losses_at(9), float), (3.91, 4.5))
+    np.testing.assert_allclose(np.array(run.losses_at(12), float), ((3.88, 12), (4.4, 10)))
+    np.testing.assert_allclose(np.array(run.losses_at(9), float), ((3.91, 9), (4.5, 0)))
     assert RUN.losses_at(0) == (None, None)
     assert run.snapshots == (0, 10, 20)
 
@@ -72,7 +72,12 @@ def test_how_far_it_is_stands_in_one_line() -> None:
     assert shown(run).facts == "CPU  ·  1,234 parameters  ·  2 tokens known  ·  trained for 0:02"
     done = progressed(run, a_progress(state="done", step=200, final=[1.5, 1.75]))
     assert shown(done).progress.line.startswith("Done  ·  step 200 of 200")
-    assert shown(done).progress.line.endswith("in the end: training 1.500, validation 1.750")
+    said = "in the end, means of 200 batches: training 1.500, validation 1.750"
+    assert shown(done).progress.line.endswith(said)
+    assert done.losses_now == ((1.5, 200), (1.75, 200))
+    assert run.losses_now == run.losses_at(30)
+    again = opened(RUN, an_opening(state="done", final=[1.5, 1.75]))
+    assert shown(again).progress.line.endswith(said)
 
 
 @pytest.mark.parametrize(

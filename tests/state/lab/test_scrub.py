@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from visualizer.state.lab.losses import Measured
 from visualizer.state.lab.scrub import Scrub, present_scrub
 
 STEPS = st.lists(st.integers(0, 10_000), max_size=20)
@@ -54,13 +55,23 @@ def test_what_was_thinned_out_is_looked_at_nearby() -> None:
 @pytest.mark.parametrize(
     ("looked", "losses", "said"),
     [
-        (10, (2.5, 2.61234), "Step 10 of 1,500: training loss 2.500, validation loss 2.612"),
-        (None, (2.5, None), "Now, step 1,500: training loss 2.500"),
+        (
+            10,
+            (Measured(2.5, 10), Measured(2.61234, 10)),
+            "Step 10 of 1,500: training loss 2.500, validation loss 2.612",
+        ),
+        (
+            100,
+            (Measured(2.5, 100), Measured(2.75, 10)),
+            "Step 100 of 1,500: training loss 2.500, validation loss 2.750 at step 10",
+        ),
+        (None, (Measured(2.5, 1499), None), "Now, step 1,500: training loss 2.500"),
+        (None, (Measured(2.5, 1400), None), "Now, step 1,500: training loss 2.500 at step 1,400"),
         (0, (None, None), "Step 0 of 1,500"),
     ],
 )
 def test_a_moment_in_words(
-    looked: int | None, losses: tuple[float | None, float | None], said: str
+    looked: int | None, losses: tuple[Measured | None, Measured | None], said: str
 ) -> None:
     assert present_scrub([0, 10, 100], 1500, looked, *losses).said == said
 

@@ -8,6 +8,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
+from visualizer.state.lab.losses import Measured
 from visualizer.state.lab.scrub import present_scrub
 from visualizer.ui.lab.scrub import ScrubBar
 from visualizer.ui.theme import LIGHT
@@ -38,7 +39,8 @@ class Scrubbed:
 
     def show_at(self, step: int | None) -> None:
         self.step = step
-        self.bar.show_scrub(present_scrub(KEPT, 1000, step, 2.0, None, self.is_waiting), LIGHT)
+        loss = Measured(2.0, 1000 if step is None else step)
+        self.bar.show_scrub(present_scrub(KEPT, 1000, step, loss, None, self.is_waiting), LIGHT)
 
     def drag(self, *stops: int) -> None:
         track = self.bar.track

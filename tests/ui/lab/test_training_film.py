@@ -18,6 +18,7 @@ from visualizer.state.film import HELD_MS
 from visualizer.state.formats import FORMATS, Kind
 from visualizer.state.lab.attention import NO_ATTENTION
 from visualizer.state.lab.film import TrainingFilm, TrainingLook, training_film
+from visualizer.state.lab.losses import Measured
 from visualizer.state.progress import CancelledError
 from visualizer.ui import colours
 from visualizer.ui.exports import Exporter
@@ -41,7 +42,7 @@ def drawn(application: QApplication) -> None:
 
 def a_film(layers: int = 2, heads: int = 2, tokens: int = 6, **look: Any) -> TrainingFilm:
     readings = [a_reading(layers, heads, tokens, step, seed=step) for step in STEPS]
-    losses = {0: (4.2, None), 1000: (1.5, 1.75)}
+    losses = {0: (Measured(4.2, 0), None), 1000: (Measured(1.5, 999), Measured(1.75, 900))}
     wanted = TrainingLook(**{"width": 480, "ms": 200.0, **look})
     return training_film(readings, Model.ATTENTION_ONLY, 1000, losses, wanted)
 
@@ -51,7 +52,7 @@ def test_moments_are_in_order_with_their_losses() -> None:
     assert [reading.step for reading in film.readings] == sorted(STEPS)
     assert film.scrub(0).said == "Step 0 of 1,000: training loss 4.200"
     assert film.scrub(1).said == "Step 10 of 1,000"
-    assert film.scrub(3).said.endswith("training loss 1.500, validation loss 1.750")
+    assert film.scrub(3).said.endswith("training loss 1.500, validation loss 1.750 at step 900")
     assert film.durations(10) == (20, 20, 20, 20 + HELD_MS // 10)
 
 

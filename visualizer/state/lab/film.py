@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from visualizer.language.settings import Model
+    from visualizer.state.lab.losses import Measured
     from visualizer.state.lab.reading import Reading
     from visualizer.state.panels import Board
 
-Losses = tuple[float | None, float | None]
+Losses = tuple["Measured | None", "Measured | None"]
 """Of training and of validation, where they are known."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,13 @@ HEADER = "step,training,validation,rate,seconds\n"
 COLUMNS = HEADER.count(",") + 1
 LACKING = -1.0
 """Stands for an empty field while a file is read: no cross-entropy is negative, nor is a rate."""
+
+
+class Measured(NamedTuple):
+    """A loss in nats a token, and the step that it was measured at."""
+
+    loss: float
+    step: int
 
 
 class _Past:

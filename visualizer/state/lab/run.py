@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from visualizer.language.folder import settings_of
-from visualizer.state.lab.losses import Losses
+from visualizer.state.lab.losses import Losses, Measured
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,12 +110,20 @@ class RunState:
         return self.folder.name
 
     @property
+    def losses_now(self) -> tuple[Measured | None, Measured | None]:
+        """The losses of the model as it is: of one that is done, those measured at its end."""
+        if self.final is None:
+            return self.losses_at(self.step)
+        training, validation = (Measured(loss, self.step) for loss in self.final)
+        return training, validation
+
+    @property
     def is_open(self) -> bool:
         """Whether its model can be asked."""
         return self.phase in OPEN
 
-    def losses_at(self, step: int) -> tuple[float | None, float | None]:
-        """Give the training and the validation loss that were measured last before a step."""
+    def losses_at(self, step: int) -> tuple[Measured | None, Measured | None]:
+        """Give the training and the validation loss that were measured last through a step."""
         losses = self.losses
         return (
             _last(losses.steps, losses.training, step),
@@ -167,6 +175,6 @@ def _among(names: tuple[str, ...], values: Any) -> dict[str, Any]:
     return {name: values[name] for name in names if values.get(name) is not None}
 
 
-def _last(steps: np.ndarray, values: np.ndarray, step: int) -> float | None:
-    place = int(np.searchsorted(steps, step, "right"))
-    return float(values[place - 1]) if place else None
+def _last(steps: np.ndarray, values: np.ndarray, step: int) -> Measured | None:
+    last = int(np.searchsorted(steps, step, "right")) - 1
+    return Measured(float(values[last]), int(steps[last])) if last >= 0 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from visualizer.language.settings import BATCHES_AT_END
 from visualizer.state.lab.pace import Pace
 from visualizer.state.lab.run import BUSY, Phase, RunState
 from visualizer.state.lab.setup import LabSetup, present_setup
@@ -162,7 +163,8 @@ def line_of(run: RunState) -> str:
 def _losses(run: RunState) -> list[str]:
     if run.final:
         training, validation = (number(loss, 3) for loss in run.final)
-        return [f"in the end: training {training}, validation {validation}"]
+        means = f"means of {BATCHES_AT_END} batches"
+        return [f"in the end, {means}: training {training}, validation {validation}"]
     named = (("training", run.losses.training), ("validation", run.losses.validation))
     return [f"{name} {number(values[-1], 3)}" for name, values in named if len(values)]
 

@@ -16,6 +16,8 @@ from visualizer.state.words import number
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from visualizer.state.lab.losses import Measured
+
 DECIMALS = 3
 
 
@@ -86,8 +88,8 @@ def present_scrub(
     snapshots: Iterable[int],
     now: int,
     looked: int | None,
-    training: float | None = None,
-    validation: float | None = None,
+    training: Measured | None = None,
+    validation: Measured | None = None,
     is_waiting: bool = False,
 ) -> Scrub:
     """Show where in training time one looks.
@@ -98,8 +100,8 @@ def present_scrub(
         Steps that were kept.
     looked : int or None
         Of a step that is not kept any more, the nearest is looked at; None for now.
-    training, validation : float or None
-        The losses at that step, where they are known.
+    training, validation : Measured or None
+        The losses at that step, or the last before it, where they are known.
     is_waiting : bool
         Whether what it was then is still on its way.
     """
@@ -112,12 +114,20 @@ def present_scrub(
     return Scrub(stops, now, at, said, is_waiting)
 
 
-def _said(looked: int | None, now: int, training: float | None, validation: float | None) -> str:
+def _said(
+    looked: int | None, now: int, training: Measured | None, validation: Measured | None
+) -> str:
     when = f"Now, step {now:,}" if looked is None else f"Step {looked:,} of {now:,}"
-    return ": ".join(filter(None, (when, losses_in_words(training, validation))))
+    step = now if looked is None else looked
+    losses = []
+    if training:  # of a model after n steps, the last batch was step n − 1, counted from 0
+        losses.append(_written("training", training, {step, step - 1}))
+    if validation:
+        losses.append(_written("validation", validation, {step}))
+    return ": ".join(filter(None, (when, ", ".join(losses))))
 
 
-def losses_in_words(training: float | None, validation: float | None) -> str:
-    """Write losses, as far as they are known."""
-    named = (("training loss", training), ("validation loss", validation))
-    return ", ".join(f"{name} {number(loss, DECIMALS)}" for name, loss in named if loss is not None)
+def _written(name: str, measured: Measured, here: set[int]) -> str:
+    """Write a loss, with its step where that is another."""
+    said = f"{name} loss {number(measured.loss, DECIMALS)}"
+    return said if measured.step in here else f"{said} at step {measured.step:,}"

@@ -114,11 +114,8 @@ class Pictures(QObject):
         window.scrub.setVisible(self._is_known)
         if run is None or not run.tokens:
             return
-        step = run.step if view.step is None else view.step
-        training, validation = run.losses_at(step)
-        scrub = present_scrub(
-            run.snapshots, run.step, view.step, training, validation, window.puller.is_waiting
-        )
+        losses = run.losses_now if view.step is None else run.losses_at(view.step)
+        scrub = present_scrub(run.snapshots, run.step, view.step, *losses, window.puller.is_waiting)
         window.scrub.show_scrub(scrub, window.theme)
 
     # ------------------------------------------------------------------ the hand
