@@ -41,6 +41,7 @@ def test_losses_are_plotted_with_the_lines_to_beat(watching: Student) -> None:
     assert {line.role.value for line in plot(watching).lines} >= {"training", "validation"}
     assert plot(watching).last == 99
     assert [line.loss for line in plot(watching).references] == [2.0, 1.5]
+    assert plot(watching).references[0].name == "guessing by frequency"
 
 
 def test_axes_and_smoothing_by_keys(watching: Student) -> None:
@@ -85,6 +86,8 @@ def test_a_run_laid_over_is_in_the_plot(watching: Student) -> None:
     watching.press(Qt.Key.Key_Space, NONE)
     watching.until(lambda: len(plot(watching).lines) > 3)
     assert {line.name for line in plot(watching).lines} == {first.name, "repeat-attention-only-2"}
+    for line in plot(watching).references:  # of the run that is open alone
+        assert line.name.endswith("(repeat-attention-only-2)")
 
 
 def test_a_text_is_drawn_token_by_token_and_gone_back(watching: Student) -> None:

@@ -42,7 +42,7 @@ class Plotter(QObject):
                 for colour, (name, one) in enumerate(sorted(overlaid.items()), 1)
                 if run is None or name != run.name
             ]
-            lines = self._references()
+            lines = self._references(is_alone=not others)
             self._plot = present_plot(
                 [*own, *others], self.look, lines, stand, stops, before=self._plot
             )
@@ -51,12 +51,14 @@ class Plotter(QObject):
             is_log = getattr(self.look, axis) is Scale.LOG
             window.menus.check(f"plotter.turn_axis {axis}", is_log)
 
-    def _references(self) -> list[Reference]:
+    def _references(self, *, is_alone: bool) -> list[Reference]:
+        """Give the losses to beat: the run's own, which are others for other texts."""
         run = self._window.lab.run
         if run is None or not run.tokens:
             return []
         named = (("guessing by frequency", run.frequency), ("counted pairs", run.bigram))
-        return [Reference(name, loss) for name, loss in named]
+        whose = "" if is_alone else f" ({run.name})"
+        return [Reference(name + whose, loss) for name, loss in named]
 
     # ------------------------------------------------------------------ intents
 
