@@ -49,8 +49,26 @@ def test_what_is_left_out_is_said() -> None:
         "“␣”: 30 %, chosen with 33 %",
         "“⏎”: 10 %, left out",
     ]
+    assert [bar.shares for bar in panel.bars] == [
+        "67 % (model 60 %)",
+        "33 % (model 30 %)",
+        "0 % (model 10 %)",
+    ]
     assert panel.legend.endswith("Left out: 1 token with 10 % of the probability.")
     assert panel.heading == "After “a”"
+
+
+def test_what_is_left_out_is_counted_after_the_temperature() -> None:
+    """Square roots of 0.64, 0.32 and 0.04, which temperature 2 takes, are 0.8, 0.566 and 0.2."""
+    logits = np.log(np.array([[0.64, 0.32, 0.04]]))
+    panel = present_bars("a", logits, LETTERS[:3], Sampling(2, top_k=2))
+    lost = 0.2 / (0.8 + 0.32**0.5 + 0.2)
+    assert panel.legend.endswith(
+        f"Left out: 1 token with {100 * lost:.0f} % of the probability at temperature 2."
+    )
+    always = present_bars("a", logits, LETTERS[:3], Sampling(0))
+    assert always.legend.endswith("At temperature 0, the likeliest is always drawn.")
+    assert [bar.shares for bar in always.bars][:2] == ["100 % (model 64 %)", "0 % (model 32 %)"]
 
 
 def test_with_nothing_left_out_there_is_nothing_to_explain() -> None:

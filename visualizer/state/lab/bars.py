@@ -53,6 +53,15 @@ class Bar:
             return f"{name}: {share(self.expected)}"
         return f"{name}: {share(self.expected)}, chosen with {share(self.chosen)}"
 
+    @property
+    def shares(self) -> str:
+        """How likely it is to be drawn, and what the model says of it, in short."""
+        return f"{_short(self.chosen)} (model {_short(self.expected)})"
+
+
+def _short(value: float) -> str:
+    return share(value).replace("less than ", "< ")
+
 
 SAME = 5e-4
 """Probabilities that differ by less are written alike."""
@@ -116,7 +125,9 @@ def present_bars(
     bars = _bars(expected, chosen, vocabulary, most)
     largest = max(max(bar.expected, bar.chosen) for bar in bars)
     end = next((end for end in ENDS if end >= largest), 1.0)
-    legend = "" if np.allclose(expected, chosen, atol=SAME) else _legend(expected, chosen)
+    legend = (
+        "" if np.allclose(expected, chosen, atol=SAME) else _legend(logits[-1], chosen, sampling)
+    )
     heading = f"After “{_named(tokens[-1])}”" if tokens else "Next"
     return Bars(bars, end, heading, legend, sampling, len(vocabulary))
 
@@ -142,11 +153,15 @@ def _named(token: str) -> str:
     return shortened(visible(token))
 
 
-def _legend(expected: np.ndarray, chosen: np.ndarray) -> str:
+def _legend(logits: np.ndarray, chosen: np.ndarray, sampling: Sampling) -> str:
+    """Say what is drawn, and how much top-k and top-p leave out of what the temperature makes."""
     said = "Outlined is what the model expects, filled is what is drawn from."
+    if sampling.temperature == 0:
+        return f"{said} At temperature 0, the likeliest is always drawn."
+    made = probabilities(logits, sampling.temperature)
     left = chosen == 0
     if not left.any():
         return said
-    lost = share(float(expected[left].sum()))
-    tokens = counted(int(left.sum()), "token")
-    return f"{said} Left out: {tokens} with {lost} of the probability."
+    lost, tokens = share(float(made[left].sum())), counted(int(left.sum()), "token")
+    after = "" if sampling.temperature == 1 else f" at temperature {sampling.temperature:g}"
+    return f"{said} Left out: {tokens} with {lost} of the probability{after}."

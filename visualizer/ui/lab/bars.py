@@ -23,6 +23,8 @@ PICKS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 LONGEST_NAME = 96
 MARGIN = 12
 SPACE = 8
+WIDEST, ALONE = "< 0.1 % (model < 0.1 %)", "less than 0.1 %"
+"""The longest of what is written beside a bar, where two shares are and where one is."""
 
 
 class NextBars(QWidget):
@@ -72,7 +74,7 @@ class NextBars(QWidget):
         measures = metrics(12)
         names = (measures.horizontalAdvance(bar.label) for bar in self._bars.bars)
         name = min(max(names, default=0.0), LONGEST_NAME * text_scale())
-        shares = measures.horizontalAdvance("100 % → 100 %")
+        shares = measures.horizontalAdvance(WIDEST if self._bars.legend else ALONE)
         right = self.width() - MARGIN - shares
         left = MARGIN + name + SPACE
         return left, max(left + 1, right - SPACE), right
@@ -104,7 +106,7 @@ class NextBars(QWidget):
         self._paint_bar(painter, row, bar, left, right)
         painter.setFont(font(12))
         place = QRectF(shares, row.top(), self.width() - MARGIN - shares, row.height())
-        painter.drawText(place, LEFT, _shares(bar, bool(self._bars.legend)))
+        painter.drawText(place, LEFT, bar.shares if self._bars.legend else share(bar.expected))
         if at == self._at and self.hasFocus():
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QPen(QColor(theme.accent), 1))
@@ -194,11 +196,3 @@ class NextBars(QWidget):
             QToolTip.showText(event.globalPos(), words, self)
             return True
         return super().event(event)
-
-
-def _shares(bar: Bar, are_two: bool) -> str:
-    if not are_two:
-        return share(bar.expected)
-    if bar.is_left_out:
-        return f"{share(bar.expected)} → –"
-    return f"{share(bar.expected)} → {share(bar.chosen)}"
