@@ -48,6 +48,7 @@ class Filer(QObject):
         super().__init__(window)
         self._program, self._window, self._workspace = program, window, window.workspace
         self.path: Path | None = None
+        self._title = UNTITLED
         self.keeps_numbers = False
         self._clean: Document | None = self._workspace.document
         self._then: Callable[[], object] | None = None
@@ -66,7 +67,7 @@ class Filer(QObject):
     @property
     def name(self) -> str:
         """What the document is called."""
-        return self.path.stem if self.path else UNTITLED
+        return self.path.stem if self.path else self._title
 
     @property
     def is_saved(self) -> bool:
@@ -137,11 +138,12 @@ class Filer(QObject):
         return WasRead(self._program.read(path, document), path)
 
     def take_in(self, saved: Saved, path: Path | None) -> None:
-        """Show what was read; of a picture with a document inside, the path is not its own."""
+        """Show what was read; of a picture, the path is not its own; what is named is unsaved."""
         is_own = path is not None and path.suffix.lower() == SUFFIX
         self.path = path if is_own else None
         self.keeps_numbers = is_own and saved.recorded is not None
-        self._clean, self._is_restoring = saved.document, True
+        self._title = saved.title or UNTITLED
+        self._clean, self._is_restoring = None if saved.title else saved.document, True
         self._workspace.open(saved.document, saved.view, partial(self._program.restore, saved))
         self.changed.emit()
 
@@ -163,7 +165,7 @@ class Filer(QObject):
 
     def save_as(self) -> None:
         """Ask for a file and write the document into it."""
-        start = self.path or Path.home() / f"{UNTITLED.lower()}{SUFFIX}"
+        start = self.path or Path.home() / f"{self._title.lower()}{SUFFIX}"
         dialog = ask_to_save(
             self._window, "Save as", start, f"Document (*{SUFFIX})", self._write_named
         )

@@ -14,6 +14,7 @@ from visualizer.language.settings import Model
 from visualizer.state.lab.attention import present_attention
 from visualizer.state.lab.bars import present_bars
 from visualizer.state.lab.chips import present_story
+from visualizer.state.lab.losses import Measured
 from visualizer.state.lab.pointing import Pointing
 from visualizer.state.lab.scrub import present_scrub
 from visualizer.state.lab.story import begun
@@ -38,7 +39,7 @@ def test_what_draws_itself_says_what_it_shows(show: Show) -> None:
         show(widget, (600, 400))
     pointing = Pointing(pinned=Cell("layer 1", (0, 0, 0)))
     attention.show_attention(present_attention(a_reading(), Model.TRANSFORMER, pointing), LIGHT)
-    scrub.show_scrub(present_scrub([0, 10], 100, 10, 2.0), LIGHT)
+    scrub.show_scrub(present_scrub([0, 10], 100, 10, Measured(2.0, 10)), LIGHT)
     bars.show_bars(present_bars("a", np.zeros((1, 2)), "xy", Sampling()), LIGHT)
     story.show_story(present_story(begun(("a",)).picked(0, "b", 0.25)), LIGHT)
     found = {

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QMessageBox
 
 from tests.ui.hand import CONTROL, Hand
 from visualizer import app
@@ -72,10 +73,11 @@ def test_a_layer_becomes_a_window_of_its_own(windows: Windows, qtbot: QtBot) -> 
         "arrangement": "split", "output_projection": True, "scale": "d_head",
         "normalisation": "softmax", "mask": "causal",
     }  # fmt: skip
-    message = Message("layer", {"id": "layer 1", "tokens": ["a", " ", "b"], "spec": spec}, arrays)
+    said = {"id": "layer 1", "tokens": ["a", " ", "b"], "spec": spec, "layer": 1, "step": 1500}
+    message = Message("layer", said, arrays)
     first(windows, qtbot)
     lab = windows.open_lab()
-    lab.layerOpened.emit(saved_of(message, Tokenizer.CHARACTERS, 1, (2, 0)))
+    lab.layerOpened.emit(saved_of(message, Tokenizer.CHARACTERS, 1, (2, 0), "repeat-1"))
     assert len(windows.all) == 2
     hand = Hand(qtbot, windows.all[-1])
     hand.settle()
@@ -90,3 +92,10 @@ def test_a_layer_becomes_a_window_of_its_own(windows: Windows, qtbot: QtBot) -> 
     assert pinned
     assert pinned.place == (1, 2, 0)
     assert hand.window.inspector.isVisible()
+    assert hand.window.windowTitle() == "repeat-1, layer 2, step 1,500[*] — Attention Visualizer"
+    assert hand.window.isWindowModified()
+    hand.press(Qt.Key.Key_W)
+    assert hand.window.isVisible()
+    box = hand.window.findChild(QMessageBox)
+    assert box
+    assert "repeat-1, layer 2, step 1,500" in box.text()

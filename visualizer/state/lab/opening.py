@@ -47,7 +47,11 @@ _CHOICES = {
 
 
 def saved_of(
-    message: Message, tokenizer: Tokenizer, head: int = 0, cell: tuple[int, int] | None = None
+    message: Message,
+    tokenizer: Tokenizer,
+    head: int = 0,
+    cell: tuple[int, int] | None = None,
+    run: str = "",
 ) -> Saved:
     """Make a document of what a training answered to "layer", with a head of it in sight.
 
@@ -57,6 +61,8 @@ def saved_of(
     ----------
     cell : tuple of (query, key), optional
         Whose weight is pinned.
+    run : str
+        Whose layer it is: the document is called by its name, the layer and the step.
     """
     values: dict[str, Any] = {
         name: _CHOICES[name](value) if name in _CHOICES else value
@@ -74,7 +80,9 @@ def saved_of(
     document = Document(text, tokenizer, spec=spec)
     alone = frozenset({head}) if spec.heads > 1 else None
     pinned = Cell("weights", (head, *cell)) if cell else None
-    return Saved(document, View(pinned=pinned, heads=alone))
+    said = message.values
+    title = f"{run}, layer {said['layer'] + 1}, step {said['step']:,}" if run else ""
+    return Saved(document, View(pinned=pinned, heads=alone), title=title)
 
 
 def _matrix(array: np.ndarray) -> Any:

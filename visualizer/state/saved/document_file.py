@@ -58,12 +58,15 @@ class Saved:
         The document's numbers as they were computed where it was saved.
     kept : Recorded or None
         Those of the A of the view's comparison.
+    title : str
+        What a document is called that no file is there of yet; not written.
     """
 
     document: Document
     view: View
     recorded: Recorded | None = None
     kept: Recorded | None = None
+    title: str = ""
 
 
 # ------------------------------------------------------------------------------ writing

@@ -46,5 +46,6 @@ class Opener(QObject):
         if message.says == "refused":
             self.refused.emit(str(message.values["sentence"]))
         else:
-            tokenizer = self._lab.settings.source.tokenizer
-            self.opened.emit(saved_of(message, tokenizer, *self._place))
+            run, tokenizer = self._lab.run, self._lab.settings.source.tokenizer
+            name = run.name if run else ""
+            self.opened.emit(saved_of(message, tokenizer, *self._place, name))
