@@ -90,6 +90,8 @@ def _train(opened: OpenedRun, options: argparse.Namespace, teller: _StepTeller) 
         say(refused.sentence)
         return 1
     teller.clear()
+    if running.notice and not teller.asked:
+        running.save()  # there may be room by now
     if running.notice:
         say(running.notice)
     if teller.asked and not running.is_done:

@@ -124,11 +124,12 @@ def _joined(
         raise ValueError(f"columns of {[len(column) for column in columns]} numbers")
     if not len(columns[0]):
         return before, True
-    stays = _is_last(columns[0])
-    kept = int(np.searchsorted(steps, columns[0].min()))
+    if not (columns[0][1:] > columns[0][:-1]).all():
+        stays = _is_last(columns[0])
+        columns = [column[stays] for column in columns]
+    kept = int(np.searchsorted(steps, columns[0][0]))
     grown = (
-        part.until(kept).extended(column[stays])
-        for part, column in zip(before, columns, strict=True)
+        part.until(kept).extended(column) for part, column in zip(before, columns, strict=True)
     )
     return tuple(grown), kept == len(steps)
 

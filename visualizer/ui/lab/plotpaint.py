@@ -12,6 +12,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
+from visualizer.state.lab.smoothing import distinct
 from visualizer.state.words import number
 from visualizer.ui.captions import LEFT, RIGHT
 from visualizer.ui.lab.plotframe import EDGE, GAP, TICK, Frame, flat_title
@@ -99,7 +100,7 @@ def _paint_titles(painter: QPainter, frame: Frame, plot: LossPlot, line: float) 
 
 def _paint_stops(painter: QPainter, frame: Frame, plot: LossPlot, theme: Theme) -> None:
     """Mark the steps that can be looked at, on the axis; close ones as one."""
-    xs = np.unique(np.round(frame.x_of(plot.x, plot.stops)))
+    xs = distinct(np.round(frame.x_of(plot.x, plot.stops)))
     for x in xs[(xs >= frame.inner.left()) & (xs <= frame.inner.right() + 1)].tolist():
         painter.fillRect(QRectF(x, frame.inner.bottom() - TICK, 1, TICK), QColor(theme.accent))
 
