@@ -124,3 +124,33 @@ def test_a_window_that_asks_for_the_run_is_given_it(
     assert "--resume" in capsys.readouterr().err
     assert folder.checkpoint.exists()
     assert not folder.lock.exists()
+
+
+def test_memory_that_is_not_there_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    out = ["--out", str(tmp_path / "run")]
+    with monkeypatch.context() as patched:
+        patched.setattr("visualizer.attention.device.free_bytes", lambda _: 2**20)
+        assert main(["train", "repeat", *out, "--quiet", *SMALL]) == 2
+    assert "Even a batch of 1 needs about" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+    with monkeypatch.context() as patched:
+        patched.setattr("torch.autograd.backward", full)
+        assert main(["train", "repeat", *out, "--steps", "5", "--quiet", *SMALL]) == 1
+    assert "The memory ran out at step 0; the model is as it was" in capsys.readouterr().err
+    assert main(["train", "--resume", str(tmp_path / "run"), "--quiet"]) == 0
+
+
+def test_a_run_that_diverged_is_not_gone_on_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "run")
+    options = ["--rate", "10", "--steps", "900", "--quiet", *SMALL]
+    assert main(["train", "repeat", "--out", folder, *options]) == 1
+    capsys.readouterr()
+    assert main(["train", "--resume", folder, "--steps", "1000"]) == 1
+    assert "diverged: begin again with a smaller learning rate" in capsys.readouterr().err

@@ -1,7 +1,8 @@
 """Trainings that are killed at any moment, taken up, and killed again, until they are done.
 
 Each is forked from a program that has imported all it needs, and makes a checkpoint after every
-other step, so that many kills fall into the middle of one.
+other step. Every other kill comes at a random moment; the others wait for the next file that is
+being written after it, and fall into the middle of that.
 """
 
 from __future__ import annotations
@@ -47,11 +48,13 @@ def kill_many(kills: int, seed: int = 1) -> dict[str, int]:
         place = Path(name)
         while count["kills"] < kills:
             settings = quick(steps=STEPS, seed=chance.randrange(2**31))
-            whole, cut = (RunFolder(place / f"{count['kills']}{kind}") for kind in ("a", "b"))
+            whole, cut = (
+                RunFolder(place / f"{count['trainings ended']}{kind}") for kind in ("a", "b")
+            )
             start = time.monotonic()
             _undisturbed(whole, settings)
             longest = time.monotonic() - start
-            _killed_until_done(cut, settings, partial(chance.uniform, 0, longest), count)
+            _killed_until_done(cut, settings, partial(chance.uniform, 0, longest / 2), count)
             _assert_same(whole, cut)
             count["trainings ended"] += 1
     return count
@@ -71,16 +74,24 @@ def _killed_until_done(
         if not child:
             _train_and_save(folder, None if folder.about.exists() else settings)
         select.select([], [], [], delay())
+        if count["kills"] % 2:
+            _wait_for_a_write(folder, child)
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status):
             assert os.WEXITSTATUS(status) == 0, "a training ended with an error"
             return
         count["kills"] += 1
-        parts = list(folder.path.rglob("*.part"))
-        count["within a write"] += bool(parts)
-        for part in parts:
-            part.unlink()
+        count["within a write"] += any(folder.path.rglob("*.part"))
+
+
+def _wait_for_a_write(folder: RunFolder, child: int) -> None:
+    """Wait until a file is being written, or the training has ended."""
+    places = [str(folder.path), str(folder.path / "snapshots")]
+    while not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        for place in places:
+            if os.path.isdir(place) and any(name.endswith(".part") for name in os.listdir(place)):  # noqa: PTH112, PTH208
+                return
 
 
 def _train_and_save(folder: RunFolder, settings: Settings | None) -> None:
@@ -109,5 +120,6 @@ def _assert_same(one: RunFolder, other: RunFolder) -> None:
     assert losses[0] == losses[1]
     assert len(losses[0]) == STEPS + 1
     assert one.snapshots() == other.snapshots()
+    assert not list(other.path.rglob("*.part")), "what was cut off is left"
     for step in one.snapshots():
         assert one.snapshot(step).read_bytes() == other.snapshot(step).read_bytes()

@@ -13,4 +13,5 @@ from tests.language.killing import kill_many
 def test_killed_trainings_end_with_the_same_losses() -> None:
     count = kill_many(8, seed=3)
     assert count["kills"] >= 8
+    assert count["within a write"] >= 2
     assert count["trainings ended"] >= 1

@@ -140,3 +140,55 @@ def test_weights_are_saved_as_others_load_them(client: Client, tmp_path: Path) -
     client.wait("said")
     state = load_file(tmp_path / "model.safetensors")
     assert state["layers.0.attention.W_query.weight"].shape == (16, 16)
+
+
+def test_a_step_without_memory_pauses_it_with_a_checkpoint(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.open(tmp_path / "run", steps=12)
+    client.say("step", count=4)
+    client.until("paused")
+
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("torch.autograd.backward", full)
+        client.say("run")
+        refused = client.wait("refused")
+    assert refused.values["field"] == "batch"
+    assert "The memory ran out at step 4; the model is as it was" in refused.values["sentence"]
+    assert client.until("paused").values["step"] == 4
+    client.say("run")
+    assert client.until("done").values["step"] == 12
+
+
+def test_what_needs_too_much_memory_is_refused_with_what_fits(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda _: 2**30)
+    settings = plain_settings(quick(block=256, width=256, batch=4096))
+    client.say("open", folder=str(tmp_path / "run"), settings=settings)
+    refused = client.wait("refused").values
+    assert refused["field"] == "batch"
+    assert refused["remedy"][0] == "batch"
+    assert f"Use {refused['remedy'][1]}" in refused["sentence"]
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_checkpoint_that_found_no_room_at_the_end_is_tried_again_when_it_closes(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.open(tmp_path / "run", steps=3)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", full)
+        client.say("run")
+        notice = client.until("done").values["notice"]
+    assert "No space left on device. Make room before" in notice
+    assert not RunFolder(tmp_path / "run").checkpoint.exists()
+    client.say("stop")
+    assert RunFolder(tmp_path / "run").checkpoint.exists()

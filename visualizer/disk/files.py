@@ -13,6 +13,9 @@ from visualizer.attention.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+PART = ".part"
+"""How the names of files end that are not whole yet."""
+
 
 def write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
     """Write a file; what was there stays whole if that fails.
@@ -31,7 +34,7 @@ def write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
         full; of ``memory`` when the content does not fit into it.
     """
     target = Path(os.path.realpath(path))
-    beside = target.with_name(f".{secrets.token_hex(4)}.part")  # short: names have a longest
+    beside = target.with_name(f".{secrets.token_hex(4)}{PART}")  # short: names have a longest
     try:
         with beside.open("xb") as file:
             fill(file)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from visualizer.attention.choices import Device
 from visualizer.attention.errors import InputError
 from visualizer.disk.coding import Coding, DamagedError
-from visualizer.disk.files import write
+from visualizer.disk.files import PART, write
 from visualizer.language.settings import Decay, Kind, Model, Settings, Source, check
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.vocabulary import Vocabulary
@@ -156,6 +156,14 @@ class RunFolder:
             reason = error.strerror or str(error)
             raise InputError("folder", f"{self.path} cannot be made: {reason}.") from error
         self.write_about(about)
+
+    def tidy(self) -> None:
+        """Remove what others left: a wish to stop, and files that were cut off by an end.
+
+        Only for who holds the lock, as nobody else writes then.
+        """
+        for left in (self.stop, *self.path.rglob(f".*{PART}")):
+            left.unlink(missing_ok=True)
 
     def write_about(self, about: About) -> None:
         """Write what the run is; see `visualizer.disk.files.write`."""

@@ -56,7 +56,8 @@ def check_room(settings: Settings, tokens: int) -> None:
         sentence = f"Even a batch of 1 needs about {alone}, and {gib(room)} can be used."
         raise InputError("batch", f"{sentence} Use {smaller}.")
     asked = f"A batch of {settings.batch:,} blocks of {settings.block:,} tokens"
-    raise InputError("batch", f"{asked} {needed}. Use {fits:,} or less.", ("batch", fits))
+    less = " or less" if fits > 1 else ""
+    raise InputError("batch", f"{asked} {needed}. Use {fits:,}{less}.", ("batch", fits))
 
 
 def bytes_needed(settings: Settings, tokens: int) -> int:

@@ -46,7 +46,7 @@ class OpenedRun:
         self.about = folder.read_about()
         self._lock = _held(folder)
         try:
-            folder.stop.unlink(missing_ok=True)
+            folder.tidy()
             self.running = Running(folder, self.about, corpus) if corpus else self._resumed()
         except BaseException:
             self._lock.release()

@@ -196,14 +196,20 @@ class Running:
             write_checkpoint(self.folder.checkpoint, self.training, self.about, self.stand)
             self.notice = ""
         except InputError as refused:
-            self.notice = f"{refused.sentence} The training goes on, and it is tried again."
+            self.notice = f"{refused.sentence} {self._then}"
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            self.notice = "There was no memory to write a checkpoint. It is tried again."
+            self.notice = f"There was no memory to write a checkpoint. {self._then}"
         except OSError as error:
             reason = error.strerror or str(error)
-            self.notice = f"The losses could not be written: {reason}. It is tried again."
+            self.notice = f"The losses could not be written: {reason}. {self._then}"
+
+    @property
+    def _then(self) -> str:
+        """Say what comes after what could not be written."""
+        done = "Make room before you close it: it is tried once more then."
+        return done if self.is_done else "The training goes on, and it is tried again."
 
     def _measured(self) -> float:
         """Keep the weights, and measure the validation loss, where either is due."""

@@ -240,6 +240,8 @@ class Server:
         if self.state in {"running", "paused"}:
             self.state = "stopped"
             self._save()
+        elif self.opened and self.opened.running and self.opened.running.notice:
+            self._save()  # there may be room by now
         self.tell()
         if self.opened:
             self.opened.folder.stop.unlink(missing_ok=True)

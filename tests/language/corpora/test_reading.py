@@ -36,6 +36,12 @@ def test_the_other_order_of_bytes_is_read_too(tmp_path: Path) -> None:
     assert read_text(str(path)) == TEXT
 
 
+BINARY = "“a.txt” is not a text: it has bytes in it that no text has. Choose a text file."
+NOT_UTF_8 = "“a.txt” is not in UTF-8: byte {}. Save it as UTF-8 and choose it again."
+UTF_16 = (
+    "“a.txt” is not in UTF-8: it seems to be UTF-16 without the mark that says so. Save it as "
+    "UTF-8 and choose it again."
+)
 SAID: list[tuple[bytes, str]] = [
     (b"", "“a.txt” is empty. Choose a file with a text in it."),
     (b"\xef\xbb\xbf", "“a.txt” is empty. Choose a file with a text in it."),
@@ -49,10 +55,14 @@ SAID: list[tuple[bytes, str]] = [
         "“a.txt” is not in UTF-8: byte 31, in line 1, is 0xFF. Save it as UTF-8 and choose it "
         "again.",
     ),
-    (b"plain\0text", reading._binary("“a.txt”")),
-    (bytes(range(256)) * 4, reading._binary("“a.txt”")),
-    (bytes(range(128, 256)) * 4, reading._binary("“a.txt”")),
-    (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", reading._binary("“a.txt”")),
+    (b"plain\0text", BINARY),
+    (bytes(range(256)) * 4, BINARY),
+    (bytes(99) + b"\x89PNG", BINARY),
+    (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", BINARY),
+    ("Häuser, Bäume, Straßen".encode("latin-1"), NOT_UTF_8.format("2, in line 1, is 0xE4")),
+    ("Дома и деревья".encode("cp1251"), NOT_UTF_8.format("1, in line 1, is 0xC4")),
+    ("Häuser and trees".encode("utf-16-le"), UTF_16),
+    ("Häuser and trees".encode("utf-16-be"), UTF_16),
 ]
 
 

@@ -21,9 +21,12 @@ _MARKS = {  # UTF-32 first, as its mark begins with that of UTF-16
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
-_REPLACED = "\ufffd"
-_BINARY = 0.1
-"""A file of which this share cannot be decoded is no text, in whatever encoding."""
+_CONTROL = bytes({*range(32)} - {*b"\t\n\v\f\r\x1b"})
+_BINARY = 0.01
+"""A file of which this share are signs that control machines is no text, in whatever encoding."""
+_WIDE = 0.3
+"""Of every other byte, such a share is 0 in UTF-16, in most languages; of those between, few."""
+_WIDE_LOOKED_AT = 1 << 16
 
 
 def read_text(path: str) -> str:
@@ -75,16 +78,24 @@ def _decoded(content: bytes, subject: str) -> str:
     try:
         text = str(rest, encoding)
     except UnicodeDecodeError as error:
-        garbled = str(rest, encoding, "replace")
-        if "\0" in garbled or garbled.count(_REPLACED) > _BINARY * len(garbled):
-            raise _refused(_binary(subject)) from error
+        if _is_binary(content[len(mark) :]) and encoding == "utf-8":
+            raise _refused(_binary(subject, content)) from error
         raise _refused(_undecodable(subject, content, len(mark) + error.start, encoding)) from error
     if "\0" in text:
-        raise _refused(_binary(subject))
+        raise _refused(_binary(subject, content))
     return text
 
 
-def _binary(subject: str) -> str:
+def _is_binary(content: bytes) -> bool:
+    return len(content) - len(content.translate(None, _CONTROL)) > _BINARY * len(content)
+
+
+def _binary(subject: str, content: bytes) -> str:
+    some = content[:_WIDE_LOOKED_AT]
+    fewer, more = sorted(half.count(0) / max(1, len(half)) for half in (some[0::2], some[1::2]))
+    if more > _WIDE and fewer < _BINARY:
+        wide = "it seems to be UTF-16 without the mark that says so"
+        return f"{subject} is not in UTF-8: {wide}. Save it as UTF-8 and choose it again."
     return f"{subject} is not a text: it has bytes in it that no text has. Choose a text file."
 
 

@@ -63,20 +63,29 @@ def smooth(losses: Losses, strength: float, before: Smoothed | None = None) -> S
     new = losses.training[len(before.values) :]
     is_number = np.isfinite(new)
     averages = _averaged(new[is_number], strength, before.average)
-    weights = _averaged(np.ones(len(averages)), strength, before.weight)
+    average = float(averages[-1]) if len(averages) else before.average
+    weight = 1 - (1 - before.weight) * strength ** len(averages)
     values = np.full(len(new), np.nan)
-    values[is_number] = averages / weights
-    average, weight = before.average, before.weight
-    if len(averages):
-        average, weight = float(averages[-1]), float(weights[-1])
+    values[is_number] = _corrected(averages, strength, before.weight)
     return Smoothed(losses, strength, average, weight, before._values.extended(values))
+
+
+def _corrected(averages: np.ndarray, strength: float, weight: float) -> np.ndarray:
+    """Divide each average by what it would be of ones; after a block, that is 1."""
+    first = averages[: _block(strength)]
+    weights = 1 - (1 - weight) * strength ** np.arange(1.0, len(first) + 1)
+    return np.concatenate([first / weights, averages[len(first) :]])
+
+
+def _block(strength: float) -> int:
+    return max(1, int(FURTHEST_POWER / -math.log(strength))) if strength else 0
 
 
 def _averaged(values: np.ndarray, strength: float, average: float) -> np.ndarray:
     """Give the average after each value, block by block: Σ sⁿ⁻ⁱ xᵢ = sⁿ Σ xᵢ / sⁱ."""
     if strength == 0:
         return values
-    block = max(1, int(FURTHEST_POWER / -math.log(strength)))
+    block = _block(strength)
     averages = np.empty(len(values))
     powers = strength ** np.arange(1.0, min(block, len(values)) + 1)
     for begin in range(0, len(values), block):
@@ -87,6 +96,17 @@ def _averaged(values: np.ndarray, strength: float, average: float) -> np.ndarray
         )
         average = averages[begin + len(some) - 1]
     return averages
+
+
+def distinct(rising: np.ndarray) -> np.ndarray:
+    """Leave out of rising numbers those that are as the one before.
+
+    Other than `numpy.unique`, which loads a part of numpy at its first use: a pause while one
+    looks on.
+    """
+    is_new = np.append(True, rising[1:] != rising[:-1])[: len(rising)]
+    found: np.ndarray = rising[is_new]
+    return found
 
 
 def thinned(
@@ -114,8 +134,8 @@ def thinned(
     steps, values = steps[first:last], values[first:last]
     if len(steps) <= 4 * (len(edges) - 1):
         return steps, values
-    begins = np.unique(np.searchsorted(steps, edges))
-    begins = np.unique(np.append(0, begins[begins < len(steps)]))
+    begins = np.searchsorted(steps, edges)
+    begins = distinct(np.append(0, begins[begins < len(steps)]))
     ends = np.append(begins[1:], len(steps)) - 1
     of_column = (
         values[begins],

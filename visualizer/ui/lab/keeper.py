@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from visualizer.attention.errors import InputError
 from visualizer.state.lab import shelf
 from visualizer.ui.lab import background
 from visualizer.ui.lab.asking import ask_delete, ask_leaving
+from visualizer.ui.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +30,7 @@ class Keeper(QObject):
     """Does with runs what is wanted, and asks before any is interrupted or lost."""
 
     said = Signal(str)
+    broke = Signal(str)
     changed = Signal()
     """Other runs are there, or others are laid over the plot."""
 
@@ -36,8 +39,18 @@ class Keeper(QObject):
         self._lab, self._pane, self._window = lab, pane, window
         self.runs: tuple[shelf.Kept, ...] = ()
         self.overlaid: dict[str, Losses] = {}
+        self._laid: set[str] = set()
+        self._wanted: list[str] = []
+        """Names of runs whose losses are still to be read; the first is being read."""
+        self._worker = Worker(self)
+        self._worker.answered.connect(self._take_losses)
+        self._worker.failed.connect(self._fail)
         lab.opened.connect(self.look)
         self.look()
+
+    def close(self) -> None:
+        """Wait for what is being read, and read no more."""
+        self._worker.stop()
 
     def look(self) -> None:
         """Look which runs there are."""
@@ -97,12 +110,33 @@ class Keeper(QObject):
     def overlay(self, name: str, is_overlaid: bool) -> None:
         """Lay the losses of a run over the plot, or no longer."""
         if not is_overlaid:
+            self._laid.discard(name)
             self.overlaid.pop(name, None)
         else:
-            try:
-                self.overlaid[name] = shelf.losses_of(self._lab.home / name)
-            except InputError as refused:
-                self.said.emit(refused.sentence)
+            self._laid.add(name)
+            self._wanted.append(name)
+            if len(self._wanted) == 1:
+                self._read_next()
+        self.changed.emit()
+
+    def _read_next(self) -> None:
+        if self._wanted:
+            self._worker.ask(partial(shelf.losses_of, self._lab.home / self._wanted[0]))
+
+    def _take_losses(self, losses: Losses) -> None:
+        name = self._wanted.pop(0)
+        if name in self._laid:  # else it was taken off meanwhile
+            self.overlaid[name] = losses
+        self._read_next()
+        self.changed.emit()
+
+    def _fail(self, error: Exception) -> None:
+        self._laid.discard(self._wanted.pop(0))
+        self._read_next()
+        if isinstance(error, InputError):
+            self.said.emit(error.sentence)
+        else:
+            self.broke.emit("".join(traceback.format_exception(error)))
         self.changed.emit()
 
     def rename(self) -> None:

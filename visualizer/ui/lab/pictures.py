@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
+from visualizer.state.colouring import Colouring, Limits
 from visualizer.state.lab.attention import NO_TEXT, AttentionPanel, present_attention
 from visualizer.state.lab.bars import Bars, present_bars
 from visualizer.state.lab.chips import present_story
@@ -34,6 +35,7 @@ class Pictures(QObject):
         self._panel = AttentionPanel(message=BEFORE)
         self._pointing = Pointing()
         self._room = 256
+        self._colouring = Colouring()
         # What was shown last: nothing is painted again while only a line of numbers changes.
         self._bars_of: tuple[object, ...] = ()
         self._told: tuple[Story, bool, bool, bool, Theme] | None = None
@@ -64,8 +66,8 @@ class Pictures(QObject):
             return AttentionPanel(message=BEFORE)
         if lab.run.is_open and not lab.view.probe:
             return AttentionPanel(message=NO_TEXT)
-        model = lab.run.settings.model
-        return present_attention(reading, model, self._pointing, self._room, before=self._panel)
+        model, look = lab.run.settings.model, self._colouring
+        return present_attention(reading, model, self._pointing, self._room, look, self._panel)
 
     @property
     def _is_known(self) -> bool:
@@ -141,6 +143,13 @@ class Pictures(QObject):
         if room != self._room:
             self._room = room
             self.show()
+
+    def turn_colours(self) -> None:
+        """Have the colours of each row go up to its largest weight, or all to 1 again."""
+        is_on = self._colouring.limits is Limits.ROW
+        self._colouring = Colouring(limits=Limits.AUTO if is_on else Limits.ROW)
+        self._window.menus.check("pictures.turn_colours", not is_on)
+        self.show()
 
     def open_layer(self) -> None:
         """Open the layer and head of the cell that is looked at; else the first."""

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from visualizer.state.lab.plot_reading import nearest, read_at
 from visualizer.state.lab.plotted import LossPlot
+from visualizer.state.lab.smoothing import distinct
 from visualizer.ui.accessible import Politeness, announce, tell
 from visualizer.ui.lab.plotframe import Frame
 from visualizer.ui.lab.plotpaint import paint_plot, paint_stand
@@ -198,7 +199,7 @@ class LossPlotView(QWidget):
     def _even_stops(self) -> np.ndarray:
         axis = self._plot.x
         last = min(axis.high, self._plot.last)
-        return np.unique(np.linspace(axis.low, last, PARTS + 1).round().astype(np.int64))
+        return distinct(np.linspace(axis.low, last, PARTS + 1).round().astype(np.int64))
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         self._is_marked = event.reason() in BY_KEYS

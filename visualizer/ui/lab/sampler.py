@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.attention.errors import InputError
+from visualizer.language.tokenizers import tokenize
 from visualizer.state.lab.sample import sample_of
 from visualizer.ui.worker import Worker
 
@@ -59,6 +60,8 @@ class Sampler(QObject):
 
 def _read(settings: Settings) -> tuple[Settings, str | InputError]:
     try:
-        return settings, sample_of(settings)
+        sample = sample_of(settings)
+        tokenize(sample, settings.source.tokenizer)  # what that loads is not loaded while one types
+        return settings, sample
     except InputError as refused:
         return settings, refused

@@ -273,7 +273,7 @@ class LabWindow(QMainWindow):
         for name, splitter in self._splitters.items():
             settings.save_sizes(PLACE + name, splitter.sizes())
         self.hide()
-        for part in (self.sampler, self.saver):
+        for part in (self.sampler, self.saver, self.keeper):
             part.close()
         event.accept()
         self.closed.emit(self)

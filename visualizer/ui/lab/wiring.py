@@ -22,7 +22,8 @@ def connect(window: LabWindow) -> None:
 def _connect_run(window: LabWindow) -> None:
     lab, keeper = window.lab, window.keeper
     lab.changed.connect(window.show_screen)
-    window.sampler.broke.connect(window.show_bug)
+    for broken in (window.sampler, keeper):
+        broken.broke.connect(window.show_bug)
     pane = window.settings_pane
     pane.chosen.connect(lab.set)
     pane.remedied.connect(lab.remedy)
