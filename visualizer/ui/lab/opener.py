@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.state.lab.opening import saved_of
+from visualizer.ui.filer import NOTICE_MS
 
 if TYPE_CHECKING:
     from visualizer.language.wire import Message
@@ -18,7 +19,8 @@ class Opener(QObject):
 
     opened = Signal(object)
     """A `Saved`: a document, and the cell of it that is looked at."""
-    refused = Signal(str)
+    refused = Signal(str, int)
+    """Why it cannot be opened, and for how many milliseconds that is said."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(lab)
@@ -44,7 +46,7 @@ class Opener(QObject):
         if message.values.get("id") != f"layer {self._count}":
             return
         if message.says == "refused":
-            self.refused.emit(str(message.values["sentence"]))
+            self.refused.emit(str(message.values["sentence"]), NOTICE_MS)
         else:
             run, tokenizer = self._lab.run, self._lab.settings.source.tokenizer
             name = run.name if run else ""
