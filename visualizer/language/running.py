@@ -43,7 +43,7 @@ MOST_BYTES = 512 * 2**20
 """Of all snapshots of a run; every other one goes when there are more."""
 CHECKPOINT_EVERY_S = 30.0
 PATIENT = 20
-FAR = 3.0
+FAR = 1.5
 """A loss so many times the first one, for so many steps on end, is no learning."""
 SAMPLE = 600
 
