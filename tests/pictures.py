@@ -1,4 +1,7 @@
-"""Makes the pictures of the README from the real window: ``python -m tests.pictures``."""
+"""Makes the pictures of the README from the real windows: ``python -m tests.pictures``.
+
+That of the lab is made by `tests.lab_picture`, in a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import os
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("QT_SCALE_FACTOR", "1.5")
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEventLoop, QSettings, QTimer
@@ -26,7 +31,7 @@ SENTENCE = "The cat sat on the mat because it was tired"
 
 
 def main(folder: Path) -> None:
-    """Draw the window: as it opens, at a step of playback, on a page of a lesson."""
+    """Draw the windows: as one opens, at a step of playback, on a page of a lesson, the lab."""
     application = make_application()
     application.setApplicationName("Attention Visualizer pictures")
     QSettings().clear()
@@ -41,6 +46,8 @@ def main(folder: Path) -> None:
     _take(window, "dark", folder / "lines.png", _lines)
     window.filer.give_up()
     window.close()
+    environment = os.environ | {"QT_SCALE_FACTOR": "1"}  # a picture of so many cells is large
+    subprocess.run([sys.executable, "-m", "tests.lab_picture"], check=True, env=environment)
 
 
 def _read(window: Window) -> None:

@@ -55,22 +55,27 @@ def train_parser() -> argparse.ArgumentParser:
     made.add_argument("source", metavar="SOURCE", nargs="?", help="what to learn")
     made.add_argument("--out", type=Path, metavar="FOLDER", help="of the new run")
     made.add_argument("--resume", type=Path, metavar="FOLDER", help="of a run that is to go on")
-    made.add_argument("--tokenizer", **_named(Tokenizer))
+    made.add_argument("--tokenizer", **_named(Tokenizer, "words for world, else characters"))
     made.add_argument(
         "--size", type=values.whole(*LIMITS["size"]), help="tokens of what is made, about"
     )
-    for name, said in _WHOLE.items():
+    usual = Settings()
+    for name, words in _WHOLE.items():
+        said = f"{words} ({getattr(usual, name):,})"
         made.add_argument(f"--{name}", type=values.whole(*LIMITS[name]), metavar="N", help=said)
     for name, kind in _CHOICES.items():
-        made.add_argument(f"--{name}", **_named(kind))
-    made.add_argument("--dropout", type=values.rate, metavar="RATE")
-    made.add_argument("--rate", type=float, metavar="RATE", help="learning rate of AdamW")
+        made.add_argument(f"--{name}", **_named(kind, getattr(usual, name)))
+    said = f"share of weights and sums dropped while it learns ({usual.dropout:g})"
+    made.add_argument("--dropout", type=values.rate, metavar="RATE", help=said)
+    said = f"learning rate of AdamW ({usual.rate:g})"
+    made.add_argument("--rate", type=float, metavar="RATE", help=said)
     made.add_argument("--quiet", action="store_true", help="do not say how far it is")
     return made
 
 
-def _named(kind: type[StrEnum]) -> dict[str, Any]:
-    return {"type": values.one_of([*kind]), "metavar": "NAME", "help": f"one of {', '.join(kind)}"}
+def _named(kind: type[StrEnum], usual: str) -> dict[str, Any]:
+    said = f"one of {', '.join(kind)} ({usual})"
+    return {"type": values.one_of([*kind]), "metavar": "NAME", "help": said}
 
 
 def complaint(options: argparse.Namespace) -> str:

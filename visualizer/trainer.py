@@ -119,20 +119,13 @@ def _advance(running: Running, teller: _StepTeller) -> None:
 
 
 def _said(running: Running, pace: Pace) -> str:
-    rows = running.take_rows()
-    said = [f"step {running.step:,} of {running.settings.steps:,}", f"loss {rows[-1].training:.3f}"]
-    if pace.a_second:
-        left = (running.settings.steps - running.step) / running.settings.steps
-        said.append(f"{pace.a_second:,.0f} tokens a second")
-        tokens = left * running.settings.steps * running.settings.batch * running.settings.block
-        said.append(_duration(pace.seconds_for(round(tokens)) or 0))
-    return ", ".join(said)
+    from visualizer.state.lab.standing import Standing
 
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d} left"
+    last, settings = running.take_rows()[-1], running.settings
+    tokens = (settings.steps - running.step) * settings.batch * settings.block
+    speed = (pace.a_second, pace.seconds_for(tokens))
+    step, *others = Standing(running.step, settings.steps, last.rate, *speed).facts
+    return ", ".join((step, f"loss {last.training:.3f}", *others))
 
 
 def _summarize(opened: OpenedRun, running: Running) -> None:

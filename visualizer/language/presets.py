@@ -30,12 +30,11 @@ class Preset:
 
 _WORLD = Settings(
     source=Source(Kind.WORLD, tokenizer=Tokenizer.WORDS),
-    block=32,
-    batch=64,
+    warmup=0,
     steps=2_000,
 )
 _NOTES = Settings(
-    source=Source(Kind.FILE), model=Model.BIGRAM, block=8, batch=128, width=64, steps=1_000
+    source=Source(Kind.FILE), model=Model.BIGRAM, block=8, batch=128, warmup=0, steps=1_000
 )
 
 PRESETS = (
@@ -44,7 +43,7 @@ PRESETS = (
         "Repeated segments: an induction head",
         "In the second layer, heads come to read the letter after the previous occurrence of the "
         "query's own.",
-        Settings(source=Source(Kind.REPEAT), rate=1e-3, warmup=100, steps=1_500),
+        Settings(),
     ),
     Preset(
         "brackets",
@@ -55,9 +54,7 @@ PRESETS = (
             block=16,
             heads=1,
             rate=5e-3,
-            warmup=100,
             decay=Decay.COSINE,
-            steps=1_500,
         ),
     ),
     Preset(
@@ -98,3 +95,25 @@ PRESETS = (
     ),
 )
 """In the order of a menu."""
+
+
+def preset_of(settings: Settings) -> Preset | None:
+    """Find the preset that settings are, whichever file is learned; None where they are none."""
+    for preset in PRESETS:
+        alike = replace(_with_file_of(preset, settings), threads=settings.threads)
+        if alike == settings:
+            return preset
+    return None
+
+
+def with_preset(settings: Settings, name: str) -> Settings:
+    """Take a preset's settings; a file of one's own stays where the preset learns a file."""
+    return _with_file_of(next(one for one in PRESETS if one.name == name), settings)
+
+
+def _with_file_of(preset: Preset, settings: Settings) -> Settings:
+    made = preset.settings
+    if {made.source.kind, settings.source.kind} != {Kind.FILE}:
+        return made
+    source = replace(settings.source, tokenizer=made.source.tokenizer)
+    return replace(made, source=source)

@@ -121,9 +121,9 @@ class Settings:
     dropout: float = 0.0
     batch: int = 64
     rate: float = 1e-3
-    warmup: int = 0
+    warmup: int = 100
     decay: Decay = Decay.NONE
-    steps: int = 3_000
+    steps: int = 1_500
     seed: int = 1337
     device: Device = Device.AUTO
     threads: int = 0

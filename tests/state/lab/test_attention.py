@@ -95,6 +95,14 @@ def test_scores_are_said_and_the_best_head_is_marked() -> None:
     assert {panel.unit for panel in board.heatmaps} == {"weights;  %: on the right token"}
 
 
+def test_the_largest_of_noise_is_not_marked() -> None:
+    """Of eight tokens, chance is 0.34: a quarter of the way to 1 is 0.505."""
+    for best, marked in ((0.2, []), (0.5, []), (0.51, [(0, 1)]), (1.0, [(0, 1)])):
+        reading = a_reading(2, 2, 8, attending=np.array([[0.1, best], [np.nan, 0.15]]))
+        panels = board_of(reading, Model.ATTENTION_ONLY).heatmaps
+        assert [(one.layer, one.head) for one in panels if one.is_marked] == marked
+
+
 def test_unknown_scores_are_not_said() -> None:
     unknown = a_reading(attending=np.full((2, 2), np.nan))
     board = board_of(unknown, Model.ATTENTION_ONLY)

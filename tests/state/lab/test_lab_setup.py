@@ -7,9 +7,10 @@ from dataclasses import fields, replace
 import pytest
 
 from visualizer.attention.errors import InputError
+from visualizer.language.presets import PRESETS, Preset
 from visualizer.language.settings import Kind, Model, Settings, Source, problems
-from visualizer.state.lab.presets import OWN, PRESETS, preset_of
-from visualizer.state.lab.setup import LAB_SETTINGS, RANGES, get, present_setup, put
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.state.lab.setup import LAB_SETTINGS, OWN, RANGES, get, present_setup, put
 from visualizer.state.setup import Kind as Control
 
 NAMES = [setting.name for setting in LAB_SETTINGS]
@@ -26,7 +27,7 @@ def test_every_setting_of_a_training_is_in_the_table() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_put_is_got_and_nothing_else_changes(name: str) -> None:
     values = {
-        "preset": "Notes 4: transformer",
+        "preset": "world-transformer",
         "kind": Kind.WORLD,
         "path": "poem.txt",
         "dropout": 0.25,
@@ -41,20 +42,31 @@ def test_what_is_put_is_got_and_nothing_else_changes(name: str) -> None:
         assert [get(after, other) for other in others] == [get(before, other) for other in others]
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_presets_can_be_trained_and_are_known_again(name: str) -> None:
-    assert problems(PRESETS[name]) == ()
-    assert preset_of(PRESETS[name]) == name
-    assert preset_of(replace(PRESETS[name], seed=1)) == OWN
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_a_preset_that_is_chosen_says_what_is_to_be_seen(preset: Preset) -> None:
+    chosen = put(Settings(), "preset", preset.name)
+    assert chosen == preset.settings
+    assert get(chosen, "preset") == preset.name
+    assert present_setup(chosen, None, "").says == preset.says
+    own = replace(chosen, seed=1)
+    assert (get(own, "preset"), present_setup(own, None, "").says) == (OWN, "")
+
+
+def test_one_begins_with_an_induction_head() -> None:
+    assert PRESETS[0].settings == Settings()
+    assert Settings().source.kind is Kind.REPEAT
 
 
 def test_the_notes_presets_keep_a_file_and_tasks_do_not() -> None:
     own = put(put(Settings(), "kind", Kind.FILE), "path", "poem.txt")
-    notes = put(own, "preset", "Notes 4: transformer")
-    assert notes.source.path == "poem.txt"
+    own = put(own, "tokenizer", Tokenizer.WORDS)
+    notes = put(own, "preset", "notes-transformer")
+    assert (notes.source.path, notes.source.tokenizer) == ("poem.txt", Tokenizer.CHARACTERS)
     assert (notes.model, notes.block, notes.batch, notes.rate) == (Model.TRANSFORMER, 8, 128, 1e-3)
-    assert preset_of(notes) == "Notes 4: transformer"
-    assert put(own, "preset", next(iter(PRESETS))).source.kind is Kind.REPEAT
+    assert (notes.warmup, notes.steps) == (0, 10_000)
+    assert get(notes, "preset") == "notes-transformer"
+    assert get(replace(notes, threads=2), "preset") == "notes-transformer"
+    assert put(own, "preset", PRESETS[0].name) == Settings()
 
 
 def test_a_problem_is_at_its_setting_with_what_mends_it() -> None:

@@ -1,9 +1,7 @@
-"""Losses that grow cheaply, come back from their file as they were, and are cut back with a run."""
+"""Losses that grow cheaply, and are cut back with a run."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from time import perf_counter
 
@@ -12,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from visualizer.attention.errors import InputError
-from visualizer.state.lab.losses import HEADER, Losses, parse, row, rows_through
+from visualizer.state.lab.losses import Losses
 
 LOSS = some.floats(min_value=0) | some.just(math.nan)
 ROWS = some.lists(some.tuples(some.integers(0, 40), LOSS, some.none() | LOSS), max_size=30)
@@ -42,10 +39,6 @@ def assert_same(losses: Losses, rows: list[tuple[int, float, float | None]]) -> 
     measured = [(step, loss) for step, _, loss in rows if loss is not None]
     assert validation_steps == [step for step, _ in measured]
     np.testing.assert_array_equal(validation, [loss for _, loss in measured])
-
-
-def text_of(rows: list[tuple[int, float, float | None]]) -> str:
-    return HEADER + "".join(row(step, loss, held, 0.5, 1.0) for step, loss, held in rows)
 
 
 # ------------------------------------------------------------------------------------- growing
@@ -120,63 +113,3 @@ def test_what_continues_is_known() -> None:
 def test_the_last_step_is_of_either() -> None:
     assert Losses.of().last_step == 0
     assert Losses.of([1, 2], [1.0, 1.0], [1.0, 1.0], [5], [1.0]).last_step == 5
-
-
-# ------------------------------------------------------------------------------------ the file
-
-
-@given(ROWS)
-def test_a_file_is_read_as_it_was_written(rows: list[tuple[int, float, float | None]]) -> None:
-    assert_same(parse(text_of(rows)), lasting(rows))
-
-
-@given(ROWS, some.integers(0, 10**6))
-def test_a_last_line_that_was_cut_off_is_left_out(
-    rows: list[tuple[int, float, float | None]], cut: int
-) -> None:
-    text = text_of(rows)
-    text = text[: cut % (len(text) + 1)]
-    whole = rows[: max(0, text.count("\n") - 1)]
-    assert_same(parse(text), lasting(whole))
-
-
-@given(ROWS, some.integers(-1, 41))
-def test_rows_through_a_step_are_as_the_file_had_them(
-    rows: list[tuple[int, float, float | None]], step: int
-) -> None:
-    rows = lasting(rows)
-    kept = rows_through(text_of(rows) + "7,1.", step)
-    assert kept == text_of([each for each in rows if each[0] <= step])
-
-
-def test_other_programs_read_the_file() -> None:
-    text = HEADER + row(0, None, 4.2, None, 0.5) + row(1, 1 / 3, None, 1e-3, 1.25)
-    first, second = csv.DictReader(io.StringIO(text))
-    named = {"step": "0", "training": "", "validation": "4.2", "rate": "", "seconds": "0.500"}
-    assert first == named
-    assert float(second["training"]) == 1 / 3
-    assert columns(parse(text)) == [[1], [1 / 3], [1e-3], [0], [4.2]]
-
-
-def test_divergence_is_no_gap() -> None:
-    text = HEADER + row(1, math.inf, None, 1.0, 0) + row(2, math.nan, math.nan, 1.0, 0)
-    losses = parse(text)
-    assert (losses.training[0], len(losses.training)) == (math.inf, 2)
-    assert np.isnan(losses.validation).tolist() == [True]
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("a,b\n1,2\n", "do not begin with"),
-        (HEADER + "1,2.0,,0.1,0\n2,3.0\n", "Line 3"),
-        (HEADER + "x,2.0,,0.1,0\n", "Line 2"),
-        (HEADER + "1,2.0,,0.1,0\n2,two,,0.1,0\n", "Line 3"),
-        (HEADER + "-1,2.0,,0.1,0\n", "Line 2"),
-        (HEADER + "1.5,2.0,,0.1,0\n", "Line 2"),
-        (HEADER + "\0\0\0\n", "Line 2"),
-    ],
-)
-def test_what_is_no_such_file_says_where(text: str, says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        parse(text)

@@ -9,10 +9,10 @@ import pytest
 
 from visualizer.state.lab.axis import Scale
 from visualizer.state.lab.losses import Losses
-from visualizer.state.lab.pace import Pace, time_left
 from visualizer.state.lab.plot import present_plot
 from visualizer.state.lab.plot_reading import nearest, read_at
 from visualizer.state.lab.plotted import MESSAGE, Curve, Line, LossPlot, PlotLook, Reference, Role
+from visualizer.state.lab.standing import Standing, time_left
 
 BIGRAM = Reference("bigram counts", 2.5)
 FREQUENCY = Reference("guessing by frequency", 3.3)
@@ -179,11 +179,11 @@ def test_time_left_in_words(seconds: float, says: str) -> None:
 
 
 def test_what_is_not_known_is_not_said() -> None:
-    assert Pace(0, 3000, 1e-3).facts == ("step 0 of 3,000", "learning rate 0.001")
-    assert Pace(1200, 3000, 3e-4, 12_345.6, 242).facts == (
+    assert Standing(0, 3000, 1e-3).facts == ("step 0 of 3,000", "learning rate 0.001")
+    assert Standing(1200, 3000, 3e-4, 12_345.6, 242).facts == (
         "step 1,200 of 3,000",
         "4 min left",
         "12,300 tokens a second",
         "learning rate 0.0003",
     )
-    assert Pace(1, 2, 1, 87.4).facts[1] == "87 tokens a second"
+    assert Standing(1, 2, 1, 87.4).facts[1] == "87 tokens a second"

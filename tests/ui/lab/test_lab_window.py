@@ -16,7 +16,9 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox
 
 from tests.ui.hand import CONTROL, LEFT, SHIFT, link_in, words
 from tests.ui.lab.student import NONE, Student
-from visualizer.language.settings import Kind, Model, Settings
+from visualizer.language.presets import PRESETS
+from visualizer.language.settings import Model, Settings
+from visualizer.state.colouring import Limits
 from visualizer.state.lab.run import Phase
 from visualizer.ui.lab import background
 from visualizer.ui.lab.entries import LAB_ENTRIES, shortcuts
@@ -150,10 +152,28 @@ def test_what_the_training_refuses_is_said_at_the_setting(student: Student) -> N
     assert student.problem("block") == ""
 
 
+def test_colours_go_up_to_each_rows_largest(student: Student) -> None:
+    student.type("steps", "2000")
+    student.click("toggle")
+    board = student.window.attention.board
+    student.until(lambda: len(board._board.heatmaps) == 4)
+    student.press(Qt.Key.Key_5)
+    panel = board._board.heatmaps[0]
+    assert panel.colour.limits is Limits.ROW
+    assert panel.row_ends is not None
+    np.testing.assert_array_equal(panel.row_ends, panel.values.max(axis=-1))
+    assert student.window.menus.by_key["pictures.turn_colours"].isChecked()
+    student.press(Qt.Key.Key_5)
+    assert board._board.heatmaps[0].colour.limits is Limits.SHARED
+    assert not student.window.menus.by_key["pictures.turn_colours"].isChecked()
+
+
 def test_a_preset_is_chosen_and_a_file(student: Student, tmp_path: Path) -> None:
-    student.choose("preset", "Notes 4: transformer")
+    student.choose("preset", "Small world: transformer")
     draft = student.window.lab.draft
-    assert (draft.model, draft.layers, draft.block) == (Model.TRANSFORMER, 3, 8)
+    assert (draft.model, draft.layers, draft.block) == (Model.TRANSFORMER, 3, 32)
+    says = student.window.settings_pane.says
+    assert words(says) == next(one.says for one in PRESETS if one.name == "world-transformer")
     assert not student.window.settings_pane.rows["path"].isVisible()
     student.choose("kind", "A text file")
     assert student.problem("path") == "Choose a text file to learn."
@@ -163,8 +183,9 @@ def test_a_preset_is_chosen_and_a_file(student: Student, tmp_path: Path) -> None
     student.type("path", str(tmp_path / "poem.txt"))
     student.until(lambda: "Tyger" in student.window.settings_pane.sample.toPlainText())
     assert student.problem("path") == ""
-    student.choose("preset", "Notes 1: embedding and projection")
-    assert student.window.lab.draft.source.kind is Kind.FILE  # a text of one's own stays
+    assert says.isHidden()
+    student.choose("preset", "The notes: a text of yours, bigram")
+    assert student.window.lab.draft.source.path == str(tmp_path / "poem.txt")  # it stays
 
 
 def test_the_attention_to_the_probe_is_live(student: Student) -> None:

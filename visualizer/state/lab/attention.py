@@ -32,7 +32,7 @@ NO_ATTENTION = (
 )
 SEES_THE_FUTURE = (
     "Every token reads all tokens alike, those after it too. What comes next is among them, so "
-    "the low loss of this model is a cheat: where a text is to be continued, there is no future "
+    "the loss of this model is a cheat: where a text is to be continued, there is no future "
     "to look at."
 )
 
@@ -133,7 +133,7 @@ class _Making:
         self.side = math.ceil(count / self.block)
         limits = Limits.ROW if colouring.limits is Limits.ROW else Limits.SHARED
         self.colour = Colour(colouring.sequential, colouring.curve, limits, 0.0, 1.0)
-        self.unit = UNIT if reading.best is None else SCORED
+        self.unit = SCORED if reading.is_scored else UNIT
         self.forbidden = None if model is Model.AVERAGE else _later(self.side)
         assert reading.weights is not None
         self.values = pooled(reading.weights, self.block)

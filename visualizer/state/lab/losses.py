@@ -1,28 +1,16 @@
-"""The losses of a training, step by step, as they come and as a file holds them.
-
-A row of `losses.csv` is a step: ``step,training,validation,rate,seconds``. What was not measured at
-a step is left empty there; a loss that is no number is written as ``nan`` or ``inf``, so that a
-divergence can be told from a gap. Floats are written so that the same ones are read.
-"""
+"""The losses of a training, step by step, as they come."""
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.errors import InputError
 from visualizer.state.lab.growing import Grown
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-
-HEADER = "step,training,validation,rate,seconds\n"
-COLUMNS = HEADER.count(",") + 1
-LACKING = -1.0
-"""Stands for an empty field while a file is read: no cross-entropy is negative, nor is a rate."""
 
 
 class _Past:
@@ -149,90 +137,3 @@ def _is_last(steps: np.ndarray) -> np.ndarray:
     """Mark the rows that no later row goes back to or behind, bool [row]."""
     lowest_after = np.minimum.accumulate(steps[::-1])[::-1]
     return np.append(steps[:-1] < lowest_after[1:], True)
-
-
-# ------------------------------------------------------------------------------------- the file
-
-
-def row(
-    step: int,
-    training: float | None,
-    validation: float | None,
-    rate: float | None,
-    seconds: float,
-) -> str:
-    """Write a step as a line of the file.
-
-    Parameters
-    ----------
-    training, validation, rate
-        None for what was not measured at this step.
-    seconds : float
-        Since the training began, without the time that it stood still.
-    """
-    measured = ("" if one is None else repr(float(one)) for one in (training, validation, rate))
-    return ",".join((str(step), *measured, f"{seconds:.3f}")) + "\n"
-
-
-def parse(text: str) -> Losses:
-    """Read a file of losses.
-
-    A last line that was cut off is left out. Of a step that was come back to, the later rows count.
-
-    Raises
-    ------
-    InputError
-        Where it is no such file, with the line.
-    """
-    whole = text[: text.rfind("\n") + 1]
-    if whole and not whole.startswith(HEADER):
-        raise InputError("losses", f"The losses do not begin with '{HEADER.strip()}'.")
-    table = _table(whole[len(HEADER) :])  # row column
-    table = table[_is_last(table[:, 0])] if len(table) else table
-    trained, measured = (table[table[:, column] != LACKING] for column in (1, 2))
-    rates = np.where(trained[:, 3] == LACKING, np.nan, trained[:, 3])
-    return Losses.of(trained[:, 0], trained[:, 1], rates, measured[:, 0], measured[:, 2])
-
-
-def rows_through(text: str, step: int) -> str:
-    """Give a file's content without the rows after a step, and without a cut-off last line.
-
-    That is what a run that goes on from a checkpoint writes its next rows after. The content is one
-    that `parse` takes.
-    """
-    lines = text[: text.rfind("\n") + 1].splitlines(keepends=True)
-    while len(lines) > 1 and int(lines[-1].partition(",")[0]) > step:
-        lines.pop()
-    return "".join(lines) or HEADER
-
-
-def _table(rows: str) -> np.ndarray:
-    """Read rows as numbers, float64 [row, column]; `LACKING` where a field is empty."""
-    if not rows:
-        return np.empty((0, COLUMNS))
-    filled = rows.replace(",,", f",{LACKING:g},").replace(",,", f",{LACKING:g},")
-    try:
-        table = np.loadtxt(io.StringIO(filled), delimiter=",", ndmin=2, comments=None)
-    except ValueError:
-        table = np.empty((0, 0))
-    if table.shape[1] != COLUMNS or not _are_steps(table[:, 0]):
-        raise InputError("losses", _first_wrong(rows))
-    return table
-
-
-def _are_steps(column: np.ndarray) -> bool:
-    return bool((np.isfinite(column) & (column >= 0) & (column == np.floor(column))).all())
-
-
-def _first_wrong(rows: str) -> str:
-    """Say which line of a file is no row of losses."""
-    for at, line in enumerate(rows.splitlines(), start=2):
-        fields = line.split(",")
-        try:
-            is_row = len(fields) == COLUMNS and int(fields[0]) >= 0
-            _ = [float(each) for each in fields[1:] if each]
-        except ValueError:
-            is_row = False
-        if not is_row:
-            return f"Line {at:,} of the losses is no row of a step: '{line[:40]}'."
-    return "The losses cannot be read."

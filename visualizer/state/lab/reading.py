@@ -11,6 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     from visualizer.language.wire import Message
 
+CLEARLY = 0.25
+
 
 @dataclass(frozen=True, eq=False)
 class Reading:
@@ -62,14 +64,26 @@ class Reading:
         """How many heads each layer has."""
         return 0 if self.weights is None else self.weights.shape[1]
 
+    @property
+    def is_scored(self) -> bool:
+        """Whether it is known what should be read."""
+        return self.attending is not None and bool(np.isfinite(self.attending).any())
+
     @cached_property
     def best(self) -> tuple[int, int] | None:
-        """The layer and head that read best what should be read; None where it is not known."""
-        known = self.attending
-        if known is None or not np.isfinite(known).any():
+        """The layer and head that read best what should be read, clearly better than by chance.
+
+        None where it is not known, or where none does. By chance, a query reads evenly from all
+        tokens up to its own: the mean of 1/1, 1/2, … 1/n of n tokens. Clearly better is `CLEARLY`
+        of the way from there to 1, at least; before, the largest of numbers that all are noise
+        would be marked.
+        """
+        if self.attending is None or not self.is_scored:
             return None
-        layer, head = np.unravel_index(np.nanargmax(known), known.shape)
-        return int(layer), int(head)
+        layer, head = np.unravel_index(np.nanargmax(self.attending), self.attending.shape)
+        chance = float(np.mean(1 / np.arange(1, len(self.tokens) + 1)))
+        is_clear = self.attending[layer, head] >= chance + CLEARLY * (1 - chance)
+        return (int(layer), int(head)) if is_clear else None
 
     def score(self, layer: int, head: int) -> float | None:
         """Give the mean weight of a head on what should be read; None where it is not known."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from visualizer.state.lab.pace import Pace
 from visualizer.state.lab.run import BUSY, Phase, RunState
 from visualizer.state.lab.setup import LabSetup, present_setup
+from visualizer.state.lab.standing import Standing
 from visualizer.state.words import counted, number
 
 if TYPE_CHECKING:
@@ -153,8 +153,8 @@ def line_of(run: RunState) -> str:
     parts = [DOING[run.phase]] if run.phase in DOING else []
     is_known = run.phase is Phase.RUNNING and run.tokens_a_second > 0
     speed = (run.tokens_a_second, run.seconds_left) if is_known else (None, None)
-    pace = Pace(run.step, run.settings.steps, run.rate, *speed)
-    return "  ·  ".join([*parts, *pace.facts, *_losses(run)])
+    standing = Standing(run.step, run.settings.steps, run.rate, *speed)
+    return "  ·  ".join([*parts, *standing.facts, *_losses(run)])
 
 
 def _losses(run: RunState) -> list[str]:

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.choices import Device
 from visualizer.attention.errors import Problem
+from visualizer.language.presets import PRESETS, preset_of, with_preset
 from visualizer.language.settings import LIMITS, TITLES, Decay, Settings, problems
 from visualizer.language.settings import Kind as Text
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.state.lab.presets import OWN, PRESETS, preset_of, with_preset
 from visualizer.state.setup import Kind, Setting, SettingShown, remedy_in_words
 
 if TYPE_CHECKING:
     from visualizer.attention.errors import InputError
 
+OWN = ""
+"""Stands for the preset of settings that are none."""
 TEXTS = {
     Text.FILE: "A text file",
     Text.WORLD: "A small world of sentences",
@@ -49,7 +51,7 @@ def _is_prose(settings: Settings) -> bool:
 # fmt: off
 LAB_SETTINGS: tuple[Setting, ...] = (
     Setting("preset", "Begin with", Kind.CHOICE, True, "Settings that are known to show something",
-            ((OWN, "Settings of my own"), *((name, name) for name in PRESETS))),
+            ((OWN, "Settings of my own"), *((one.name, one.title) for one in PRESETS))),
     Setting("kind", "Text", Kind.CHOICE, True, "What the model learns", tuple(TEXTS.items())),
     Setting("path", "File", Kind.FILE, True, "A text file in UTF-8, of up to 100 MB",
             counts=_is_file),
@@ -93,7 +95,8 @@ RANGES: dict[str, tuple[float, float]] = {
 def get(settings: Settings, name: str) -> Any:
     """Read a setting by its name in the table."""
     if name == "preset":
-        return preset_of(settings)
+        preset = preset_of(settings)
+        return preset.name if preset else OWN
     return getattr(settings.source if name in _SOURCE else settings, name)
 
 
@@ -114,6 +117,8 @@ class LabSetup:
     ----------
     sample : str
         How the text begins.
+    says : str
+        What can be seen with the preset that they are; empty where they are none.
     locked : str
         Why they cannot be changed; empty where they can.
     elsewhere : tuple of str
@@ -124,6 +129,7 @@ class LabSetup:
 
     settings: tuple[SettingShown, ...]
     sample: str = ""
+    says: str = ""
     locked: str = ""
     elsewhere: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -142,7 +148,8 @@ def present_setup(
         found.setdefault(AT_TEXT.get(refused.field, refused.field), refused)
     rows = tuple(_shown(setting, settings, found.pop(setting.name, None), locked)
                  for setting in LAB_SETTINGS)  # fmt: skip
-    return LabSetup(rows, sample, locked, tuple(one.sentence for one in found.values()), notes)
+    preset, elsewhere = preset_of(settings), tuple(one.sentence for one in found.values())
+    return LabSetup(rows, sample, preset.says if preset else "", locked, elsewhere, notes)
 
 
 def _shown(

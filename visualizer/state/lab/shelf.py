@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.errors import InputError
 from visualizer.language.folder import RunFolder
-from visualizer.state.lab.losses import Losses, parse
+from visualizer.language.journal import curves, parse
+from visualizer.state.lab.losses import Losses
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,6 +108,7 @@ def losses_of(folder: Path) -> Losses:
         Where they cannot be read.
     """
     try:
-        return parse(RunFolder(folder).losses.read_text("utf-8"))
+        text = RunFolder(folder).losses.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError("losses", f"The losses of “{folder.name}” cannot be read.") from error
+    return Losses.of(**curves(parse(text)))

@@ -36,6 +36,8 @@ LAB_ENTRIES: tuple[Entry, ...] = (
           ticks=True),
     Entry("&View", "S&moother losses", "plotter.smoothen", ("Ctrl+3",), (1,)),
     Entry("&View", "&Rougher losses", "plotter.smoothen", ("Ctrl+4",), (-1,)),
+    Entry("&View", "&Colours up to each row’s largest", "pictures.turn_colours", ("Ctrl+5",),
+          ticks=True, divides=True),
     Entry("&View", "Theme: as the s&ystem", "set_scheme", ("Ctrl+Alt+S",), ("system",), "scheme",
           "theme", divides=True),
     Entry("&View", "Theme: lig&ht", "set_scheme", ("Ctrl+Alt+L",), ("light",), "scheme"),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
+from visualizer.state.colouring import Colouring, Limits
 from visualizer.state.lab.attention import AttentionPanel, present_attention
 from visualizer.state.lab.bars import present_bars
 from visualizer.state.lab.chips import present_story
@@ -32,6 +33,7 @@ class Pictures(QObject):
         self._panel = AttentionPanel(message=BEFORE)
         self._pointing = Pointing()
         self._room = 256
+        self._colouring = Colouring()
         # What was shown last: nothing is painted again while only a line of numbers changes.
         self._bars_of: tuple[object, ...] = ()
         self._told: tuple[Story, bool, bool, Theme] | None = None
@@ -50,7 +52,7 @@ class Pictures(QObject):
         else:
             model = lab.run.settings.model
             self._panel = present_attention(
-                puller.reading, model, self._pointing, self._room, before=self._panel
+                puller.reading, model, self._pointing, self._room, self._colouring, self._panel
             )
         window.attention.show_attention(self._panel, window.theme)
         window.probe.setVisible(lab.run is not None)
@@ -112,6 +114,13 @@ class Pictures(QObject):
         if room != self._room:
             self._room = room
             self.show()
+
+    def turn_colours(self) -> None:
+        """Have the colours of each row go up to its largest weight, or all to 1 again."""
+        is_on = self._colouring.limits is Limits.ROW
+        self._colouring = Colouring(limits=Limits.AUTO if is_on else Limits.ROW)
+        self._window.menus.check("pictures.turn_colours", not is_on)
+        self.show()
 
     def open_layer(self) -> None:
         """Open the layer and head of the cell that is looked at; else the first."""

@@ -123,18 +123,26 @@ def _paint_breaks(painter: QPainter, frame: Frame, plot: LossPlot, theme: Theme)
 
 
 def _paint_references(painter: QPainter, frame: Frame, plot: LossPlot, theme: Theme) -> None:
-    """Draw what is to be beaten across the plot: words above the highest, below the others."""
+    """Draw what is to be beaten across the plot: words above the highest, below the others.
+
+    Where there is no room above the highest, its words are below all lines that would cross them.
+    """
     inner, line = frame.inner, metrics(12).height()
-    above = inner.bottom()
+    above, below = inner.bottom(), inner.top()
+    lines = sorted(float(frame.y_of(plot.y, one.loss)) for one in plot.references)
     for at, one in enumerate(sorted(plot.references, key=lambda one: -one.loss)):
         y = float(frame.y_of(plot.y, one.loss))
         painter.setPen(QPen(QColor(theme.quiet), 1, Qt.PenStyle.DashLine))
         painter.drawLine(QPointF(inner.left(), y), QPointF(inner.right(), y))
-        top = y - line - 1 if at == 0 else y + 1
-        if top + line > inner.bottom():
-            top = above - line
-        top = max(top, inner.top())
-        above = min(above, top)
+        top = y - line - 1
+        if at or top < inner.top():
+            top = max(y + 1, below)
+            for other in lines:
+                top = other + 1 if top < other < top + line else top
+        if top + line > inner.bottom():  # above its own line, or else above all other words
+            own = y - line - 1
+            top = own if at and own >= below else max(above - line, inner.top())
+        above, below = min(above, top), max(below, top + line)
         box = QRectF(inner.left(), top, inner.width(), line)
         words = f"{one.name} {number(one.loss, 2)}"
         _write(painter, box, RIGHT, words, theme.quiet, theme)

@@ -52,9 +52,11 @@ class SettingsPane(QScrollArea):
         self._shown: LabSetup | None = None
         self._theme: Theme | None = None
         self.locked, self.another = QLabel(), QPushButton("New run with these settings…")
-        self.locked.setWordWrap(True)
-        self.locked.setProperty("role", "quiet")
-        self.locked.setTextFormat(Qt.TextFormat.PlainText)
+        self.says = QLabel()
+        for label in (self.locked, self.says):
+            label.setWordWrap(True)
+            label.setProperty("role", "quiet")
+            label.setTextFormat(Qt.TextFormat.PlainText)
         self.another.clicked.connect(self.anotherWanted)
         inner = QWidget()
         column = QVBoxLayout(inner)
@@ -64,6 +66,8 @@ class SettingsPane(QScrollArea):
             column.addWidget(widget)
         for names in LINES:
             column.addLayout(self._line(names))
+            if names == ("preset",):
+                column.addWidget(self.says)
         self._add_sample(column)
         self.setWidget(inner)
         bar = self.verticalScrollBar().sizeHint().width()
@@ -117,6 +121,8 @@ class SettingsPane(QScrollArea):
         self.locked.setText(setup.locked)
         for widget in (self.locked, self.another):
             widget.setVisible(bool(setup.locked))
+        self.says.setText(setup.says)
+        self.says.setVisible(bool(setup.says))
         self.notes.setText("\n".join(setup.notes))
         if self.sample.toPlainText() != setup.sample:
             self.sample.setPlainText(setup.sample)

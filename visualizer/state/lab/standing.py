@@ -1,4 +1,4 @@
-"""How fast a training goes, and how long it still takes, in words."""
+"""How far a training is, how fast it goes and how long it still takes, in words."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ MINUTE, HOUR, DAY = 60, 3600, 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """How a training goes on.
+class Standing:
+    """How far a training is, and how it goes on.
 
     Parameters
     ----------

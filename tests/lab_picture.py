@@ -1,0 +1,80 @@
+"""Makes the picture of the lab for the README: ``python -m tests.lab_picture``.
+
+It is of a model that is trained for it, which takes some minutes.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+import tempfile
+from pathlib import Path
+
+from PySide6.QtCore import QEventLoop, QTimer
+
+from visualizer.app import make_application
+from visualizer.assets import resource
+from visualizer.state.lab.run import Phase
+from visualizer.state.view import Cell
+from visualizer.ui.lab.window import LabWindow
+
+FORMED = 0.9
+"""Mean weight of a head on what it should read."""
+
+
+def main(path: Path) -> None:
+    """Train what the lab begins with until a head reads what it should, and draw that moment."""
+    application = make_application()
+    application.setApplicationName("Attention Visualizer pictures")
+    with tempfile.TemporaryDirectory() as home:
+        window = LabWindow()
+        window.lab.home = Path(home)
+        window.set_scheme("light")
+        window.resize(1280, 800)
+        window.show()
+        window.activateWindow()
+        window.lab.toggle()
+        while not _has_formed(window):
+            _pause(200)
+        window.lab.toggle()
+        while window.lab.run and window.lab.run.phase is Phase.RUNNING:
+            _pause(200)
+        _pin_best(window)
+        window.attention.setFocus()
+        _pause(1000)  # what it makes of the text now is on its way
+        window.grab().save(str(path))
+        window.lab.leave()
+        window.close()
+        _pause(2000)  # its process writes a checkpoint
+
+
+def _has_formed(window: LabWindow) -> bool:
+    reading, run = window.puller.reading, window.lab.run
+    assert run is None or run.phase not in {Phase.FAILED, Phase.DONE}, "no head has formed"
+    if reading is None or reading.attending is None or reading.best is None:
+        return False
+    return float(reading.attending[reading.best]) > FORMED
+
+
+def _pin_best(window: LabWindow) -> None:
+    """Pin what the head reads most that reads best, of a query in the middle."""
+    reading = window.puller.reading
+    assert reading
+    assert reading.best
+    assert reading.weights is not None
+    layer, head = reading.best
+    query = 2 * len(reading.tokens) // 3
+    key = int(reading.weights[layer, head, query].argmax())
+    window.pictures.pin(Cell(f"layer {layer + 1}", (head, query, key)))
+
+
+def _pause(length_ms: int) -> None:
+    loop = QEventLoop()
+    QTimer.singleShot(length_ms, loop.quit)
+    loop.exec()
+
+
+if __name__ == "__main__":
+    main(resource("pictures") / "lab.png")

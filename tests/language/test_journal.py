@@ -1,0 +1,64 @@
+"""Losses come back from their file as they were, and other programs read it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as some
+
+from visualizer.language.journal import HEADER, MISSING, Row, curves, parse
+
+LOSS = some.floats(min_value=0, allow_nan=False) | some.just(MISSING)
+ROWS = some.lists(some.tuples(LOSS, LOSS, LOSS), max_size=30).map(
+    lambda found: [Row(step, *losses, seconds=step / 8) for step, losses in enumerate(found)]
+)
+
+
+def text_of(rows: list[Row]) -> str:
+    return "".join([f"{HEADER}\n", *(row.line() for row in rows)])
+
+
+def assert_same(rows: list[Row], others: list[Row]) -> None:
+    assert len(rows) == len(others)
+    np.testing.assert_array_equal(np.array(rows), np.array(others))
+
+
+@given(ROWS)
+def test_a_file_is_read_as_it_was_written(rows: list[Row]) -> None:
+    assert_same(parse(text_of(rows)), rows)
+
+
+@given(ROWS, some.integers(0, 10**6))
+def test_a_last_line_that_was_cut_off_is_left_out(rows: list[Row], cut: int) -> None:
+    text = text_of(rows)
+    text = text[: cut % (len(text) + 1)]
+    assert_same(parse(text), rows[: max(0, text.count("\n") - 1)])
+
+
+def test_other_programs_read_the_file() -> None:
+    rows = [Row(0, MISSING, 4.2, MISSING, 0.5), Row(1, 1 / 3, MISSING, 1e-3, 1.25)]
+    first, second = csv.DictReader(io.StringIO(text_of(rows)))
+    named = {"step": "0", "training": "", "validation": "4.2", "rate": "", "seconds": "0.500"}
+    assert first == named
+    assert float(second["training"]) == 1 / 3
+
+
+def test_what_was_not_measured_is_in_no_curve() -> None:
+    rows = [Row(0, 4.1, 4.2, 1e-3, 0), Row(1, math.inf, MISSING, 5e-4, 1)]
+    rows += [Row(2, MISSING, 3.9, 1e-4, 2)]
+    found = {name: values.tolist() for name, values in curves(rows).items()}
+    assert found == {
+        "steps": [0, 1], "training": [4.1, math.inf], "rates": [1e-3, 5e-4],
+        "validation_steps": [0, 2], "validation": [4.2, 3.9],
+    }  # fmt: skip
+    assert all(len(values) == 0 for values in curves([]).values())
+
+
+def test_nothing_after_a_damaged_line_is_believed() -> None:
+    good, wrong = Row(0, 4.0, MISSING, 0.1, 0), Row(2, 3.0, MISSING, 0.1, 0)
+    for damaged in ("1,2.0\n", "x,2.0,,0.1,0\n", "1,two,,0.1,0\n", "\0\0\n", "0,2.0,,0.1,0\n"):
+        assert_same(parse(text_of([good]) + damaged + wrong.line()), [good])
