@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -17,11 +16,10 @@ from visualizer.language import running as module
 from visualizer.language.checkpoints import about_in
 from visualizer.language.corpora.corpus import Split
 from visualizer.language.folder import RunFolder
-from visualizer.language.journal import HEADER, MISSING, Journal, Row, curves, parse
+from visualizer.language.journal import Journal, parse
 from visualizer.language.opened import OpenedRun
 from visualizer.language.running import DivergedError, is_first
 from visualizer.language.settings import LAYERED, Kind, Model, Source
-from visualizer.state.lab.losses import parse as parsed_by_window
 from visualizer.state.lab.shelf import kept
 
 if TYPE_CHECKING:
@@ -324,24 +322,6 @@ def test_a_run_cannot_be_made_so_long_that_it_is_never_opened_again(
     assert opened.running.settings.steps == 30
     opened.close()
     OpenedRun(RunFolder(tmp_path / "run")).close()
-
-
-def test_a_loss_that_is_no_number_is_told_from_one_that_was_not_measured() -> None:
-    rows = [
-        Row(0, math.nan, 2.5, 0.1, 1.0),
-        Row(1, 3.0, MISSING, 0.1, 2.0),
-        Row(2, MISSING, math.inf, 0.1, 3.0),
-    ]
-    text = "".join(row.line() for row in rows)
-    assert text == "0,nan,2.5,0.1,1.000\n1,3.0,,0.1,2.000\n2,,inf,0.1,3.000\n"
-    read = parse(f"{HEADER}\n{text}")
-    assert "".join(row.line() for row in read) == text
-    found = curves(read)
-    window = parsed_by_window(f"{HEADER}\n{text}")
-    for name in ("steps", "training", "validation_steps", "validation"):
-        np.testing.assert_array_equal(found[name], getattr(window, name))
-    assert found["steps"].tolist() == [0, 1]
-    assert np.isnan(found["training"][0])
 
 
 def test_losses_that_are_no_text_are_left_out(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from visualizer.language import wire
 from visualizer.language.wire import Message, Unpacker
 
 NUMBERS = arrays.arrays(
@@ -54,13 +55,13 @@ def test_a_long_message_is_understood_once_however_it_comes(
     tokens = [f"word {number}" for number in range(2_000)]
     packed = Message("opened", {"tokens": tokens}, {"losses": np.arange(4_000.0)}).pack()
     asked: list[int] = []
-    loads = wire.json.loads
+    loads = json.loads
 
     def counted(text: bytes) -> object:
         asked.append(len(text))
         return loads(text)
 
-    monkeypatch.setattr(wire.json, "loads", counted)
+    monkeypatch.setattr(json, "loads", counted)
     unpacker = Unpacker()
     came = [each for at in range(0, len(packed), 100) for each in unpacker.feed(packed[at:][:100])]
     assert [each.values["tokens"] for each in came] == [tokens]

@@ -186,8 +186,8 @@ class LabWindow(QMainWindow):
     def show_runs(self) -> None:
         """Show the runs that are kept."""
         run = self.lab.run
-        overlaid = frozenset(self.keeper.overlaid)
-        self.runs_pane.show_runs(self.keeper.runs, overlaid, run.name if run else "")
+        keeper, name = self.keeper, run.name if run else ""
+        self.runs_pane.show_runs(keeper.runs, keeper.ticked, keeper.at_work, name)
 
     def _show_actions(self, screen: LabScreen) -> None:
         progress = screen.progress
@@ -273,7 +273,7 @@ class LabWindow(QMainWindow):
         for name, splitter in self._splitters.items():
             settings.save_sizes(PLACE + name, splitter.sizes())
         self.hide()
-        for part in (self.sampler, self.saver):
+        for part in (self.sampler, self.saver, self.keeper):
             part.close()
         event.accept()
         self.closed.emit(self)
