@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 FEWEST = 20
 """Of so many parts and more it is said how many are done."""
-STOPPED = {"SIGINT": 130, "SIGTERM": 143}
-"""The exit status after a signal, by its name."""
+STOPPED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
+"""The exit status after a signal, by its name; Windows has no SIGHUP, of a terminal that closes."""
 
 
 class StoppedError(KeyboardInterrupt):
@@ -104,14 +104,14 @@ class Teller:
 
 @contextmanager
 def stoppable(teller: Teller) -> Iterator[None]:
-    """Have Ctrl+C and SIGTERM end the work, unless whoever started it has them ignored."""
+    """Have the signals of `STOPPED` end the work, unless whoever started it has them ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only there can signals be taken
         return
     before = {}
     for name in STOPPED:
-        number = getattr(signal, name)
-        if signal.getsignal(number) is not signal.SIG_IGN:
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             before[number] = signal.signal(number, teller.stop)
     try:
         yield

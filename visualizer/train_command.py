@@ -25,7 +25,8 @@ SOURCE is a text file in UTF-8, or one of the texts that are made here: world (s
 repeat, copy, brackets, sorting, addition. In the folder of the run are losses.csv, a line a step,
 and the checkpoint, from which --resume goes on as if nothing had happened. The exit status is 0
 where all steps are done; 1 where the training came to no good or nothing could be written; 2 where
-an option or the text is at fault; 130 after Ctrl+C and 143 after SIGTERM, with a checkpoint.
+an option or the text is at fault; 130 after Ctrl+C, 143 after SIGTERM and 129 when the terminal is
+closed, each with a checkpoint.
 """
 _WHOLE = {
     "block": "tokens seen at once, at most",

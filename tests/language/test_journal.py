@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 from visualizer.language.journal import HEADER, MISSING, Row, curves, parse
 
-LOSS = some.floats(min_value=0, allow_nan=False) | some.just(MISSING)
+LOSS = some.floats(min_value=0) | some.just(MISSING)
 ROWS = some.lists(some.tuples(LOSS, LOSS, LOSS), max_size=30).map(
     lambda found: [Row(step, *losses, seconds=step / 8) for step, losses in enumerate(found)]
 )
@@ -45,6 +45,16 @@ def test_other_programs_read_the_file() -> None:
     named = {"step": "0", "training": "", "validation": "4.2", "rate": "", "seconds": "0.500"}
     assert first == named
     assert float(second["training"]) == 1 / 3
+
+
+def test_a_loss_that_is_no_number_is_told_from_one_that_was_not_measured() -> None:
+    rows = [Row(0, math.nan, 2.5, 0.1, 1.0), Row(1, 3.0, MISSING, 0.1, 2.0)]
+    text = text_of(rows)
+    assert text.splitlines()[1:] == ["0,nan,2.5,0.1,1.000", "1,3.0,,0.1,2.000"]
+    found = curves(parse(text))
+    assert found["steps"].tolist() == [0, 1]
+    assert np.isnan(found["training"][0])
+    assert found["validation_steps"].tolist() == [0]
 
 
 def test_what_was_not_measured_is_in_no_curve() -> None:

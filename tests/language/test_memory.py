@@ -111,7 +111,7 @@ def test_nothing_is_begun_that_does_not_fit(
 
 
 @pytest.mark.parametrize("at", [0, 4])
-@pytest.mark.parametrize("place", ["backward", "step"])
+@pytest.mark.parametrize("place", ["backward", "step", "_loss"])
 def test_a_step_without_memory_is_undone_and_can_be_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, at: int
 ) -> None:
@@ -123,7 +123,8 @@ def test_a_step_without_memory_is_undone_and_can_be_tried_again(
     running = opened.running
     assert running
     before = {name: one.clone() for name, one in running.training.model.state_dict().items()}
-    home: Any = torch.autograd if place == "backward" else running.training.optimiser
+    homes = {"backward": torch.autograd, "step": running.training.optimiser}
+    home: Any = homes.get(place, running.training)
     with monkeypatch.context() as patched:
         patched.setattr(home, place, _out_of_memory)
         with pytest.raises(InputError, match=f"The memory ran out at step {at}; the model is as"):

@@ -20,6 +20,7 @@ from visualizer.language.journal import Journal, parse
 from visualizer.language.opened import OpenedRun
 from visualizer.language.running import DivergedError, is_first
 from visualizer.language.settings import LAYERED, Kind, Model, Source
+from visualizer.state.lab.shelf import kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -236,6 +237,18 @@ def _other(path: Path) -> None:
     path.write_bytes(b"not at all")
 
 
+def test_what_cannot_be_a_run_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder" / "run.json").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"is no file\."):
+        RunFolder(tmp_path / "folder").read_about()
+    begun(tmp_path / "run").close()
+    monkeypatch.setattr("visualizer.language.folder.MOST_BYTES", 100)
+    with pytest.raises(InputError, match="is larger than"):
+        RunFolder(tmp_path / "run").read_about()
+
+
 @pytest.mark.parametrize("damage", [_cut, _other])
 @pytest.mark.parametrize("name", ["run.json", "checkpoint.safetensors"])
 def test_a_damaged_run_is_refused_in_a_sentence(
@@ -283,12 +296,14 @@ def test_what_has_come_of_a_run_is_there_when_it_is_opened_again(tmp_path: Path)
     finish(opened)
     assert opened.running
     final, written = opened.running.final, (tmp_path / "run" / "losses.csv").read_bytes()
+    listed = kept(tmp_path)
     opened.close()
     again = OpenedRun(RunFolder(tmp_path / "run"))
     assert again.running
     assert again.running.final == final
     assert final
     assert (tmp_path / "run" / "losses.csv").read_bytes() == written
+    assert kept(tmp_path) == listed  # nor has it another place among others
     assert [row.step for row in again.running.take_rows()] == list(range(30))
     again.running.lengthen(35)
     finish(again)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.language.runs import quick
+from visualizer.language import probing
 from visualizer.language.folder import RunFolder, plain_settings
 from visualizer.language.layers import spec_of_layer
 from visualizer.language.server import Server
@@ -102,6 +103,36 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(client: Client, tmp_
     client.say("lengthen", steps=5)
     client.say("run")
     assert client.until("done").values["step"] == 5
+
+
+def test_a_run_that_is_to_end_before_where_it_is_ends_there(client: Client, tmp_path: Path) -> None:
+    client.open(tmp_path / "run", steps=10_000)
+    client.say("run")
+    client.wait("progress", lambda message: message.values["step"] > 10)
+    at = client.server.opened.running.step if client.server.opened else 0  # type: ignore[union-attr]
+    client.say("lengthen", steps=5)
+    done = client.until("done")
+    assert (done.values["step"], done.values["steps"]) == (at, at)
+    assert done.values["final"][1] > 0
+    client.say("lengthen", steps=3)
+    assert client.until("done").values["steps"] == at
+    client.say("lengthen", steps=at + 2)
+    client.say("run")
+    assert client.until("done").values["step"] == at + 2
+
+
+def test_attention_beyond_all_memory_is_refused_with_what_fits(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.open(tmp_path / "run", steps=3, model=Model.ATTENTION_ONLY)
+    monkeypatch.setattr(probing, "MOST_BYTES", 2 * 4 * 4 * 6**2)  # of 2 layers of 2 heads
+    for says, values in (("read", {}), ("layer", {"layer": 0})):
+        client.say(says, id=1, text="abcabca", step=None, **values)
+        refused = client.wait("refused")
+        assert refused.values["field"] == "text"
+        assert "use a shorter text, of 6 tokens or fewer" in refused.values["sentence"]
+        client.say(says, id=2, text="abcabc", step=None, **values)
+        assert client.wait(says).values["id"] == 2
 
 
 def test_a_run_that_diverges_says_so(client: Client, tmp_path: Path) -> None:

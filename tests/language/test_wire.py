@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -45,6 +47,26 @@ def test_half_a_message_is_none_yet() -> None:
     (message,) = unpacker.feed(packed[-1:])
     assert message.says == "progress"
     assert not message.arrays["losses"].flags.writeable
+
+
+def test_a_long_message_is_understood_once_however_it_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tokens = [f"word {number}" for number in range(2_000)]
+    packed = Message("opened", {"tokens": tokens}, {"losses": np.arange(4_000.0)}).pack()
+    asked: list[int] = []
+    loads = json.loads
+
+    def counted(text: bytes) -> object:
+        asked.append(len(text))
+        return loads(text)
+
+    monkeypatch.setattr(json, "loads", counted)
+    unpacker = Unpacker()
+    came = [each for at in range(0, len(packed), 100) for each in unpacker.feed(packed[at:][:100])]
+    assert [each.values["tokens"] for each in came] == [tokens]
+    np.testing.assert_array_equal(came[0].arrays["losses"], np.arange(4_000.0))
+    assert len(asked) == 1
 
 
 def test_what_is_printed_is_no_message() -> None:

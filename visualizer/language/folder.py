@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from visualizer.attention.choices import Device
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SCHEMA = 1
+MOST_BYTES = 64 * 2**20
+"""Of what says what a run is; most of it is the vocabulary."""
 _KINDS = (Decay, Device, Kind, Model, Settings, Source, Tokenizer)
 _CODING = Coding({kind.__name__: kind for kind in _KINDS})
 _SNAPSHOT = re.compile(r"(\d{8})\.safetensors")
@@ -127,6 +130,11 @@ class RunFolder:
         return self.path / "lock"
 
     @property
+    def orders(self) -> Path:
+        """What one that is to go on in the background is told, until it holds the run."""
+        return self.path / "orders"
+
+    @property
     def stop(self) -> Path:
         """Asks whoever trains it to stop, by being there."""
         return self.path / "stop"
@@ -179,6 +187,7 @@ class RunFolder:
             Of ``folder``, when there is no run in it or it is damaged.
         """
         try:
+            self._check_about()
             return about_of(json.loads(self.about.read_bytes()))
         except FileNotFoundError as error:
             raise InputError("folder", f"There is no run in {self.path}.") from error
@@ -188,3 +197,10 @@ class RunFolder:
         except (DamagedError, ValueError, RecursionError) as error:
             why = str(error) if isinstance(error, DamagedError) else "is no JSON."
             raise InputError("folder", f"“{self.about.name}” in {self.path} {why}") from error
+
+    def _check_about(self) -> None:
+        found = self.about.stat()
+        if not S_ISREG(found.st_mode):  # a pipe would keep one waiting
+            raise DamagedError("is no file.")
+        if found.st_size > MOST_BYTES:
+            raise DamagedError(f"is larger than {MOST_BYTES // 2**20} MiB, which no run’s is.")

@@ -6,7 +6,6 @@ Numbers are written so that they come back as they were, bit by bit.
 from __future__ import annotations
 
 import errno
-import math
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +18,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HEADER = "step,training,validation,rate,seconds"
-MISSING = math.nan
+MISSING = -1.0
+"""Stands for what was not measured: no loss and no rate is negative, but a loss may be no number.
+
+In the file, such a field is empty.
+"""
 
 
 class Row(NamedTuple):
@@ -30,9 +33,11 @@ class Row(NamedTuple):
     step : int
         How many steps were done before.
     training : float
-        Mean loss of the step's batch, in nats a token; no number where none was trained.
+        Mean loss of the step's batch, in nats a token; `MISSING` where none was trained,
+        and no number where the training came to no good.
     validation : float
-        Mean loss of some batches of the validation text; no number where it was not measured.
+        Mean loss of some batches of the validation text; `MISSING` where it was not
+        measured.
     rate : float
         Learning rate of the step.
     seconds : float
@@ -48,7 +53,7 @@ class Row(NamedTuple):
     def line(self) -> str:
         """Write it as a line of the file."""
         numbers = (self.training, self.validation, self.rate)
-        written = ",".join("" if math.isnan(one) else repr(one) for one in numbers)
+        written = ",".join("" if one == MISSING else repr(one) for one in numbers)
         return f"{self.step},{written},{self.seconds:.3f}\n"
 
 
@@ -76,11 +81,11 @@ def _row(line: str) -> Row | None:
 def curves(rows: Sequence[Row]) -> dict[str, np.ndarray]:
     """Give rows as arrays: every step's training loss and rate, and the validation losses apart."""
     table = np.array(rows, np.float64).reshape(-1, len(Row._fields))
-    trained, measured = table[~np.isnan(table[:, 1])], table[~np.isnan(table[:, 2])]
+    trained, measured = (table[table[:, column] != MISSING] for column in (1, 2))
     return {
         "steps": trained[:, 0].astype(np.int64),
         "training": trained[:, 1],
-        "rates": trained[:, 3],
+        "rates": np.where(trained[:, 3] == MISSING, np.nan, trained[:, 3]),
         "validation_steps": measured[:, 0].astype(np.int64),
         "validation": measured[:, 2],
     }

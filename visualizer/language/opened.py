@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from visualizer.attention.errors import InputError
@@ -47,6 +48,8 @@ class OpenedRun:
         self._lock = _held(folder)
         try:
             folder.tidy()
+            with suppress(OSError):  # Windows keeps what is being read
+                folder.orders.unlink(missing_ok=True)
             self.running = Running(folder, self.about, corpus) if corpus else self._resumed()
         except BaseException:
             self._lock.release()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from visualizer.attention.errors import InputError
 from visualizer.attention.held import readable
 from visualizer.attention.spec import Projection
 from visualizer.language.corpora.partners import attending, partners
+from visualizer.language.memory import ITEM
+from visualizer.language.models import MixingLayer
 from visualizer.language.settings import TASKS
 
 if TYPE_CHECKING:
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
     from visualizer.language.models import LanguageModel
     from visualizer.language.vocabulary import Vocabulary
+
+MOST_BYTES = 256 * 2**20
+"""Of the weights and the scores that a text may have."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,8 +72,14 @@ def read(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
         ``logits`` [token, vocabulary]; of models with attention also ``weights`` and, where scores
         are compared, ``masked`` [layer, head, query, key]; of those trained on a task of which it
         is known who should read whom, ``attending`` [layer, head]: the mean weight there.
+
+    Raises
+    ------
+    InputError
+        Of ``text``, when so much attention is paid in it that it is not to be held.
     """
     model.eval()
+    _check_room(model, len(probe.tokens))
     logits, traces = model.read(probe.ids)
     found = {"logits": readable(logits)}
     for stage in ("masked", "weights"):
@@ -100,15 +112,30 @@ def layer(
     Raises
     ------
     InputError
-        Of ``layer``, when the model has no such layer.
+        Of ``layer``, when the model has no such layer; of ``text``, as of `read`.
     """
     model.eval()
+    _check_room(model, len(probe.tokens))
     _, traces = model.read(probe.ids)
     if not 0 <= number < len(traces):
         have = f"{len(traces)} layer{'s' * (len(traces) != 1)}"
         raise InputError("layer", f"This model has {have} of attention.")
     trace = traces[number]
     return _plain(trace), {"input": trace.read("input"), **_weights(trace)}
+
+
+def _check_room(model: LanguageModel, tokens: int) -> None:
+    heads = sum(
+        layer.attention.spec.heads for layer in model.layers if isinstance(layer, MixingLayer)
+    )
+    a_pair = 2 * ITEM * heads  # its score and its weight
+    if tokens**2 * a_pair > MOST_BYTES:
+        asked = f"The attention of {tokens:,} tokens in {heads:,} heads takes"
+        taken = f"{tokens**2 * a_pair / 2**20:,.0f} MiB"
+        most = f"of which {MOST_BYTES // 2**20} can be shown"
+        fits = isqrt(MOST_BYTES // a_pair)
+        sentence = f"{asked} {taken}, {most}: use a shorter text, of {fits:,} tokens or fewer."
+        raise InputError("text", sentence)
 
 
 _SPEC = (

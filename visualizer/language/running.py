@@ -29,6 +29,8 @@ from visualizer.language.settings import BATCHES_AT_END, check
 from visualizer.language.training import Training, usual_threads
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from visualizer.language.corpora.corpus import Corpus
     from visualizer.language.folder import RunFolder
     from visualizer.language.settings import Settings
@@ -140,21 +142,22 @@ class Running:
         return taken
 
     def lengthen(self, steps: int) -> None:
-        """Have it end after so many steps in all.
+        """Have it end after so many steps in all; with those that are done, where it is fewer.
 
         Raises
         ------
         InputError
-            Of ``steps``, when there cannot be so many; it ends as before then.
+            Of ``steps``, when there cannot be so many; of ``batch``, as of `advance`.
         """
-        settings = replace(self.settings, steps=steps)
-        check(settings)
-        self.training.settings = settings
+        check(replace(self.settings, steps=steps))
+        settings = self.training.settings = replace(self.settings, steps=max(steps, self.step))
         self.about = replace(self.about, settings=settings)
         if self.final and steps > self.step:
             self.stand = replace(self.stand, final=None)
             self._journal.begin(self.step)  # without what was measured at the end
         self.folder.write_about(self.about)
+        if self.is_done and not self.final:
+            self._refusing(self._finish)
 
     def advance(self) -> None:
         """Do a step, and what is due before it; with the last one, measure what has come of it.
@@ -167,8 +170,11 @@ class Running:
         InputError
             Of ``batch``, when the memory ran out; nothing has changed, and it can be tried again.
         """
+        self._refusing(self._advance)
+
+    def _refusing(self, act: Callable[[], None]) -> None:
         try:
-            self._advance()
+            act()
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -242,8 +248,8 @@ class Running:
 
     def _journal_end(self, validation: float) -> None:
         # Not among the rows: when the run is made longer, the step comes again.
-        seconds, rate = self.stand.seconds, self.settings.rate_at(self.step)
-        self._journal.add([Row(self.step, MISSING, validation, rate, seconds)])
+        rate = self.settings.rate_at(self.step)
+        self._journal.add([Row(self.step, MISSING, validation, rate, self.stand.seconds)])
 
     def _end_badly(self, loss: float, step: int) -> str:
         good = self._go_back(step + 1 - self.stand.high)

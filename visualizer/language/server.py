@@ -136,7 +136,10 @@ class Server:
         if opened.running and not opened.running.stand.is_ended:
             opened.running.lengthen(int(values["steps"]))
             opened.about = opened.running.about
-            self.state = "paused" if self.state == "done" else self.state
+            if opened.running.is_done:
+                self.state = "done"
+            elif self.state == "done":
+                self.state = "paused"
         self.tell()
 
     def _read(self, values: Mapping[str, Any]) -> None:

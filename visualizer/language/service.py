@@ -2,7 +2,7 @@
 
 Its messages are those of `visualizer.language.wire`, read from standard input and written to
 standard output. When the input ends it makes a checkpoint and ends too, unless it was told to go
-on. So it does when it is told to terminate.
+on. So it does when it is told to terminate, or when its terminal is closed.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ def main() -> int:
     """Serve until there is nothing more to do; give the exit status."""
     inbox: Inbox = queue.SimpleQueue()
     source, send = sys.stdin.buffer, _sender()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: inbox.put(Message("stop")))
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):  # the last: the terminal was closed
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: inbox.put(Message("stop")))
     with suppress(AttributeError, OSError):  # where there is no such thing
         os.nice(NICE)
     threading.Thread(target=_listen, args=(source, inbox), daemon=True).start()

@@ -54,36 +54,60 @@ class Unpacker:
 
     def __init__(self) -> None:
         self._left = bytearray()
+        self._at = 0
+        """Where in it the next message begins."""
+        self._header: _Header | None = None
+        """Of the next message, when it is whole: a long message comes in hundreds of pieces."""
 
     def feed(self, piece: bytes) -> Iterator[Message]:
         """Take a piece, and give the messages that are whole now."""
+        del self._left[: self._at]
+        self._at = 0
         self._left += piece
-        while (found := self._next()) is not None:
-            message, size = found
-            del self._left[:size]
+        while (message := self._next()) is not None:
             yield message
 
-    def _next(self) -> tuple[Message, int] | None:
-        left = self._left
-        if len(left) < _LENGTH.size:
-            return None
-        size = _LENGTH.unpack_from(left)[0]
-        if size > LONGEST:
-            raise ValueError(f"no message, but {bytes(left[:40])!r}")
-        at = _LENGTH.size + size
-        if len(left) < at:
-            return None
-        says, values, sizes = json.loads(left[_LENGTH.size : at])
-        kinds = [(name, np.dtype(kind), tuple(shape)) for name, kind, shape in sizes]
-        whole = at + sum(_size(kind, shape) for _, kind, shape in kinds)
-        if len(left) < whole:
+    def _next(self) -> Message | None:
+        header = self._header = self._header or self._read_header()
+        if header is None or len(self._left) - self._at < header.size:
             return None
         arrays = {}
-        for name, kind, shape in kinds:
-            end = at + _size(kind, shape)
-            arrays[name] = np.frombuffer(bytes(left[at:end]), kind).reshape(shape)
-            at = end
-        return Message(says, values, arrays), whole
+        with memoryview(self._left) as left:
+            for name, kind, shape in header.kinds:
+                end = self._at + _size(kind, shape)
+                arrays[name] = np.frombuffer(bytes(left[self._at : end]), kind).reshape(shape)
+                self._at = end
+        self._header = None
+        return Message(header.says, header.values, arrays)
+
+    def _read_header(self) -> _Header | None:
+        """Take the next header where it is whole."""
+        left, start = self._left, self._at + _LENGTH.size
+        if len(left) < start:
+            return None
+        size = _LENGTH.unpack_from(left, self._at)[0]
+        if size > LONGEST:
+            raise ValueError(f"no message, but {bytes(left[self._at : self._at + 40])!r}")
+        if len(left) < start + size:
+            return None
+        says, values, sizes = json.loads(left[start : start + size])
+        kinds = tuple((name, np.dtype(kind), tuple(shape)) for name, kind, shape in sizes)
+        self._at = start + size
+        return _Header(says, values, kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What a message says, and the names, types and shapes of the arrays that follow it."""
+
+    says: str
+    values: Mapping[str, Any]
+    kinds: tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]
+
+    @property
+    def size(self) -> int:
+        """How many bytes the arrays take."""
+        return sum(_size(kind, shape) for _, kind, shape in self.kinds)
 
 
 def _size(kind: np.dtype[Any], shape: tuple[int, ...]) -> int:

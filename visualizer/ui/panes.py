@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QDockWidget, QLabel, QMainWindow, QTabBar, QToolBar, QWidget
+from shiboken6 import isValid
 
 from visualizer.ui.colour_pane import ColourPane
 from visualizer.ui.editor import Editor
@@ -142,6 +143,8 @@ class Docks(QObject):
         self._window.resizeDocks(staying, widths, Qt.Orientation.Horizontal)
 
     def _see(self, is_seen: bool) -> None:
+        if not isValid(self._window):  # torn down from outside, as when the screen has gone
+            return
         name = frozenset({self.sender().objectName()})
         self._seen = self._seen | name if is_seen else self._seen - name
         for bar in self._window.findChildren(QTabBar, options=_DIRECT):

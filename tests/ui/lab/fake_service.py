@@ -118,6 +118,7 @@ class Fake:
         about = self.folder.read_about()
         self.settings = about.settings
         self.lock = Lock(self.folder.lock)
+        self.folder.orders.unlink(missing_ok=True)
         saved = self.folder.path / "step.json"
         self.step = json.loads(saved.read_text()) if saved.exists() else 0
         self.new = np.arange(0)

@@ -57,6 +57,20 @@ def test_every_kept_moment_is_a_frame(asked: Asked, tmp_path: Path) -> None:
     assert (3, 5) in asked.told
 
 
+def test_moments_are_left_out_evenly_where_all_would_not_fit(
+    asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked.train(200)  # 21 moments are kept
+    of_one = 2 * 2 * 8 * 8 * 4 + 8 * 8 * 4 + 2 * 2 * 8  # weights, logits, attending
+    monkeypatch.setattr("visualizer.ui.lab.filmer.MOST_BYTES", 6 * of_one)
+    path = tmp_path / "training.gif"
+    asked.filmer.film(path)
+    asked.finish()
+    assert asked.said[-1].startswith(f"Exported to {path} (6 of 21 moments")
+    with Image.open(path) as image:
+        assert getattr(image, "n_frames") == 6  # noqa: B009 - of moving pictures only
+
+
 def test_it_can_be_called_off_while_it_reads(asked: Asked, tmp_path: Path) -> None:
     asked.train()
     asked.filmer.film(tmp_path / "training.gif")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
+import threading
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,7 @@ from tests.ui.lab.student import NONE, Student
 from visualizer.language.presets import PRESETS
 from visualizer.language.settings import Model, Settings
 from visualizer.state.colouring import Limits
+from visualizer.state.lab import shelf
 from visualizer.state.lab.run import Phase
 from visualizer.ui.lab import background
 from visualizer.ui.lab.entries import LAB_ENTRIES, shortcuts
@@ -28,7 +31,10 @@ from visualizer.ui.lab.window import LabWindow
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
     from pytestqt.qtbot import QtBot
+
+    from visualizer.state.lab.losses import Losses
 
 
 def test_first_there_is_the_default_preset_with_its_text(student: Student) -> None:
@@ -325,6 +331,70 @@ def test_it_goes_on_in_the_background_and_is_taken_over(student: Student) -> Non
     assert student.window.lab.run.folder == folder
 
 
+def test_one_that_cannot_go_on_alone_is_not_let_go_of(student: Student) -> None:
+    folder = begin(student)
+    (folder / "orders").mkdir()  # where a file is to be
+    student.press(Qt.Key.Key_W)
+    student.answer("leaving", "&Go on in the background")
+    said = student.window.statusBar().currentMessage()
+    assert "could not be left to go on in the background: " in said
+    assert student.window.isVisible()
+    assert student.button == "Pause"
+    (folder / "orders").rmdir()
+
+
+def test_one_that_goes_on_is_at_work_before_it_holds_the_run(student: Student) -> None:
+    folder = begin(student)
+    student.window.lab._command = (sys.executable, "-S", "-c", "pass")  # it never does
+    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    student.answer("leaving", "&Go on in the background")
+    end_of_all(student)
+    assert background.is_at_work(folder)
+    choose_first(student)
+    item = student.window.runs_pane.list.topLevelItem(0)
+    assert item
+    assert (item.text(0), item.text(1)) == (folder.name, "training")
+    student.window.keeper.rename_to(folder.name, "other")
+    assert "is training in the background" in student.window.statusBar().currentMessage()
+    background.take_back(folder)
+    assert not background.is_at_work(folder)
+    student.until(lambda: not student.window.keeper.at_work)  # it is looked at again
+
+
+def test_a_background_that_does_not_start_is_said(student: Student) -> None:
+    folder = begin(student)
+    student.window.lab._command = ("/nowhere/python",)
+    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    student.answer("leaving", "&Go on in the background")
+    student.until(lambda: "could not be left" in student.window.statusBar().currentMessage())
+    assert "It stands at its last checkpoint" in student.window.statusBar().currentMessage()
+    assert not background.is_at_work(folder)
+
+
+def test_what_is_asked_while_it_ends_is_answered_after(student: Student, tmp_path: Path) -> None:
+    begin(student)
+    student.click("stop")
+    run = student.window.lab.run
+    assert run
+    assert run.phase is Phase.ENDING
+    student.window.saver._save(str(tmp_path / "own.safetensors"))
+    student.until((tmp_path / "own.safetensors").exists)
+    student.until(lambda: "The weights are in" in student.window.statusBar().currentMessage())
+
+
+def test_what_is_asked_of_one_that_breaks_while_it_ends_is_refused(
+    student: Student, tmp_path: Path
+) -> None:
+    begin(student)
+    training = student.window.lab._training
+    assert training
+    os.kill(training.process_id, signal.SIGSTOP)
+    student.click("stop")
+    student.window.saver._save(str(tmp_path / "own.safetensors"))
+    os.kill(training.process_id, signal.SIGKILL)
+    student.until(lambda: "ended the training" in student.window.statusBar().currentMessage())
+
+
 def test_runs_are_renamed_laid_over_and_deleted(student: Student) -> None:
     begin(student, "40")
     student.until_said("Done")
@@ -351,6 +421,33 @@ def test_runs_are_renamed_laid_over_and_deleted(student: Student) -> None:
     student.until(lambda: not (home / "first try").exists())
     assert runs.topLevelItemCount() == 0
     assert student.window.keeper.overlaid == {}
+
+
+def test_losses_that_are_laid_over_are_read_beside_the_window(
+    student: Student, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(student, "40")
+    student.until_said("Done")
+    home, keeper = student.window.lab.home, student.window.keeper
+    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    end_of_all(student)
+    shutil.copytree(home / "repeat-attention-only-1", home / "copy")
+    keeper.look()
+    threads: list[int] = []
+    read = shelf.losses_of
+
+    def reading(folder: Path) -> Losses:
+        threads.append(threading.get_ident())
+        return read(folder)
+
+    monkeypatch.setattr(shelf, "losses_of", reading)
+    names = {"copy", "repeat-attention-only-1"}
+    for name in names:
+        keeper.overlay(name, True)
+    assert keeper.ticked == names
+    assert keeper.overlaid == {}
+    student.until(lambda: keeper.overlaid.keys() == names)
+    assert threading.get_ident() not in threads
 
 
 def test_the_run_that_is_open_is_not_deleted(student: Student) -> None:

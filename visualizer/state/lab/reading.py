@@ -55,6 +55,12 @@ class Reading:
         )
 
     @property
+    def nbytes(self) -> int:
+        """The memory that its numbers take."""
+        arrays = (self.logits, self.weights, self.attending)
+        return sum(array.nbytes for array in arrays if array is not None)
+
+    @property
     def layers(self) -> int:
         """How many layers have weights."""
         return 0 if self.weights is None else self.weights.shape[0]

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from visualizer.language.folder import settings_of
+from visualizer.language.wire import Message
 from visualizer.state.lab.losses import Losses, Measured
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from visualizer.language.settings import Settings
-    from visualizer.language.wire import Message
 
 
 class Phase(StrEnum):
@@ -163,12 +164,20 @@ def progressed(run: RunState, message: Message) -> RunState:
     return replace(
         run,
         phase=run.phase if ending else Phase(values["state"]),
+        # It may have gone further by the time that it was told to end before.
+        settings=replace(run.settings, steps=max(run.settings.steps, int(values["step"]))),
         snapshots=tuple(values["snapshots"]),
         losses=run.losses.extended(**message.arrays),
         notice=values.get("notice") or "",
         final=tuple(values["final"]) if values.get("final") else None,
         **_among(_PROGRESS, values),
     )
+
+
+def refused_as(failure: Failure, values: Mapping[str, Any]) -> Message:
+    """Answer a question that a run was asked, and will not answer any more."""
+    said = {"field": "folder", "sentence": failure.sentence}
+    return Message("refused", {"id": values.get("id"), **said})
 
 
 def _among(names: tuple[str, ...], values: Any) -> dict[str, Any]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QProcess
+from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 
+from visualizer.attention.errors import InputError
 from visualizer.disk.locks import Lock
+from visualizer.headless import say
 from visualizer.language.folder import RunFolder
 from visualizer.language.wire import Message
 from visualizer.ui.lab.process import SERVICE, environment
@@ -15,33 +19,88 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-ORDERS, SAID = "orders", "background.log"
+    from PySide6.QtCore import SignalInstance
+
+    from visualizer.ui.lab.process import Ended
+
+SAID = "background.log"
+NOT_ALONE = "“{}” could not be left to go on in the background"
+POLL_MS = 200
+LONGEST_S = 60.0
+"""How long one that has its orders may take until it holds the run: torch has to be loaded."""
 
 
-def go_on(folder: Path, command: Sequence[str] = SERVICE) -> bool:
-    """Have a run go on in a process that outlives this program; say whether it could be started.
+def order(folder: Path) -> None:
+    """Write what is said to a run that is to go on; from then on it is taken to be at work.
 
     It reads its orders from a file, as nobody is left to say them.
+
+    Raises
+    ------
+    InputError
+        Of ``folder``, when they cannot be written.
     """
     orders = (
         Message("open", {"folder": str(folder), "settings": None}),
         Message("leave"),
         Message("run"),
     )
-    (folder / ORDERS).write_bytes(b"".join(order.pack() for order in orders))
+    try:
+        RunFolder(folder).orders.write_bytes(b"".join(order.pack() for order in orders))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("folder", f"{NOT_ALONE.format(folder.name)}: {reason}.") from error
+
+
+def go_on(folder: Path, command: Sequence[str] = SERVICE) -> None:
+    """Have a run that has its orders go on in a process that outlives this program.
+
+    Raises
+    ------
+    InputError
+        Of ``folder``, when they cannot be written, or the process cannot be started.
+    """
+    order(folder)  # anew, as its time begins now
     process = QProcess()
     process.setProcessEnvironment(environment())
     process.setProgram(command[0])
     process.setArguments(list(command[1:]))
-    process.setStandardInputFile(str(folder / ORDERS))
+    process.setStandardInputFile(str(RunFolder(folder).orders))
     process.setStandardOutputFile(QProcess.nullDevice())
     process.setStandardErrorFile(str(folder / SAID))
     started: bool | tuple[bool, int] = process.startDetached()
-    return started if isinstance(started, bool) else started[0]
+    if not (started if isinstance(started, bool) else started[0]):
+        take_back(folder)
+        why = process.errorString()
+        sentence = f"{NOT_ALONE.format(folder.name)}: {why}. It stands at its last checkpoint."
+        raise InputError("folder", sentence)
+
+
+def take_over(folder: Path, command: Sequence[str], said: SignalInstance, ended: Ended) -> None:
+    """Have a run go on that a window has let go of; what is in the way is said in a sentence."""
+    try:
+        if ended.failure:
+            take_back(folder)
+            raise InputError("folder", ended.failure.sentence)
+        go_on(folder, command)
+    except InputError as refused:
+        try:
+            said.emit(refused.sentence)
+        except RuntimeError:  # its window is closed
+            say(refused.sentence)
+
+
+def take_back(folder: Path) -> None:
+    """Have a run not go on after all."""
+    with suppress(OSError):
+        RunFolder(folder).orders.unlink(missing_ok=True)
 
 
 def is_at_work(folder: Path) -> bool:
-    """Whether a run is being trained, here or elsewhere."""
+    """Whether a run is being trained, here or elsewhere, or is about to be."""
+    with suppress(OSError):
+        if time.time() - RunFolder(folder).orders.stat().st_mtime < LONGEST_S:
+            return True
     lock = RunFolder(folder).lock
     if not lock.exists():
         return False
@@ -54,4 +113,38 @@ def is_at_work(folder: Path) -> bool:
 
 def ask_to_stop(folder: Path) -> None:
     """Have whoever trains a run write a checkpoint and end."""
-    RunFolder(folder).stop.touch()
+    with suppress(OSError):  # it has no folder any more
+        RunFolder(folder).stop.touch()
+
+
+class Waiting(QObject):
+    """Has whoever trains a run stop, and waits until it has."""
+
+    free = Signal()
+    """The run can be had."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._folder: Path | None = None
+        self._polling = QTimer(self, interval=POLL_MS)
+        self._polling.timeout.connect(self._look)
+
+    def wait(self, folder: Path) -> None:
+        """Wait for a run."""
+        self._folder = folder
+        ask_to_stop(folder)
+        self._polling.start()
+
+    def stop(self) -> None:
+        """Wait no more."""
+        self._polling.stop()
+
+    def _look(self) -> None:
+        assert self._folder
+        if is_at_work(self._folder):
+            ask_to_stop(self._folder)  # again: it may just have begun
+        else:
+            self.stop()
+            with suppress(OSError):
+                RunFolder(self._folder).stop.unlink(missing_ok=True)
+            self.free.emit()

@@ -28,6 +28,9 @@ GONE = "step"
 ENDED = frozenset({Phase.ENDING, Phase.FAILED})
 """When a run answers no more."""
 
+MOST_BYTES = 512 * 2**20
+"""Of the readings that are held while they are painted."""
+
 
 class Filmer(QObject):
     """Films a run of the lab, one film at a time.
@@ -49,8 +52,10 @@ class Filmer(QObject):
         self._readings: list[Reading] = []
         self._film: tuple[Path, RunState, str, TrainingLook] | None = None
         self._count = 0
+        self._thinned = ""
         self._exporter = Exporter(self)
-        for name in ("said", "progressed", "refused", "broke", "changed"):
+        self._exporter.said.connect(self._say)
+        for name in ("progressed", "refused", "broke", "changed"):
             getattr(self._exporter, name).connect(getattr(self, name))
         lab.answered.connect(self._take)
         lab.changed.connect(self._follow)
@@ -70,7 +75,7 @@ class Filmer(QObject):
         except InputError as error:
             self.refused.emit(error.sentence)
             return
-        self._wanted, self._readings = deque(run.snapshots), []
+        self._wanted, self._readings, self._thinned = deque(run.snapshots), [], ""
         self._film = path, run, self._lab.view.probe, look or TrainingLook(title=run.name)
         self.said.emit("Reading what was kept…", 0)
         self.changed.emit()
@@ -78,6 +83,7 @@ class Filmer(QObject):
 
     def cancel(self) -> None:
         """Call off the film that is being written."""
+        self._thinned = ""
         if self._film is not None:
             self._end("Called off; nothing was written.")
         self._exporter.cancel()
@@ -103,12 +109,28 @@ class Filmer(QObject):
             return
         if message.says != "refused":
             self._readings.append(Reading.of(message))
+            if len(self._readings) == 1:
+                self._thin(self._readings[0].nbytes)
         elif message.values.get("field") != GONE:
             self._refuse(str(message.values["sentence"]))
             return
         read = len(self._readings)
         self.progressed.emit(read, read + len(self._wanted))
         self._go_on()
+
+    def _thin(self, size: int) -> None:
+        """Leave moments out, evenly, where all together would take too much memory."""
+        all_ = 1 + len(self._wanted)
+        apart = -(-all_ * size // MOST_BYTES)
+        if apart > 1 and self._wanted:
+            last = self._wanted[-1]
+            kept = [*self._wanted][apart - 1 :: apart]
+            self._wanted = deque(kept if kept and kept[-1] == last else [*kept, last])
+            read = f"{1 + len(self._wanted):,} of {all_:,} moments"
+            self._thinned = f" ({read}: more would not fit into memory; film a shorter text)"
+
+    def _say(self, words: str, for_ms: int) -> None:
+        self.said.emit(words + self._thinned if words else "", for_ms)
 
     def _follow(self) -> None:
         """Call off where there is another run, or none that can be asked."""

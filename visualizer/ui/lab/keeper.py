@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtWidgets import QFileDialog
 
 from visualizer.attention.errors import InputError
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from visualizer.ui.lab.runs_pane import RunsPane
 
 
+LOOK_MS = 2000
+"""How often it is looked whether those in the background are still at work."""
+
+
 class Keeper(QObject):
     """Does with runs what is wanted, and asks before any is interrupted or lost."""
 
@@ -38,26 +42,43 @@ class Keeper(QObject):
         super().__init__(window)
         self._lab, self._pane, self._window = lab, pane, window
         self.runs: tuple[shelf.Kept, ...] = ()
+        self.at_work: frozenset[str] = frozenset()
+        """Runs that train in the background."""
         self.overlaid: dict[str, Losses] = {}
-        self._laid: set[str] = set()
-        self._wanted: list[str] = []
-        """Names of runs whose losses are still to be read; the first is being read."""
+        self._wanted: set[str] = set()
         self._worker = Worker(self)
-        self._worker.answered.connect(self._take_losses)
+        self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
+        self._watching = QTimer(self, interval=LOOK_MS)
+        self._watching.timeout.connect(self.look)
         lab.opened.connect(self.look)
         self.look()
-
-    def close(self) -> None:
-        """Wait for what is being read, and read no more."""
-        self._worker.stop()
 
     def look(self) -> None:
         """Look which runs there are."""
         self.runs = shelf.kept(self._lab.home)
         names = {run.name for run in self.runs}
         self.overlaid = {name: one for name, one in self.overlaid.items() if name in names}
+        self._wanted &= names
+        self._see_who_works()
         self.changed.emit()
+
+    def _see_who_works(self) -> None:
+        own = self._lab.run.folder if self._lab.run else None
+        others = (run for run in self.runs if run.folder != own)
+        self.at_work = frozenset(run.name for run in others if background.is_at_work(run.folder))
+        if bool(self.at_work) != self._watching.isActive():
+            (self._watching.start if self.at_work else self._watching.stop)()
+
+    @property
+    def ticked(self) -> frozenset[str]:
+        """The runs that are laid over the plot, or will be once they are read."""
+        return frozenset(self._wanted.union(self.overlaid))
+
+    def close(self) -> None:
+        """Wait for what is being read, and look no more."""
+        self._watching.stop()
+        self._worker.stop()
 
     # ------------------------------------------------------------------ opening and leaving
 
@@ -75,8 +96,12 @@ class Keeper(QObject):
         return False
 
     def _go(self, goes_on: bool, then: Callable[[], object], *_: object) -> None:
-        self._lab.leave(goes_on)
-        then()
+        try:
+            self._lab.leave(goes_on)
+        except InputError as refused:
+            self.said.emit(refused.sentence)
+        else:
+            then()
 
     def begin_another(self) -> None:
         """Have the settings be changed, for another run."""
@@ -110,34 +135,32 @@ class Keeper(QObject):
     def overlay(self, name: str, is_overlaid: bool) -> None:
         """Lay the losses of a run over the plot, or no longer."""
         if not is_overlaid:
-            self._laid.discard(name)
             self.overlaid.pop(name, None)
-        else:
-            self._laid.add(name)
-            self._wanted.append(name)
-            if len(self._wanted) == 1:
-                self._read_next()
+            self._wanted.discard(name)
+        elif name not in self.overlaid:
+            self._wanted.add(name)
+            self._read()
         self.changed.emit()
 
-    def _read_next(self) -> None:
-        if self._wanted:
-            self._worker.ask(partial(shelf.losses_of, self._lab.home / self._wanted[0]))
+    def _read(self) -> None:
+        """Have the next losses read, off the GUI thread: of a long run, that takes seconds."""
+        if self._wanted and not self._worker.is_working:
+            self._worker.ask(partial(_losses, self._lab.home / min(self._wanted)))
 
-    def _take_losses(self, losses: Losses) -> None:
-        name = self._wanted.pop(0)
-        if name in self._laid:  # else it was taken off meanwhile
-            self.overlaid[name] = losses
-        self._read_next()
-        self.changed.emit()
+    def _take(self, answer: tuple[str, Losses | InputError]) -> None:
+        name, read = answer
+        if name in self._wanted:
+            self._wanted.discard(name)
+            if isinstance(read, InputError):
+                self.said.emit(read.sentence)
+            else:
+                self.overlaid[name] = read
+            self.changed.emit()
+        self._read()
 
     def _fail(self, error: Exception) -> None:
-        self._laid.discard(self._wanted.pop(0))
-        self._read_next()
-        if isinstance(error, InputError):
-            self.said.emit(error.sentence)
-        else:
-            self.broke.emit("".join(traceback.format_exception(error)))
-        self.changed.emit()
+        self._wanted.clear()
+        self.broke.emit("".join(traceback.format_exception(error)))
 
     def rename(self) -> None:
         """Let the name of the chosen run be typed."""
@@ -151,6 +174,8 @@ class Keeper(QObject):
             shelf.renamed(folder, other)
             if name in self.overlaid:
                 self.overlaid[other.strip()] = self.overlaid.pop(name)
+            elif name in self._wanted:
+                self._wanted = self._wanted - {name} | {other.strip()}
         except InputError as refused:
             self.said.emit(refused.sentence)
         self.look()
@@ -178,3 +203,10 @@ class Keeper(QObject):
         if background.is_at_work(folder):
             sentence = f"“{folder.name}” is training in the background. Open it and stop it first."
             raise InputError("folder", sentence)
+
+
+def _losses(folder: Path) -> tuple[str, Losses | InputError]:
+    try:
+        return folder.name, shelf.losses_of(folder)
+    except InputError as refused:
+        return folder.name, refused

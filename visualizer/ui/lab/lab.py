@@ -6,14 +6,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
 from visualizer.attention.errors import InputError
 from visualizer.language.folder import RunFolder, plain_settings
 from visualizer.language.settings import LIMITS, Settings
 from visualizer.state.lab import run as runs
 from visualizer.state.lab.probe import first_probe
-from visualizer.state.lab.run import Failure, Phase, RunState
+from visualizer.state.lab.run import Failure, Phase, RunState, refused_as
 from visualizer.state.lab.screen import LabScreen, present_lab
 from visualizer.state.lab.setup import STAYING, put
 from visualizer.state.lab.shelf import fresh
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.language.wire import Message
-
-POLL_MS = 200
 
 
 class Lab(QObject):
@@ -45,6 +43,8 @@ class Lab(QObject):
     """A run's model can be asked now."""
     answered = Signal(object)
     """What a training answered to a question: a `Message`."""
+    said = Signal(str)
+    """What became of a run that was left."""
 
     def __init__(self, command: Sequence[str] = SERVICE, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -59,8 +59,8 @@ class Lab(QObject):
         """Why a run could not even be opened."""
         self._training: Training | None = None
         self._then: list[tuple[str, dict[str, Any]]] = []
-        self._polling = QTimer(self, interval=POLL_MS)
-        self._polling.timeout.connect(self._open_when_free)
+        self._waiting = background.Waiting(self)
+        self._waiting.free.connect(self._open_when_free)
 
     @property
     def screen(self) -> LabScreen:
@@ -176,32 +176,34 @@ class Lab(QObject):
         if background.is_at_work(folder):
             self.run = replace(run, phase=Phase.WAITING)
             self._then.append(("run", {}))
-            background.ask_to_stop(folder)
-            self._polling.start()
+            self._waiting.wait(folder)
             self.changed.emit()
         else:
             self._open(run)
 
     def _open_when_free(self) -> None:
         assert self.run
-        if background.is_at_work(self.run.folder):
-            background.ask_to_stop(self.run.folder)  # again: it may just have begun
-        else:
-            self._polling.stop()
-            RunFolder(self.run.folder).stop.unlink(missing_ok=True)
-            self._open(replace(self.run, phase=Phase.OPENING))
+        self._open(replace(self.run, phase=Phase.OPENING))
 
     def leave(self, goes_on: bool = False) -> None:
-        """Let go of the run: it ends with a checkpoint, or goes on without a window."""
-        self._polling.stop()
+        """Let go of the run: it ends with a checkpoint, or goes on without a window.
+
+        Raises
+        ------
+        InputError
+            Of ``folder``, when it cannot go on; it is still open then.
+        """
         training, run = self._training, self.run
+        if training and run and goes_on:
+            background.order(run.folder)
+            over = partial(background.take_over, run.folder, self._command, self.said)
+            training.ended.connect(over)
+        self._waiting.stop()
         self._training = self.run = None
         self._then, self.refused, self.view = [], None, LabView()
         if run:
             self.draft = run.settings
-        if training and run:
-            if goes_on:
-                training.ended.connect(partial(_go_on, run.folder, self._command))
+        if training:
             training.end()
         self.changed.emit()
 
@@ -276,7 +278,8 @@ class Lab(QObject):
             return
         if ended.failure:  # else it sees to that itself
             self._training.deleteLater()
-        self._training, self._then = None, []
+        self._training = None
+        then, self._then = self._then, []
         if self.run and not self.run.tokens and ended.failure:
             self.leave()
             self.broken = ended.failure
@@ -284,13 +287,13 @@ class Lab(QObject):
         elif self.run:
             failure = self.run.failure or ended.failure
             self._change(phase=Phase.FAILED if failure else Phase.STOPPED, failure=failure)
+            for says, values in then:  # asked while it ended
+                if failure:
+                    self.answered.emit(refused_as(failure, values))
+                else:
+                    self._tell(says, **values)
 
     def _change(self, **values: Any) -> None:
         if self.run:
             self.run = replace(self.run, **values)
         self.changed.emit()
-
-
-def _go_on(folder: Path, command: Sequence[str], ended: Ended) -> None:
-    if ended.failure is None:
-        background.go_on(folder, command)

@@ -29,6 +29,8 @@ BUTTONS = {"open_chosen": "Open", "rename": "Rename", "delete": "Delete…"}
 EMPTY = "Runs are kept here once they are started."
 OVERLAY = "Tick a run to lay its losses over the plot; press Enter to open it."
 
+AT_WORK = "It trains in the background. Open it to watch it here."
+
 
 class RunsPane(QWidget):
     """The runs, the newest first. The signals carry names."""
@@ -47,6 +49,7 @@ class RunsPane(QWidget):
         self.list.setHeaderLabels(["Run", "Went on"])
         self.list.setRootIsDecorated(False)
         self.list.setUniformRowHeights(True)
+        self.list.setTextElideMode(Qt.TextElideMode.ElideMiddle)  # names differ at their ends
         header = self.list.header()
         header.setStretchLastSection(False)
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
@@ -76,9 +79,18 @@ class RunsPane(QWidget):
         if item:
             self.list.editItem(item, 0)
 
-    def show_runs(self, runs: Iterable[Kept], overlaid: frozenset[str], present: str) -> None:
-        """Show the list; the present run is written in bold, and always in the plot."""
-        shown = (tuple(runs), overlaid, present)
+    def show_runs(
+        self,
+        runs: Iterable[Kept],
+        overlaid: frozenset[str],
+        at_work: frozenset[str],
+        present: str,
+    ) -> None:
+        """Show the list; the present run is written in bold, and always in the plot.
+
+        Those at work in the background say so in place of when they went on last.
+        """
+        shown = (tuple(runs), overlaid, at_work, present)
         if shown == self._shown:
             return
         self._shown, chosen = shown, self.chosen
@@ -86,6 +98,9 @@ class RunsPane(QWidget):
             self.list.clear()
             for run in shown[0]:
                 item = _item(run, run.name in overlaid, run.name == present)
+                if run.name in at_work:
+                    item.setText(1, "training")
+                    item.setToolTip(1, AT_WORK)
                 self.list.addTopLevelItem(item)
                 if run.name == chosen:
                     self.list.setCurrentItem(item)

@@ -186,8 +186,8 @@ class LabWindow(QMainWindow):
     def show_runs(self) -> None:
         """Show the runs that are kept."""
         run = self.lab.run
-        overlaid = frozenset(self.keeper.overlaid)
-        self.runs_pane.show_runs(self.keeper.runs, overlaid, run.name if run else "")
+        keeper, name = self.keeper, run.name if run else ""
+        self.runs_pane.show_runs(keeper.runs, keeper.ticked, keeper.at_work, name)
 
     def _show_actions(self, screen: LabScreen) -> None:
         progress = screen.progress

@@ -29,7 +29,7 @@ def _connect_run(window: LabWindow) -> None:
     pane.remedied.connect(lab.remedy)
     pane.anotherWanted.connect(keeper.begin_another)
     keeper.changed.connect(window.show_screen)
-    for part in (keeper, window.saver):
+    for part in (lab, keeper, window.saver):
         part.said.connect(window.statusBar().showMessage)
     window.saver.filmer.broke.connect(window.show_bug)
     runs = window.runs_pane
