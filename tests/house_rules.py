@@ -43,6 +43,7 @@ FOR_STATE = (
     "visualizer.language.presets",
     "visualizer.language.sampling",
     "visualizer.language.settings",
+    "visualizer.language.snapshots",
     "visualizer.language.tokenizers",
     "visualizer.language.vocabulary",
     "visualizer.language.wire",

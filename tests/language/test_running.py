@@ -13,12 +13,13 @@ import torch
 from tests.language.runs import begun, finish, quick
 from visualizer.attention.errors import InputError
 from visualizer.language import running as module
+from visualizer.language import snapshots
 from visualizer.language.checkpoints import about_in
 from visualizer.language.corpora.corpus import Split
 from visualizer.language.folder import RunFolder
 from visualizer.language.journal import Journal, parse
 from visualizer.language.opened import OpenedRun
-from visualizer.language.running import DivergedError, is_first
+from visualizer.language.running import DivergedError
 from visualizer.language.settings import LAYERED, Kind, Model, Source
 from visualizer.state.lab.shelf import kept
 
@@ -84,11 +85,11 @@ def test_the_same_settings_give_the_same_run(tmp_path: Path) -> None:
 
 
 def test_snapshots_are_even_on_a_log_axis() -> None:
-    kept = [step for step in range(20_000) if is_first(step, module.GROWTH)]
+    kept = [step for step in range(20_000) if snapshots.is_first(step, snapshots.GROWTH)]
     assert kept[:6] == [0, 1, 2, 3, 4, 5]
     assert 90 < len(kept) < 120
     late = np.array(kept[40:])
-    np.testing.assert_allclose(late[1:] / late[:-1], module.GROWTH, rtol=0.02)
+    np.testing.assert_allclose(late[1:] / late[:-1], snapshots.GROWTH, rtol=0.02)
 
 
 def test_snapshots_are_read_as_the_model_was(tmp_path: Path) -> None:
@@ -109,7 +110,7 @@ def test_snapshots_are_read_as_the_model_was(tmp_path: Path) -> None:
 
 
 def test_too_many_snapshots_are_thinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(snapshots, "MOST_BYTES", 100_000)
     opened = begun(tmp_path / "run", steps=60)
     finish(opened)
     kept = opened.folder.snapshots()

@@ -26,6 +26,7 @@ from visualizer.language.journal import MISSING, Journal, Row
 from visualizer.language.models import build
 from visualizer.language.refusals import changed, too_much
 from visualizer.language.settings import BATCHES_AT_END, check
+from visualizer.language.snapshots import GROWTH, forget_after, is_first, thin
 from visualizer.language.training import Training, usual_threads
 
 if TYPE_CHECKING:
@@ -39,10 +40,6 @@ MEASURED_EVERY, MEASURED_GROWTH = 100, 1.3
 """The validation loss is measured every so many steps, and earlier each time they grow so much."""
 MEASURED_TOKENS = 8_192
 """Of about how many tokens it is the mean, while training; at the end, of more."""
-GROWTH = 1.08
-"""From one snapshot to the next, the steps grow by this: their times are even on a log axis."""
-MOST_BYTES = 512 * 2**20
-"""Of all snapshots of a run; every other one goes when there are more."""
 CHECKPOINT_EVERY_S = 30.0
 PATIENT = 20
 FAR = 1.5
@@ -107,7 +104,7 @@ class Running:
         self.stand, self.notice = Stand(), ""
         if folder.checkpoint.exists():
             self.stand = read_checkpoint(folder.checkpoint, self.training)
-        self._forget_later()
+        forget_after(self.folder, self.step)
         self._journal = Journal(folder.losses)
         # How it came to no good is part of what it is, as is what has come of it; what is done
         # again is not.
@@ -280,26 +277,7 @@ class Running:
     def _keep_snapshot(self) -> None:
         try:
             write_weights(self.folder.snapshot(self.step), self.training.model, self.about)
-            self._thin()
+            thin(self.folder)
         except (InputError, OSError) as error:
             said = error.sentence if isinstance(error, InputError) else str(error)
             self.notice = f"A snapshot is left out. {said}"
-
-    def _thin(self) -> None:
-        """Leave out every other snapshot, where they take too much room together."""
-        kept = self.folder.snapshots()
-        size = self.folder.snapshot(kept[-1]).stat().st_size
-        if size * len(kept) > MOST_BYTES and len(kept) > 2:
-            for step in kept[1:-1:2]:
-                self.folder.snapshot(step).unlink(missing_ok=True)
-
-    def _forget_later(self) -> None:
-        """Leave out snapshots of steps that come again."""
-        for step in self.folder.snapshots():
-            if step > self.step:
-                self.folder.snapshot(step).unlink(missing_ok=True)
-
-
-def is_first(step: int, growth: float) -> bool:
-    """Whether a number of steps is the first in its growth: such are even on a log axis."""
-    return step < 2 or int(math.log(step, growth)) > int(math.log(step - 1, growth))
