@@ -22,22 +22,24 @@ class Turns(QObject):
     def __init__(self, work: Iterator[None], parent: QObject) -> None:
         super().__init__(parent)
         self._work = work
-        self._timer = QTimer(self, interval=0)
+        self.is_working = True
+        self._timer = QTimer(self, singleShot=True, interval=1)
         self._timer.timeout.connect(self._go_on)
         self._timer.start()
 
     def stop(self) -> None:
         """Do no more of it."""
+        self.is_working = False
         self._timer.stop()
         self.deleteLater()
 
     def _go_on(self) -> None:
-        is_over = True
         try:
             next(self._work)
-            is_over = False
         except StopIteration:
-            pass
-        finally:
-            if is_over:  # or broken: it would break again and again
-                self.stop()
+            self.stop()
+        except BaseException:
+            self.stop()  # so that it can be tried again
+            raise
+        else:
+            self._timer.start()  # behind all that came due during this part

@@ -27,8 +27,9 @@ _ONCE = Qt.ConnectionType(
     Qt.ConnectionType.QueuedConnection.value | Qt.ConnectionType.SingleShotConnection.value
 )
 LAB_PARTS = (
-    "state.lab.setup", "language.corpora.corpus", "state.lab.screen", "ui.lab.plot", "ui.lab.bars",
-    "ui.lab.keeper", "ui.lab.settings_pane", "ui.lab.window",
+    "state.lab.setup", "state.lab.screen", "state.lab.plotted", "ui.lab.plot", "ui.lab.bars",
+    "ui.lab.lab", "ui.lab.keeper", "ui.lab.sampler", "ui.lab.filmer", "ui.lab.pictures",
+    "ui.lab.story", "ui.lab.window",
 )  # fmt: skip
 """What is loaded for the lab, in an order in which no part takes long."""
 STEP = QPoint(32, 32)
@@ -92,10 +93,10 @@ class Windows(QObject):
     def open_lab(self, folder: Path | None = None) -> None:
         """Open the language lab, or bring it to the front; on a run, where one is named."""
         self._run = folder or self._run
-        if self._making is None and self.lab is None:
-            self._making = Turns(self._made_lab(), self)
-        elif self._making is None:
+        if self.lab:
             self._show_lab()
+        elif self._making is None or not self._making.is_working:
+            self._making = Turns(self._made_lab(), self)
 
     def _made_lab(self) -> Iterator[None]:
         """Make the lab, a part at a turn: the windows that are open answer between."""
@@ -111,7 +112,6 @@ class Windows(QObject):
         self.lab.layerOpened.connect(partial(self._open_another, path=None))
         self.lab.closed.connect(self._forget_lab)
         yield
-        self._making = None
         self._show_lab()
 
     def _show_lab(self) -> None:
@@ -129,9 +129,8 @@ class Windows(QObject):
 
     def quit(self) -> None:
         """Close every window, one after the other; each that would lose something asks first."""
-        if self._making:
+        if self._making and self._making.is_working:
             self._making.stop()
-            self._making = None
         if self.lab:
             if not self.lab.may_close(self.quit):
                 return
