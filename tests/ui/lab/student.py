@@ -27,13 +27,13 @@ NONE = Qt.KeyboardModifier.NoModifier
 class Student:
     """Acts on the lab's window by events alone."""
 
-    def __init__(self, qtbot: QtBot, window: LabWindow) -> None:
-        self.qtbot, self.window = qtbot, window
+    def __init__(self, qtbot: QtBot, window: LabWindow, patience_ms: int = PATIENCE_MS) -> None:
+        self.qtbot, self.window, self.patience_ms = qtbot, window, patience_ms
         self.activate()
         self.until(lambda: bool(window.lab.sample))
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        self.qtbot.waitUntil(is_so, timeout=PATIENCE_MS)
+        self.qtbot.waitUntil(is_so, timeout=self.patience_ms)
 
     def activate(self) -> None:
         self.window.activateWindow()
