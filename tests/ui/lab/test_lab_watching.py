@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from tests.ui.hand import CONTROL, LEFT
 from tests.ui.lab.student import NONE, Student
@@ -104,6 +105,20 @@ def test_a_text_is_drawn_token_by_token_and_gone_back(watching: Student) -> None
     assert window.probe.text() == "abcdabcd"
     watching.press(Qt.Key.Key_Right, ALT)
     assert window.probe.text() == f"abcdabcd{node.text}"
+
+
+def test_of_a_long_text_one_count_is_left_out_and_nothing_grows(watching: Student) -> None:
+    window = watching.window
+    widths = window.across.sizes()
+    QApplication.clipboard().setText("abcdefgh" * 100)
+    watching.press(Qt.Key.Key_L)
+    watching.press(Qt.Key.Key_V)
+    watching.until(lambda: window.puller.text == "abcdefgh" * 100)
+    left = "The first 768 tokens were left out: the block is full."
+    assert window.attention.notices.text() == left
+    assert window.story.said.text() == f"0 tokens added. {left}"
+    assert len(window.story.strip._panel.chips) == 32
+    assert window.across.sizes() == widths
 
 
 def test_another_way_is_picked_by_hand_and_turned_to(watching: Student) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
@@ -54,6 +54,7 @@ class StoryPane(QWidget):
         self._is_running = False
         self.strip, self.said, self.seed = StoryStrip(), QLabel(), QSpinBox()
         self.said.setProperty("role", "quiet")
+        self.said.setWordWrap(True)
         self.sample, self.run = QPushButton("Draw a token"), QPushButton("Run")
         self.run.setToolTip("Draw token after token")
         self.back, self.on = QToolButton(), QToolButton()
@@ -90,9 +91,10 @@ class StoryPane(QWidget):
         row = QHBoxLayout()
         label = QLabel("Seed")
         label.setBuddy(self.seed)
+        label.setFixedHeight(self.seed.sizeHint().height())
         row.addWidget(self.said, 1)
-        row.addWidget(label)
-        row.addWidget(self.seed)
+        for widget in (label, self.seed):  # where they are, however many lines are said
+            row.addWidget(widget, 0, Qt.AlignmentFlag.AlignBottom)
         return row
 
     def _connect(self) -> None:
@@ -109,8 +111,7 @@ class StoryPane(QWidget):
         """Show a text and what can be done with it."""
         self._is_running = panel.is_running
         self.strip.show_story(panel, theme)
-        left = f"The first {panel.cut:,} are not shown. " if panel.cut else ""
-        self.said.setText(left + panel.said)
+        self.said.setText(panel.said)
         tell(self, panel.said)
         self.run.setText("Stop" if panel.is_running else "Run")
         for button, can in (
