@@ -132,7 +132,7 @@ def test_a_token_in_words() -> None:
     words = [chip.words for chip in present_story(story).chips]
     assert words == [
         "“x”, of the text that is continued",
-        "“b”, drawn at 25 %, way 2 of 2 tried here",
+        "“b”, drawn at 25 %, branch 2 of 2 tried here",
     ]
     assert present_story(story.stepped_back()).chips[-1].words.endswith(", ahead")
 

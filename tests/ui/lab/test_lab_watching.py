@@ -121,6 +121,29 @@ def test_of_a_long_text_one_count_is_left_out_and_nothing_grows(watching: Studen
     assert window.across.sizes() == widths
 
 
+def test_the_keys_stay_at_the_button_that_draws(watching: Student) -> None:
+    window = watching.window
+    window.story.sample.setFocus(Qt.FocusReason.TabFocusReason)
+    for count in range(1, 4):
+        watching.press(Qt.Key.Key_Space, NONE)
+        assert window.story.sample.hasFocus()
+        watching.until(lambda count=count: len(story(watching).tokens) == 8 + count)
+    watching.until(lambda: window.teller.reading is not None)
+    assert window.story.sample.hasFocus()
+    assert not window.teller.is_running
+
+
+def test_a_token_that_is_asked_for_too_early_is_drawn_in_time(watching: Student) -> None:
+    for _ in range(2):  # what comes after the first is not known yet
+        QTest.mouseClick(watching.window.story.sample, LEFT)
+    assert len(story(watching).tokens) == 9
+    watching.until(lambda: len(story(watching).tokens) == 10)
+    QTest.mouseClick(watching.window.story.sample, LEFT)
+    watching.press(Qt.Key.Key_Left, ALT)
+    watching.until(lambda: watching.window.teller.reading is not None)
+    assert len(story(watching).tokens) == 9  # one went elsewhere before it was there
+
+
 def test_another_way_is_picked_by_hand_and_turned_to(watching: Student) -> None:
     window = watching.window
     for token in (2, 5):

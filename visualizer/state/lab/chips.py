@@ -51,7 +51,7 @@ class Chip:
         else:
             said.append(f"{'drawn' if self.is_drawn else 'picked'} at {share(self.probability)}")
         if self.branch:
-            said.append(f"way {self.branch[0]} of {self.branch[1]} tried here")
+            said.append(f"branch {self.branch[0]} of {self.branch[1]} tried here")
         if self.is_ahead:
             said.append("ahead")
         return ", ".join(said)
@@ -68,7 +68,7 @@ class StoryPanel:
     can_run : bool
         Whether token after token can be drawn, or that be stopped.
     can_draw : bool
-        Whether a token can be drawn now: not while what may come next is on its way.
+        Whether a token can be drawn: once what may come next is there.
     """
 
     chips: tuple[Chip, ...] = ()
@@ -85,7 +85,6 @@ class StoryPanel:
 def present_story(
     story: Story,
     is_running: bool = False,
-    is_busy: bool = False,
     is_readable: bool = True,
     block: int | None = None,
 ) -> StoryPanel:
@@ -95,10 +94,8 @@ def present_story(
     ----------
     is_running : bool
         Whether token after token is drawn.
-    is_busy : bool
-        Whether what may come next is still on its way.
     is_readable : bool
-        Whether it will come at all.
+        Whether the model can say what comes next, now or soon.
     block : int, optional
         How many tokens are read at once, at most; none before these are shown.
     """
@@ -117,7 +114,7 @@ def present_story(
         len(story.siblings) > 1,
         is_running,
         is_running or is_readable,
-        is_readable and not (is_running or is_busy),
+        is_readable and not is_running,
         story.seed,
         f"{added}. {left_out(cut)}" if cut else added,
     )

@@ -38,7 +38,7 @@ class Pictures(QObject):
         self._colouring = Colouring()
         # What was shown last: nothing is painted again while only a line of numbers changes.
         self._bars_of: tuple[object, ...] = ()
-        self._told: tuple[Story, bool, bool, bool, int, Theme] | None = None
+        self._told: tuple[Story, bool, bool, int, Theme] | None = None
         self._folder: Path | None = None
 
     @property
@@ -104,12 +104,12 @@ class Pictures(QObject):
             window.next.show_bars(bars, window.theme)
         can_draw = teller.can_draw
         block = window.lab.settings.block
-        told = (teller.story, teller.is_running, teller.is_busy, can_draw, block, window.theme)
+        told = (teller.story, teller.is_running, can_draw, block, window.theme)
         for key in ("teller.sample", "teller.toggle"):
             window.menus.enable(key, self._is_known and can_draw)
         if told != self._told:
             self._told = told
-            window.story.show_story(present_story(*told[:5]), window.theme)
+            window.story.show_story(present_story(*told[:4]), window.theme)
 
     def _show_scrub(self) -> None:
         window = self._window
