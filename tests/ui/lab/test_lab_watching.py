@@ -73,6 +73,19 @@ def test_a_moment_is_picked_in_the_plot(watching: Student) -> None:
     assert window.lab.view.step is None
 
 
+def test_training_time_is_played_by_keys(watching: Student) -> None:
+    window = watching.window
+    for _ in range(3):
+        watching.press(Qt.Key.Key_7)
+    assert window.scrub.speed.currentText() == "8×"
+    watching.press(Qt.Key.Key_6)
+    assert window.scrub.is_playing
+    watching.until(lambda: not window.scrub.is_playing)
+    assert window.lab.view.step is None
+    watching.press(Qt.Key.Key_8)
+    assert window.scrub.speed.currentText() == "4×"
+
+
 def test_a_run_laid_over_is_in_the_plot(watching: Student) -> None:
     first = watching.window.lab.run
     assert first

@@ -116,10 +116,12 @@ class Pictures(QObject):
         run, view = window.lab.run, window.lab.view
         window.scrub.setVisible(self._is_known)
         if run is None or not run.tokens:
+            window.menus.enable("scrub.toggle", False)
             return
         losses = run.losses_now if view.step is None else run.losses_at(view.step)
         scrub = present_scrub(run.snapshots, run.step, view.step, *losses, window.puller.is_waiting)
         window.scrub.show_scrub(scrub, window.theme)
+        window.menus.enable("scrub.toggle", len(scrub.stops) > 1)
 
     # ------------------------------------------------------------------ the hand
 
