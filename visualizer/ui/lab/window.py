@@ -100,6 +100,8 @@ class LabWindow(QMainWindow):
         connect(self)
         self.set_scheme(self.scheme)
         self._take_place()
+        if self.runs_pane.choose(settings.load_last_run()):  # offered, and not begun
+            self.left.setCurrentWidget(self.runs_pane)
         self.sampler.look()
         self.bar.buttons["toggle"].setFocus()
 
