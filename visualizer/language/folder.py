@@ -139,6 +139,11 @@ class RunFolder:
         """Asks whoever trains it to stop, by being there."""
         return self.path / "stop"
 
+    @property
+    def probe(self) -> Path:
+        """The text that was read last while one watched."""
+        return self.path / "probe.txt"
+
     def snapshot(self, step: int) -> Path:
         """Give the file of the weights after so many steps."""
         return self.path / "snapshots" / f"{step:08d}.safetensors"

@@ -12,7 +12,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
 from visualizer.ui import colours, ink
-from visualizer.ui.measures import LONGEST_LABEL, ends, ends_width, is_upright
+from visualizer.ui.measures import LONGEST_LABEL, ends, ends_width, is_upright, widest_label
 from visualizer.ui.theme import font, head_colour, metrics, system_font, text_scale
 
 if TYPE_CHECKING:
@@ -39,13 +39,27 @@ def paint_labels(painter: QPainter, slot: Slot, theme: Theme) -> None:
         painter.setFont(font(12))
     if not slot.has_column_labels:
         return
-    upright = is_upright(heatmap, slot.cell_width) and heatmap.columns.is_token
-    needed = slot.cell_width if upright else max(slot.cell_width, _widest(heatmap.columns))
-    for at, text in shown_labels(heatmap.columns, slot.cell_width, upright, needed):
+    upright = are_upright(slot)
+    for at, text in shown_columns(slot):
         paint_column_label(painter, slot, at, text, upright)
 
 
+def are_upright(slot: Slot) -> bool:
+    """Say whether the labels of a panel's columns are turned."""
+    return slot.heatmap.columns.is_token and is_upright(slot.heatmap, slot.cell_width)
+
+
+def shown_columns(slot: Slot) -> list[tuple[int, str]]:
+    """Choose the labels of columns that have room: of turned ones, as of the rows."""
+    axis, cell = slot.heatmap.columns, slot.cell_width
+    if are_upright(slot):
+        return shown_labels(axis, cell)
+    return shown_labels(axis, cell, upright=False, needed=max(cell, _widest(axis)))
+
+
 def _widest(axis: Axis) -> float:
+    if axis.is_token:
+        return widest_label(axis.labels) + 3
     return metrics(12).horizontalAdvance(axis.labels[-1]) + 8
 
 

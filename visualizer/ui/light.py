@@ -11,7 +11,6 @@ from visualizer.state.chosen import runs
 from visualizer.state.cursor import Cursor, is_of
 from visualizer.state.zoom import row_role
 from visualizer.ui import captions
-from visualizer.ui.measures import is_upright
 from visualizer.ui.theme import font, metrics
 
 if TYPE_CHECKING:
@@ -113,7 +112,8 @@ def light_row_label(painter: QPainter, slot: Slot, row: int, theme: Theme) -> No
     """Write a row's label in the accent, over those that it would touch."""
     lit = captions.row_label_box(slot, row)
     line = metrics(12).height()
-    for at in _beside(slot.heatmap.rows, row, slot.cell_height, line):
+    shown = captions.shown_labels(slot.heatmap.rows, slot.cell_height)
+    for at in _beside(slot.heatmap.rows, shown, row, slot.cell_height, line):
         # It would stick out under the other.
         box = captions.row_label_box(slot, at)
         painter.fillRect(box.adjusted(0, 0, 4, 0), QColor(theme.paper))
@@ -128,10 +128,11 @@ def light_column_label(painter: QPainter, slot: Slot, column: int, theme: Theme)
     if not slot.has_column_labels:
         return
     axis = slot.heatmap.columns
-    upright = is_upright(slot.heatmap, slot.cell_width) and axis.is_token
-    around = metrics(12).height() if upright else 24
+    upright = captions.are_upright(slot)
+    around = metrics(12).height() if axis.is_token else 24
     lit = _column_label_box(slot, column, around)
-    for at in _beside(axis, column, slot.cell_width, around) if upright else ():
+    shown = captions.shown_columns(slot) if axis.is_token else []
+    for at in _beside(axis, shown, column, slot.cell_width, around):
         painter.fillRect(_column_label_box(slot, at, around), QColor(theme.paper))
     painter.fillRect(lit, QColor(theme.paper))
     painter.setFont(font(12, QFont.Weight.DemiBold))
@@ -139,10 +140,11 @@ def light_column_label(painter: QPainter, slot: Slot, column: int, theme: Theme)
     captions.paint_column_label(painter, slot, column, axis.labels[column], upright)
 
 
-def _beside(axis: Axis, lit: int, pitch: float, room: float) -> list[int]:
+def _beside(
+    axis: Axis, shown: list[tuple[int, str]], lit: int, pitch: float, room: float
+) -> list[int]:
     """Find the shown labels that are nearer to a lit one than so many pixels."""
     here = axis.cell(lit)
-    shown = captions.shown_labels(axis, pitch)
     return [at for at, _ in shown if abs(axis.cell(at) - here) * pitch < room]
 
 

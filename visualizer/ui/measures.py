@@ -96,8 +96,11 @@ def sums_width(heatmap: Heatmap) -> float:
 
 
 def is_upright(heatmap: Heatmap, cell: float) -> bool:
-    """Say whether a panel's column labels are turned upright, as they do not fit side by side."""
-    return widest_label(heatmap.columns.labels) > cell - 4
+    """Say whether a panel's column labels are turned upright, as they do not fit side by side.
+
+    Single characters never are: they would take as much room then.
+    """
+    return widest_label(heatmap.columns.labels) > max(cell - 4, metrics(12).height())
 
 
 def column_label_height(heatmap: Heatmap, cell: float) -> float:

@@ -17,6 +17,7 @@ from visualizer.ui.exports import Exporter
 from visualizer.ui.figures.dialog import ExportDialog
 from visualizer.ui.figures.preview import Previewer
 from visualizer.ui.figures.saving import Saving
+from visualizer.ui.filer import UNTITLED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +55,8 @@ class Publisher(QObject):
         shot = self._workspace.shot
         if shot is None or self.dialog is not None:
             return
-        dialog = ExportDialog(shot, self.wish, self._window.theme, self.previewer, self._window)
+        wish = _titled(self.wish, "", self._title)
+        dialog = ExportDialog(shot, wish, self._window.theme, self.previewer, self._window)
         dialog.wished.connect(self._remember)
         dialog.saveWanted.connect(self._ask_where)
         dialog.copyWanted.connect(self._copy)
@@ -65,7 +67,7 @@ class Publisher(QObject):
     def copy_picture(self) -> None:
         """Put the figure that is shown on the clipboard, as pixels and as a drawing."""
         if shot := self._workspace.shot:
-            self.exporter.ask_for_picture(shot, FigureLook())
+            self.exporter.ask_for_picture(shot, FigureLook(title=self._title))
 
     def copy_script(self) -> None:
         """Put a script that rebuilds the numbers on the clipboard."""
@@ -103,8 +105,14 @@ class Publisher(QObject):
 
     # ------------------------------------------------------------------ of the dialog
 
+    @property
+    def _title(self) -> str:
+        """What stands over a figure at first: of a layer of a run, which it is."""
+        filer = self._window.filer
+        return "" if filer.path or filer.name == UNTITLED else filer.name
+
     def _remember(self, wish: Wish) -> None:
-        self.wish = wish
+        self.wish = _titled(wish, self._title, "")  # the next figure may be of something else
         settings.save_wish(wish)
 
     def _forget_dialog(self) -> None:
@@ -133,6 +141,12 @@ class Publisher(QObject):
             QTimer.singleShot(0, self, self._go_on)
         if self.dialog:
             self.dialog.allow_writing(not self.exporter.is_working)
+
+
+def _titled(wish: Wish, before: str, title: str) -> Wish:
+    """Give a wish another title, if its title is still the one before."""
+    is_so = wish.look.title == before
+    return replace(wish, look=replace(wish.look, title=title)) if is_so else wish
 
 
 def ask_for_file(

@@ -44,6 +44,17 @@ def save_last(path: Path | None) -> None:
     QSettings().setValue("last", str(path.absolute()) if path else "")
 
 
+def load_last_run() -> str:
+    """Give the name of the run that was open in the lab last; empty where there was none."""
+    stored = QSettings().value("lab/run")
+    return stored if isinstance(stored, str) else ""
+
+
+def save_last_run(name: str) -> None:
+    """Remember which run is open in the lab."""
+    QSettings().setValue("lab/run", name)
+
+
 def load_wish() -> Wish:
     """Read how was exported last; the usual way where none or nonsense is stored."""
     return wishes.read(str(QSettings().value("export", "")))

@@ -13,7 +13,15 @@ from visualizer.language.folder import About, RunFolder
 from visualizer.language.settings import Kind, Settings
 from visualizer.state.lab.sample import sample_of
 from visualizer.state.lab.setup import put
-from visualizer.state.lab.shelf import delete, fresh, kept, losses_of, renamed
+from visualizer.state.lab.shelf import (
+    delete,
+    fresh,
+    keep_probe,
+    kept,
+    kept_probe,
+    losses_of,
+    renamed,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,3 +91,16 @@ def test_the_text_begins_as_the_file_or_the_task_does(tmp_path: Path) -> None:
     assert sample_of(put(Settings(), "heads", 3)) == ""
     with pytest.raises(InputError, match="cannot be read"):
         sample_of(put(own, "path", str(tmp_path)))
+
+
+@pytest.mark.parametrize("text", ["a b", "“é” ␣ 字\t", "x" * 10_000])
+def test_what_was_read_is_kept_with_the_run(tmp_path: Path, text: str) -> None:
+    folder = a_run(tmp_path / "one")
+    assert kept_probe(folder) == ""
+    keep_probe(folder, text)
+    keep_probe(folder, "")
+    assert kept_probe(folder) == text
+    keep_probe(tmp_path / "none", text)
+    assert not (tmp_path / "none").exists()
+    RunFolder(folder).probe.write_bytes(b"\xff\xfe")
+    assert kept_probe(folder) == ""

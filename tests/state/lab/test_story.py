@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from visualizer.state.lab.chips import MOST_SHOWN, present_story
+from visualizer.state.lab.chips import present_story
 from visualizer.state.lab.story import ROOT, Story, begun
 
 LETTERS = ("a", "b", "c", "d")
@@ -132,15 +132,19 @@ def test_a_token_in_words() -> None:
     words = [chip.words for chip in present_story(story).chips]
     assert words == [
         "“x”, of the text that is continued",
-        "“b”, drawn at 25 %, way 2 of 2 tried here",
+        "“b”, drawn at 25 %, branch 2 of 2 tried here",
     ]
     assert present_story(story.stepped_back()).chips[-1].words.endswith(", ahead")
 
 
-def test_of_a_long_text_the_end_is_shown() -> None:
-    panel = present_story(begun(("a",) * (MOST_SHOWN + 7)))
-    assert panel.cut == 7
-    assert len(panel.chips) == MOST_SHOWN
+@pytest.mark.parametrize(
+    ("length", "said"), [(32, ""), (33, "1 token was"), (780, "748 tokens were")]
+)
+def test_of_a_long_text_what_is_read_is_shown(length: int, said: str) -> None:
+    panel = present_story(begun(("a",) * length), block=32)
+    assert len(panel.chips) == 32
+    left = f". The first {said} left out: the block is full." if said else ""
+    assert panel.said == f"0 tokens added{left}"
 
 
 @pytest.mark.parametrize("node", [-2, 5])

@@ -176,7 +176,9 @@ class Fake:
         if unknown:
             self.say("refused", id=id, field="text", sentence=f"“{unknown[0]}” is not known.")
             return
-        count, now = len(text), self.step if step is None else step
+        cut = max(0, len(text) - self.settings.block)
+        text, now = text[cut:], self.step if step is None else step
+        count = len(text)
         weights = np.tril(np.ones((2, 2, count, count)))
         weights /= weights.sum(-1, keepdims=True)
         rng = np.random.default_rng(now)
@@ -186,7 +188,7 @@ class Fake:
             "logits": rng.normal(size=(count, len(TOKENS))).astype(np.float32),
             "attending": rng.random((2, 2)),
         }
-        said = {"id": id, "step": now, "tokens": list(text), "layers": 2, "heads": 2, "cut": 0}
+        said = {"id": id, "step": now, "tokens": list(text), "layers": 2, "heads": 2, "cut": cut}
         self.say("read", arrays, **said)
 
     def hear_save(self, id: int, path: str, step: int | None) -> None:  # noqa: A002

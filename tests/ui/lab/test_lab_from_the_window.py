@@ -102,6 +102,12 @@ def test_a_layer_becomes_a_window_of_its_own(windows: Windows, qtbot: QtBot) -> 
     assert hand.window.inspector.isVisible()
     assert hand.window.windowTitle() == "repeat-1, layer 2, step 1,500[*] — Attention Visualizer"
     assert hand.window.isWindowModified()
+    hand.window.publisher.export()
+    dialog = hand.window.publisher.dialog
+    assert dialog
+    assert dialog.wish.look.title == "repeat-1, layer 2, step 1,500"  # of a figure of it
+    dialog.reject()
+    assert hand.window.publisher.wish.look.title == ""
     hand.press(Qt.Key.Key_W)
     assert hand.window.isVisible()
     box = hand.window.findChild(QMessageBox)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from tests.ui.hand import CONTROL, LEFT
 from tests.ui.lab.student import NONE, Student
@@ -72,6 +73,19 @@ def test_a_moment_is_picked_in_the_plot(watching: Student) -> None:
     assert window.lab.view.step is None
 
 
+def test_training_time_is_played_by_keys(watching: Student) -> None:
+    window = watching.window
+    for _ in range(3):
+        watching.press(Qt.Key.Key_7)
+    assert window.scrub.speed.currentText() == "8×"
+    watching.press(Qt.Key.Key_6)
+    assert window.scrub.is_playing
+    watching.until(lambda: not window.scrub.is_playing)
+    assert window.lab.view.step is None
+    watching.press(Qt.Key.Key_8)
+    assert window.scrub.speed.currentText() == "4×"
+
+
 def test_a_run_laid_over_is_in_the_plot(watching: Student) -> None:
     first = watching.window.lab.run
     assert first
@@ -104,6 +118,43 @@ def test_a_text_is_drawn_token_by_token_and_gone_back(watching: Student) -> None
     assert window.probe.text() == "abcdabcd"
     watching.press(Qt.Key.Key_Right, ALT)
     assert window.probe.text() == f"abcdabcd{node.text}"
+
+
+def test_of_a_long_text_one_count_is_left_out_and_nothing_grows(watching: Student) -> None:
+    window = watching.window
+    widths = window.across.sizes()
+    QApplication.clipboard().setText("abcdefgh" * 100)
+    watching.press(Qt.Key.Key_L)
+    watching.press(Qt.Key.Key_V)
+    watching.until(lambda: window.puller.text == "abcdefgh" * 100)
+    left = "The first 768 tokens were left out: the block is full."
+    assert window.attention.notices.text() == left
+    assert window.story.said.text() == f"0 tokens added. {left}"
+    assert len(window.story.strip._panel.chips) == 32
+    assert window.across.sizes() == widths
+
+
+def test_the_keys_stay_at_the_button_that_draws(watching: Student) -> None:
+    window = watching.window
+    window.story.sample.setFocus(Qt.FocusReason.TabFocusReason)
+    for count in range(1, 4):
+        watching.press(Qt.Key.Key_Space, NONE)
+        assert window.story.sample.hasFocus()
+        watching.until(lambda count=count: len(story(watching).tokens) == 8 + count)
+    watching.until(lambda: window.teller.reading is not None)
+    assert window.story.sample.hasFocus()
+    assert not window.teller.is_running
+
+
+def test_a_token_that_is_asked_for_too_early_is_drawn_in_time(watching: Student) -> None:
+    for _ in range(2):  # what comes after the first is not known yet
+        QTest.mouseClick(watching.window.story.sample, LEFT)
+    assert len(story(watching).tokens) == 9
+    watching.until(lambda: len(story(watching).tokens) == 10)
+    QTest.mouseClick(watching.window.story.sample, LEFT)
+    watching.press(Qt.Key.Key_Left, ALT)
+    watching.until(lambda: watching.window.teller.reading is not None)
+    assert len(story(watching).tokens) == 9  # one went elsewhere before it was there
 
 
 def test_another_way_is_picked_by_hand_and_turned_to(watching: Student) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,10 +15,10 @@ from tests.state.lab.making import a_reading
 from visualizer.language.settings import Model
 from visualizer.state.lab.attention import board_of
 from visualizer.state.panels import Board
-from visualizer.ui.captions import paint_bar, paint_titles
+from visualizer.ui.captions import are_upright, paint_bar, paint_titles, shown_columns
 from visualizer.ui.lab.layer_layout import SMALLEST, lay_out_layers, layer_room
 from visualizer.ui.layout import LARGEST_CELL
-from visualizer.ui.theme import LIGHT
+from visualizer.ui.theme import LIGHT, metrics
 
 pytestmark = pytest.mark.usefixtures("application")
 
@@ -121,3 +122,27 @@ def test_nothing_takes_no_room() -> None:
     layout = lay_out_layers(Board(), 800, 600)
     assert (layout.slots, layout.width, layout.height) == ((), 0, 0)
     assert layer_room(Board(), 800, 600, 1.0) == 128
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
+def test_single_characters_are_not_turned_and_those_written_do_not_touch(
+    board: Board, width: float, height: float, ratio: float
+) -> None:
+    slot = lay_out_layers(board, width, height, ratio).slots[0]
+    assert not are_upright(slot)
+    wide, cell = metrics(12).horizontalAdvance, slot.cell_width
+    shown = [(slot.heatmap.columns.cell(at) * cell, wide(text)) for at, text in shown_columns(slot)]
+    assert shown
+    for (left, one), (right, other) in itertools.pairwise(shown):
+        assert right - left >= (one + other) / 2 - 0.01
+
+
+def test_words_are_turned_where_they_are_wider_than_cells() -> None:
+    reading = replace(a_reading(1, 1, 4), tokens=("Your", "journey", "starts", "with"))
+    board = board_of(reading, Model.TRANSFORMER)
+    narrow, wide = (lay_out_layers(board, side, side).slots[0] for side in (200, 900))
+    widest = metrics(12).horizontalAdvance("journey")
+    assert narrow.cell_width < widest
+    assert are_upright(narrow)
+    assert are_upright(wide) == (widest > wide.cell_width - 4)
+    assert len(shown_columns(narrow)) == 4

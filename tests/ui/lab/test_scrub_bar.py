@@ -88,6 +88,21 @@ def test_it_plays_from_the_beginning_to_now(scrubbed: Scrubbed, qtbot: QtBot) ->
     assert scrubbed.bar.play.accessibleName() == "Play the training"
 
 
+def test_it_plays_as_fast_as_is_chosen(scrubbed: Scrubbed) -> None:
+    speed, usual = scrubbed.bar.speed, scrubbed.bar._timer.interval()
+    assert speed.currentText() == "1×"
+    speed.setFocus()
+    for _ in range(9):
+        QTest.keyClick(speed, Qt.Key.Key_Down)
+    assert speed.currentText() == "8×"
+    assert scrubbed.bar._timer.interval() == round(usual / 8)
+    scrubbed.bar.change_speed(-1)
+    assert speed.currentText() == "4×"
+    for _ in range(9):
+        scrubbed.bar.change_speed(-1)
+    assert scrubbed.bar._timer.interval() == usual * 2
+
+
 def test_it_waits_for_what_is_on_its_way(scrubbed: Scrubbed) -> None:
     scrubbed.is_waiting = True
     QTest.mouseClick(scrubbed.bar.play, LEFT)

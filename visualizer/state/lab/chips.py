@@ -12,8 +12,8 @@ from visualizer.state.words import counted, share
 if TYPE_CHECKING:
     from visualizer.state.lab.story import Story
 
-MOST_SHOWN = 400
-"""Of a longer text, only what is nearest to where one is is shown."""
+MOST_AHEAD = 400
+"""Of a longer way that was gone before, only its beginning is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Chip:
         else:
             said.append(f"{'drawn' if self.is_drawn else 'picked'} at {share(self.probability)}")
         if self.branch:
-            said.append(f"way {self.branch[0]} of {self.branch[1]} tried here")
+            said.append(f"branch {self.branch[0]} of {self.branch[1]} tried here")
         if self.is_ahead:
             said.append("ahead")
         return ", ".join(said)
@@ -63,18 +63,15 @@ class StoryPanel:
 
     Parameters
     ----------
-    cut : int
-        Tokens at the front that are not shown.
     is_running : bool
         Whether token after token is drawn.
     can_run : bool
         Whether token after token can be drawn, or that be stopped.
     can_draw : bool
-        Whether a token can be drawn now: not while what may come next is on its way.
+        Whether a token can be drawn: once what may come next is there.
     """
 
     chips: tuple[Chip, ...] = ()
-    cut: int = 0
     can_step_back: bool = False
     can_step_on: bool = False
     can_turn: bool = False
@@ -86,7 +83,10 @@ class StoryPanel:
 
 
 def present_story(
-    story: Story, is_running: bool = False, is_busy: bool = False, is_readable: bool = True
+    story: Story,
+    is_running: bool = False,
+    is_readable: bool = True,
+    block: int | None = None,
 ) -> StoryPanel:
     """Show a text that is being continued.
 
@@ -94,10 +94,10 @@ def present_story(
     ----------
     is_running : bool
         Whether token after token is drawn.
-    is_busy : bool
-        Whether what may come next is still on its way.
     is_readable : bool
-        Whether it will come at all.
+        Whether the model can say what comes next, now or soon.
+    block : int, optional
+        How many tokens are read at once, at most; none before these are shown.
     """
     places, path, ahead = _branches(story), story.path, story.ahead
     before = [Chip(visible(token), ROOT) for token in story.prompt]
@@ -105,19 +105,25 @@ def present_story(
     if before:
         before[-1] = replace(before[-1], is_here=True)
     after = [replace(_chip(story, node, places), is_ahead=True) for node in ahead]
-    cut = max(0, len(before) - MOST_SHOWN)
+    cut = 0 if block is None else max(0, len(before) - block)
+    added = f"{counted(len(path), 'token')} added"
     return StoryPanel(
-        (*before[cut:], *after[:MOST_SHOWN]),
-        cut,
+        (*before[cut:], *after[:MOST_AHEAD]),
         bool(path),
         bool(ahead),
         len(story.siblings) > 1,
         is_running,
         is_running or is_readable,
-        is_readable and not (is_running or is_busy),
+        is_readable and not is_running,
         story.seed,
-        f"{counted(len(path), 'token')} added",
+        f"{added}. {left_out(cut)}" if cut else added,
     )
+
+
+def left_out(count: int) -> str:
+    """Say how many tokens at the front of a text are not read."""
+    were = "was" if count == 1 else "were"
+    return f"The first {counted(count, 'token')} {were} left out: the block is full."
 
 
 def _chip(story: Story, node: int, places: dict[int, tuple[int, int]]) -> Chip:

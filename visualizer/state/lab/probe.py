@@ -5,11 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.language.tokenizers import Tokenizer, tokenize
+from visualizer.state.lab.shelf import kept_probe
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from visualizer.language.settings import Settings
 
 LONGEST, MOST_WORDS = 32, 12
+
+
+def probe_of(folder: Path, sample: str, settings: Settings) -> str:
+    """Give the text that a run is begun to be watched with: what was read of it last."""
+    return kept_probe(folder) or first_probe(sample, settings)
 
 
 def first_probe(sample: str, settings: Settings) -> str:

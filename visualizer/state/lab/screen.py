@@ -23,6 +23,9 @@ STARTING = {
     Phase.FAILED: "Open again",
 }
 """What the main button does; else it starts."""
+START = "Start"
+BUTTONS = (START, *dict.fromkeys(STARTING.values()))
+"""All that the main button ever says."""
 DOING = {
     Phase.WAITING: "Waiting until the training in the background has stopped …",
     Phase.OPENING: "Getting ready …",
@@ -93,7 +96,7 @@ def present_lab(
         setup = present_setup(draft, refused, sample)
         wrong = any(one.problem for one in setup.settings) or bool(setup.elsewhere)
         line = "Change the settings, or start: the losses and the attention are shown as it learns."
-        progress = Progress("Start", line, can_toggle=not wrong)
+        progress = Progress(START, line, can_toggle=not wrong)
         return LabScreen("", setup, progress, notices=setup.elsewhere, failure=broken)
     setup = present_setup(run.settings, refused, run.sample or sample, _locked(run), run.notices)
     said = [run.notice] if run.notice else []
@@ -127,7 +130,7 @@ def _progress(run: RunState) -> Progress:
     is_running, is_done = run.phase is Phase.RUNNING, run.step >= run.settings.steps
     lost = _is_lost(run)
     return Progress(
-        STARTING.get(run.phase, "Start") if run.step or run.phase is Phase.RUNNING else "Start",
+        STARTING.get(run.phase, START) if run.step or run.phase is Phase.RUNNING else START,
         line_of(run),
         min(1.0, run.step / max(1, run.settings.steps)),
         is_running,

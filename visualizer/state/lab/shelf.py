@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from visualizer.attention.errors import InputError
+from visualizer.disk.files import write
 from visualizer.language.folder import RunFolder
 from visualizer.language.journal import curves, parse
 from visualizer.state.lab.losses import Losses
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
     from visualizer.language.settings import Settings
 
+MOST_OF_PROBE = 2**20
+"""Bytes."""
 _FORBIDDEN = set('/\\:*?"<>|\0')
 
 
@@ -97,6 +101,22 @@ def delete(folder: Path) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError("folder", f"“{folder.name}” could not be deleted: {reason}.") from error
+
+
+def keep_probe(folder: Path, text: str) -> None:
+    """Remember the text that a run's model read last; a folder that is closed forgets it."""
+    if text and RunFolder(folder).about.is_file():
+        with suppress(InputError):
+            write(RunFolder(folder).probe, lambda file: file.write(text.encode()))
+
+
+def kept_probe(folder: Path) -> str:
+    """Give the text that a run's model read last; empty where none is kept, or nonsense."""
+    try:
+        with RunFolder(folder).probe.open("rb") as file:
+            return file.read(MOST_OF_PROBE).decode()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def losses_of(folder: Path) -> Losses:

@@ -44,7 +44,8 @@ class NextBars(QWidget):
         self._pointed: int | None = None
 
     def sizeHint(self) -> QSize:
-        return QSize(280, round((MOST + 2) * self._pitch))
+        rows = min(self._bars.vocabulary or MOST + 1, MOST + 1)
+        return QSize(280, round((rows + 1) * self._pitch))
 
     def minimumSizeHint(self) -> QSize:
         return QSize(180, self.sizeHint().height())
@@ -57,6 +58,8 @@ class NextBars(QWidget):
         """Show what may come next."""
         if bars == self._bars and theme is self._theme:
             return
+        if bars.vocabulary != self._bars.vocabulary:
+            self.updateGeometry()
         self._bars, self._theme = bars, theme
         if self._at is not None and self._at >= len(bars.bars):
             self._at = None

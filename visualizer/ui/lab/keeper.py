@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFileDialog
 
 from visualizer.attention.errors import InputError
 from visualizer.state.lab import shelf
+from visualizer.ui import settings
 from visualizer.ui.lab import background
 from visualizer.ui.lab.asking import ask_delete, ask_leaving
 from visualizer.ui.worker import Worker
@@ -51,6 +52,7 @@ class Keeper(QObject):
         self._worker.failed.connect(self._fail)
         self._watching = QTimer(self, interval=LOOK_MS)
         self._watching.timeout.connect(self.look)
+        lab.opened.connect(self._remember)
         lab.opened.connect(self.look)
         self.look()
 
@@ -62,6 +64,10 @@ class Keeper(QObject):
         self._wanted &= names
         self._see_who_works()
         self.changed.emit()
+
+    def _remember(self) -> None:
+        if self._lab.run:
+            settings.save_last_run(self._lab.run.name)
 
     def _see_who_works(self) -> None:
         own = self._lab.run.folder if self._lab.run else None

@@ -12,11 +12,11 @@ from visualizer.attention.errors import InputError
 from visualizer.language.folder import RunFolder, plain_settings
 from visualizer.language.settings import LIMITS, Settings
 from visualizer.state.lab import run as runs
-from visualizer.state.lab.probe import first_probe
+from visualizer.state.lab.probe import probe_of
 from visualizer.state.lab.run import Failure, Phase, RunState, refused_as
 from visualizer.state.lab.screen import LabScreen, present_lab
 from visualizer.state.lab.setup import STAYING, put
-from visualizer.state.lab.shelf import fresh
+from visualizer.state.lab.shelf import fresh, keep_probe
 from visualizer.state.lab.view import LabView
 from visualizer.ui.folders import own_folder
 from visualizer.ui.lab import background
@@ -198,11 +198,12 @@ class Lab(QObject):
             background.order(run.folder)
             over = partial(background.take_over, run.folder, self._command, self.said)
             training.ended.connect(over)
+        if run:
+            keep_probe(run.folder, self.view.probe)
+            self.draft = run.settings
         self._waiting.stop()
         self._training = self.run = None
         self._then, self.refused, self.view = [], None, LabView()
-        if run:
-            self.draft = run.settings
         if training:
             training.end()
         self.changed.emit()
@@ -246,8 +247,8 @@ class Lab(QObject):
     def _take_opened(self, message: Message) -> None:
         if self.run:
             self.run = run = runs.opened(self.run, message)
-            probe = self.view.probe or first_probe(run.sample, run.settings)
-            self.view = replace(self.view, probe=probe)
+            text = self.view.probe or probe_of(run.folder, run.sample, run.settings)
+            self.view = replace(self.view, probe=text)
         then, self._then = self._then, []
         for says, values in then:
             self._tell(says, **values)

@@ -14,11 +14,14 @@ from visualizer.language.sampling import Sampling, check
 from visualizer.state.setup import Kind, Setting
 from visualizer.ui.controls import CONTROLS, Count
 from visualizer.ui.lab.bars import NextBars
+from visualizer.ui.theme import metrics
 
 if TYPE_CHECKING:
     from visualizer.state.lab.bars import Bars
     from visualizer.ui.theme import Theme
 
+NOTE_LINES = 4
+"""So many lines are kept free for what the bars mean, or what is wrong."""
 HOT = 2.0
 """Where the slider of the temperature ends; more can be typed."""
 SETTINGS = (
@@ -47,9 +50,6 @@ class NextPane(QWidget):
         self.legend.setProperty("role", "quiet")
         self.problem.setProperty("role", "warning")
         self.problem.hide()
-        for label in (self.legend, self.problem):
-            label.setWordWrap(True)
-            label.setContentsMargins(12, 0, 12, 0)
         self.bars = NextBars()
         self.bars.tokenPicked.connect(self.tokenPicked)
         self.controls = {setting.name: CONTROLS[setting.kind](setting) for setting in SETTINGS}
@@ -59,9 +59,20 @@ class NextPane(QWidget):
         column.addWidget(self.heading)
         column.addWidget(self.bars)
         column.addLayout(self._form())
-        column.addWidget(self.problem)
-        column.addWidget(self.legend)  # it comes and goes: not over what is being dragged
+        column.addWidget(self._notes())
         column.addStretch(1)
+
+    def _notes(self) -> QWidget:
+        """Make the place of what comes and goes: it is as high without, so that nothing moves."""
+        place = QWidget()
+        column = QVBoxLayout(place)
+        column.setContentsMargins(12, 0, 12, 0)
+        for label in (self.problem, self.legend):
+            label.setWordWrap(True)
+            column.addWidget(label)
+        column.addStretch(1)
+        place.setMinimumHeight(round(NOTE_LINES * metrics(12).lineSpacing()))
+        return place
 
     def _form(self) -> QFormLayout:
         form = QFormLayout()
@@ -88,7 +99,13 @@ class NextPane(QWidget):
 
     def forget(self) -> None:
         """Let go of what was typed and not taken."""
-        self.problem.hide()
+        self._show_problem("")
+
+    def _show_problem(self, sentence: str) -> None:
+        """Say what is wrong, in place of what the bars mean."""
+        self.problem.setText(sentence)
+        self.problem.setVisible(bool(sentence))
+        self.legend.setVisible(not sentence)
 
     def _show_values(self) -> None:
         sampling = self._sampling
@@ -108,8 +125,7 @@ class NextPane(QWidget):
         try:
             check(wanted)
         except InputError as error:
-            self.problem.setText(error.sentence)
-            self.problem.show()
+            self._show_problem(error.sentence)
             return
-        self.problem.hide()
+        self._show_problem("")
         self.samplingChosen.emit(wanted)

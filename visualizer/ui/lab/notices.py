@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Notices(QWidget):
-    """Sentences over the pictures; not there where there are none."""
+    """Sentences under the pictures, which stay where they are; not there where there are none."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -38,7 +38,7 @@ class Pictures(QObject):
         self._colouring = Colouring()
         # What was shown last: nothing is painted again while only a line of numbers changes.
         self._bars_of: tuple[object, ...] = ()
-        self._told: tuple[Story, bool, bool, bool, Theme] | None = None
+        self._told: tuple[Story, bool, bool, int, Theme] | None = None
         self._folder: Path | None = None
 
     @property
@@ -103,7 +103,8 @@ class Pictures(QObject):
                 bars = present_bars(reading.tokens, reading.logits, run.tokens, teller.sampling)
             window.next.show_bars(bars, window.theme)
         can_draw = teller.can_draw
-        told = (teller.story, teller.is_running, teller.is_busy, can_draw, window.theme)
+        block = window.lab.settings.block
+        told = (teller.story, teller.is_running, can_draw, block, window.theme)
         for key in ("teller.sample", "teller.toggle"):
             window.menus.enable(key, self._is_known and can_draw)
         if told != self._told:
@@ -115,10 +116,12 @@ class Pictures(QObject):
         run, view = window.lab.run, window.lab.view
         window.scrub.setVisible(self._is_known)
         if run is None or not run.tokens:
+            window.menus.enable("scrub.toggle", False)
             return
         losses = run.losses_now if view.step is None else run.losses_at(view.step)
         scrub = present_scrub(run.snapshots, run.step, view.step, *losses, window.puller.is_waiting)
         window.scrub.show_scrub(scrub, window.theme)
+        window.menus.enable("scrub.toggle", len(scrub.stops) > 1)
 
     # ------------------------------------------------------------------ the hand
 

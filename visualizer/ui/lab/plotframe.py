@@ -38,7 +38,8 @@ class Frame:
     inner : QRectF
         What is between the axes.
     keys : QRectF
-        Where the legend is; where it is flat, the title of the axes stands beside it.
+        Where the legend is; where it is flat, the title of the axes stands beside it if it has
+        room there.
     """
 
     whole: QRectF
@@ -52,8 +53,10 @@ class Frame:
         left = max((wide(tick.label) for tick in plot.y.ticks), default=0) + TICK + GAP
         right = max((wide(tick.label) for tick in plot.x.ticks[-1:]), default=0) / 2
         is_flat = _is_flat(whole)
-        beside = wide(flat_title(plot)) + EDGE if is_flat else 0
-        keys = whole.adjusted(EDGE, EDGE / 2, -EDGE - beside, 0)
+        keys = whole.adjusted(EDGE, EDGE / 2, -EDGE, 0)
+        beside = wide(flat_title(plot)) + EDGE
+        if is_flat and keys_height(plot.keys, keys.width() - beside) <= 2 * line:
+            keys.setRight(keys.right() - beside)
         keys.setHeight(keys_height(plot.keys, keys.width()))
         above = keys.height() + GAP + (0 if is_flat else line)
         below = (1 if is_flat else 2) * line + TICK

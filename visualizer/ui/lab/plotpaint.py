@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtGui import QColor, QPainter
 
 from visualizer.state.lab.smoothing import distinct
-from visualizer.state.words import number
 from visualizer.ui.captions import LEFT, RIGHT
 from visualizer.ui.lab.plotframe import EDGE, GAP, TICK, Frame, flat_title
 from visualizer.ui.lab.plotkeys import DOT, paint_keys
 from visualizer.ui.lab.plotlines import paint_line
+from visualizer.ui.lab.plotwords import paint_words
 from visualizer.ui.theme import font, metrics, text_scale
 
 if TYPE_CHECKING:
@@ -51,13 +51,8 @@ def _paint_inside(painter: QPainter, frame: Frame, plot: LossPlot, theme: Theme)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     for line in plot.lines:
         paint_line(painter, frame, plot.x, plot.y, line, theme)
-    _paint_breaks(painter, frame, plot, theme)
     painter.restore()
-    _paint_references(painter, frame, plot, theme)
-    if plot.notices:
-        painter.setPen(QColor(theme.warning))
-        painter.drawText(frame.inner.adjusted(GAP, 1, 0, 0), Qt.AlignmentFlag.AlignLeft,
-                         " ".join(plot.notices))  # fmt: skip
+    paint_words(painter, frame, plot, theme)
 
 
 # --------------------------------------------------------------------------------------- axes
@@ -89,7 +84,8 @@ def _paint_titles(painter: QPainter, frame: Frame, plot: LossPlot, line: float) 
     inner, whole = frame.inner, frame.whole
     if frame.is_flat:
         beside = QRectF(whole.left(), frame.keys.top(), whole.width() - EDGE, line + 4)
-        painter.drawText(beside, RIGHT, flat_title(plot))
+        if frame.keys.right() < whole.right() - EDGE:
+            painter.drawText(beside, RIGHT, flat_title(plot))
         return
     left = whole.left() + EDGE
     above = QRectF(left, inner.top() - line - GAP, whole.right() - left, line)
@@ -103,66 +99,6 @@ def _paint_stops(painter: QPainter, frame: Frame, plot: LossPlot, theme: Theme) 
     xs = distinct(np.round(frame.x_of(plot.x, plot.stops)))
     for x in xs[(xs >= frame.inner.left()) & (xs <= frame.inner.right() + 1)].tolist():
         painter.fillRect(QRectF(x, frame.inner.bottom() - TICK, 1, TICK), QColor(theme.accent))
-
-
-# ------------------------------------------------------------------------- what lies over them
-
-
-def _paint_breaks(painter: QPainter, frame: Frame, plot: LossPlot, theme: Theme) -> None:
-    """Mark where losses are no numbers; the words are out of the way of what is to be beaten."""
-    inner, line = frame.inner, metrics(12).height()
-    for at, each in enumerate(plot.breaks, start=1):
-        x = float(frame.x_of(plot.x, each.step))
-        painter.setPen(QPen(QColor(theme.warning), 1, Qt.PenStyle.DashLine))
-        painter.drawLine(QPointF(x, inner.top()), QPointF(x, inner.bottom()))
-        is_left = x > inner.center().x()
-        box = QRectF(inner.left(), inner.top() + at * line, x - GAP - inner.left(), line)
-        if not is_left:
-            box.setLeft(x + GAP)
-            box.setRight(inner.right())
-        _write(painter, box, RIGHT if is_left else LEFT, each.words, theme.warning, theme)
-
-
-def _paint_references(painter: QPainter, frame: Frame, plot: LossPlot, theme: Theme) -> None:
-    """Draw what is to be beaten across the plot: words above the highest, below the others.
-
-    Where there is no room above the highest, its words are below all lines that would cross them.
-    """
-    inner, line = frame.inner, metrics(12).height()
-    above, below = inner.bottom(), inner.top()
-    lines = sorted(float(frame.y_of(plot.y, one.loss)) for one in plot.references)
-    for at, one in enumerate(sorted(plot.references, key=lambda one: -one.loss)):
-        y = float(frame.y_of(plot.y, one.loss))
-        painter.setPen(QPen(QColor(theme.quiet), 1, Qt.PenStyle.DashLine))
-        painter.drawLine(QPointF(inner.left(), y), QPointF(inner.right(), y))
-        top = y - line - 1
-        if at or top < inner.top():
-            top = max(y + 1, below)
-            for other in lines:
-                top = other + 1 if top < other < top + line else top
-        if top + line > inner.bottom():  # above its own line, or else above all other words
-            own = y - line - 1
-            top = own if at and own >= below else max(above - line, inner.top())
-        above, below = min(above, top), max(below, top + line)
-        box = QRectF(inner.left(), top, inner.width(), line)
-        words = f"{one.name} {number(one.loss, 2)}"
-        _write(painter, box, RIGHT, words, theme.quiet, theme)
-
-
-def _write(
-    painter: QPainter,
-    box: QRectF,
-    flags: Qt.AlignmentFlag,
-    words: str,
-    colour: str,
-    theme: Theme,
-) -> None:
-    """Write over lines, on a little paper."""
-    ground = QColor(theme.paper)
-    ground.setAlphaF(0.8)
-    painter.fillRect(painter.boundingRect(box, flags, words).adjusted(-2, 0, 2, 0), ground)
-    painter.setPen(QColor(colour))
-    painter.drawText(box, flags, words)
 
 
 def paint_stand(painter: QPainter, frame: Frame, plot: LossPlot, theme: Theme) -> None:

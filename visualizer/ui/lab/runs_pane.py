@@ -73,6 +73,15 @@ class RunsPane(QWidget):
         item = self.list.currentItem()
         return str(item.data(0, Qt.ItemDataRole.UserRole)) if item else ""
 
+    def choose(self, name: str) -> bool:
+        """Choose a run by its name; say whether there is one."""
+        for at in range(self.list.topLevelItemCount()):
+            item = self.list.topLevelItem(at)
+            if item and item.data(0, Qt.ItemDataRole.UserRole) == name:
+                self.list.setCurrentItem(item)
+                return True
+        return False
+
     def edit_name(self) -> None:
         """Let the chosen run's name be typed."""
         item = self.list.currentItem()

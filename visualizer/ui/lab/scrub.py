@@ -12,12 +12,14 @@ from visualizer.ui.accessible import tell
 from visualizer.ui.icons import icon
 from visualizer.ui.lab.time_track import TimeTrack
 from visualizer.ui.theme import LIGHT, Theme, text_scale
+from visualizer.ui.transport import choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+SPEEDS = (0.5, 1.0, 2.0, 4.0, 8.0)
 FRAME_MS = 300
-"""How long each moment is seen while it plays."""
+"""How long each moment is seen while it plays at the usual speed."""
 
 
 class ScrubBar(QWidget):
@@ -44,15 +46,19 @@ class ScrubBar(QWidget):
         self.said.setMaximumHeight(2 * self.said.fontMetrics().lineSpacing())
         self.track.sought.connect(self._seek)
         row = QHBoxLayout(self)
-        row.setContentsMargins(12, 4, 12, 4)
-        row.setSpacing(4)
+        row.setContentsMargins(8, 4, 8, 4)
+        row.setSpacing(2)
         self.back = self._button("step-back", "The kept moment before", self.step_back)
         self.play = self._button("play", "Play the training", self.toggle)
         self.on = self._button("step-on", "The next kept moment", self.step_on)
         self.to_now = self._button("to-end", "Now", self.go_to_now)
-        row.addSpacing(8)
+        self.speed = choice("Speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
+        self.speed.setCurrentIndex(SPEEDS.index(1.0))
+        self.speed.currentIndexChanged.connect(self._take_speed)
+        row.addWidget(self.speed)
+        row.addSpacing(4)
         row.addWidget(self.track, 1)
-        row.addSpacing(8)
+        row.addSpacing(4)
         row.addWidget(self.said, 1)
 
     def _button(self, name: str, words: str, act: Callable[[], object]) -> QToolButton:
@@ -121,6 +127,14 @@ class ScrubBar(QWidget):
         if self.is_playing:
             self._timer.stop()
             self._tell_playing()
+
+    def change_speed(self, by: int) -> None:
+        """Play faster or slower, as far as there is a speed."""
+        at = self.speed.currentIndex() + by
+        self.speed.setCurrentIndex(min(max(at, 0), self.speed.count() - 1))
+
+    def _take_speed(self, at: int) -> None:
+        self._timer.setInterval(round(FRAME_MS / SPEEDS[at]))
 
     def step_back(self) -> None:
         """Look at the kept moment before."""

@@ -20,6 +20,7 @@ from visualizer.ui.controls import show_number
 from visualizer.ui.icons import icon
 from visualizer.ui.lab.story_strip import StoryStrip
 from visualizer.ui.manners import teach
+from visualizer.ui.steady import SteadyButton
 from visualizer.ui.theme import text_scale
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from visualizer.state.lab.chips import StoryPanel
     from visualizer.ui.theme import Theme
 
-LARGEST_SEED = 2**31 - 1
-NARROWEST = 256
+LARGEST_SEED, NARROW_SEED = 2**31 - 1, 56
+RUN, STOP = "Write on", "Stop"
 
 
 class StoryPane(QWidget):
@@ -50,28 +51,39 @@ class StoryPane(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName("Continue the text")
-        self.setMinimumWidth(NARROWEST)  # its buttons become narrower rather than the window wider
         self._is_running = False
         self.strip, self.said, self.seed = StoryStrip(), QLabel(), QSpinBox()
         self.said.setProperty("role", "quiet")
-        self.sample, self.run = QPushButton("Draw a token"), QPushButton("Run")
-        self.run.setToolTip("Draw token after token")
+        self.said.setWordWrap(True)
+        self.sample, self.run = QPushButton("Draw a token"), SteadyButton(RUN, STOP)
+        self.run.setToolTip("Draw token after token, until it is stopped")
         self.back, self.on = QToolButton(), QToolButton()
-        self.turn = QPushButton("Next way")
-        self.turn.setToolTip("Another token that was tried in this place")
+        self.turn = QPushButton("Other branch")
+        self.turn.setToolTip("Go to another token that was tried in this place")
         self.seed.setRange(0, LARGEST_SEED)
         self.seed.setAccessibleName("Seed of what is drawn")
         teach(self.seed)
         column = QVBoxLayout(self)
         column.setContentsMargins(12, 4, 12, 8)
         column.setSpacing(6)
-        column.addLayout(self._buttons())
+        column.addLayout(self._drawing())
         column.addWidget(self.strip, 1)
-        column.addLayout(self._foot())
+        column.addWidget(self.said)
+        column.addLayout(self._moving())
         self._connect()
         self.setFocusProxy(self.strip)
 
-    def _buttons(self) -> QHBoxLayout:
+    def _drawing(self) -> QHBoxLayout:
+        """Make the line of what adds tokens."""
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        for widget in (self.sample, self.run):
+            row.addWidget(widget)
+        row.addStretch(1)
+        return row
+
+    def _moving(self) -> QHBoxLayout:
+        """Make the line of what goes about among the tokens that were tried."""
         row = QHBoxLayout()
         row.setSpacing(4)
         for button, words in ((self.back, "Step back"), (self.on, "Step on")):
@@ -79,20 +91,14 @@ class StoryPane(QWidget):
             button.setAccessibleName(words)
             button.setAutoRaise(True)
             button.setIconSize(QSize(20, 20) * text_scale())
-        for widget in (self.sample, self.run, self.back, self.on, self.turn):
-            row.addWidget(widget)
-            if isinstance(widget, QPushButton):
-                widget.setMinimumWidth(1)
-        row.addStretch(1)
-        return row
-
-    def _foot(self) -> QHBoxLayout:
-        row = QHBoxLayout()
         label = QLabel("Seed")
         label.setBuddy(self.seed)
-        row.addWidget(self.said, 1)
-        row.addWidget(label)
-        row.addWidget(self.seed)
+        self.seed.setMinimumWidth(NARROW_SEED)
+        for widget in (self.back, self.on, self.turn):
+            row.addWidget(widget)
+        row.addStretch(1)
+        for widget in (label, self.seed):
+            row.addWidget(widget)
         return row
 
     def _connect(self) -> None:
@@ -109,10 +115,9 @@ class StoryPane(QWidget):
         """Show a text and what can be done with it."""
         self._is_running = panel.is_running
         self.strip.show_story(panel, theme)
-        left = f"The first {panel.cut:,} are not shown. " if panel.cut else ""
-        self.said.setText(left + panel.said)
+        self.said.setText(panel.said)
         tell(self, panel.said)
-        self.run.setText("Stop" if panel.is_running else "Run")
+        self.run.setText(STOP if panel.is_running else RUN)
         for button, can in (
             (self.sample, panel.can_draw),
             (self.run, panel.can_run),

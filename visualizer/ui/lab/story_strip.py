@@ -44,7 +44,7 @@ class StoryStrip(QAbstractScrollArea):
         self.viewport().setAutoFillBackground(False)
         self.setAccessibleName("The text")
         self.setAccessibleDescription(
-            "Left steps back, right steps on, up and down go to another way; Enter draws a token."
+            "Left steps back, right steps on, up and down go to another branch; Enter draws one."
         )
         self._panel, self._theme = StoryPanel(), LIGHT
         self._boxes: list[QRectF] = []

@@ -32,6 +32,8 @@ class Teller(QObject):
         self._lab, self._puller = lab, puller
         self.story, self.sampling = Story(), Sampling()
         self.is_running = False
+        self._is_wanted = False
+        """Whether a token is to be drawn once it is known what may come next."""
         self._folder: Path | None = None
         lab.changed.connect(self._follow)
         puller.changed.connect(self._go_on)
@@ -41,11 +43,6 @@ class Teller(QObject):
         """What the model makes of the text to where one is; None while it is on its way."""
         is_of_this = self._puller.text == self._lab.view.probe
         return self._puller.reading if is_of_this else None
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether what may come next is still on its way."""
-        return self.reading is None
 
     @property
     def can_draw(self) -> bool:
@@ -64,6 +61,7 @@ class Teller(QObject):
         tokens = tokenize(self._lab.view.probe, self._lab.settings.source.tokenizer)
         if tokens != self.story.tokens:
             self.story, self.is_running = begun(tokens, self.story.seed), False
+            self._is_wanted = False
             self.changed.emit()
 
     def _tell(self, story: Story) -> None:
@@ -75,7 +73,7 @@ class Teller(QObject):
     def _go_on(self) -> None:
         if self.is_running and self._puller.refused:
             self.run(False)
-        elif self.is_running:
+        elif self.is_running or self._is_wanted:
             self.sample()
 
     # ------------------------------------------------------------------ intents
@@ -88,8 +86,9 @@ class Teller(QObject):
             self._tell(self.story.picked(token, vocabulary.tokens[token], share))
 
     def sample(self) -> None:
-        """Go on with a token that is drawn."""
+        """Go on with a token that is drawn, now or once it is known what may come next."""
         reading, sampling = self.reading, self.sampling
+        self._is_wanted = reading is None and self.can_draw
         if reading and self.can_draw:
             last = reading.logits[-1]
             chosen = probabilities(last, sampling.temperature, sampling.top_k, sampling.top_p)
@@ -124,7 +123,7 @@ class Teller(QObject):
         self._stay(self.story.gone_to(node))
 
     def _stay(self, story: Story) -> None:
-        self.is_running = False
+        self.is_running = self._is_wanted = False
         self._tell(story)
 
     def reseed(self, seed: int) -> None:

@@ -35,7 +35,6 @@ class TimeTrack(QSlider):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setMinimumWidth(100)
         self.setAccessibleName("Training time")
         self.setAccessibleDescription("Left and right go by a kept moment; End goes to now.")
         self._scrub, self._theme = Scrub(), LIGHT
@@ -43,7 +42,8 @@ class TimeTrack(QSlider):
     def sizeHint(self) -> QSize:
         return QSize(400, round(axis_height()))
 
-    minimumSizeHint = sizeHint
+    def minimumSizeHint(self) -> QSize:
+        return QSize(72, round(axis_height()))
 
     def show_scrub(self, scrub: Scrub, theme: Theme) -> None:
         """Show where one looks."""

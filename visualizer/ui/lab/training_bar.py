@@ -16,8 +16,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from visualizer.state.lab.screen import BUTTONS
 from visualizer.ui.accessible import tell
 from visualizer.ui.manners import teach
+from visualizer.ui.steady import SteadyTool
 from visualizer.ui.theme import text_scale
 
 if TYPE_CHECKING:
@@ -56,7 +58,8 @@ class TrainingBar(QWidget):
         row = QHBoxLayout()
         row.setContentsMargins(16, 4, 16, 4)
         row.setSpacing(6)
-        self.buttons = {name: _button(actions[name]) for name in ("toggle", "step", "stop", "more")}
+        self.buttons = {name: _button(actions[name]) for name in ("step", "stop", "more")}
+        self.buttons["toggle"] = _button(actions["toggle"], SteadyTool(BUTTONS))
         self.buttons["toggle"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.buttons["more"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
         for name in ("toggle", "step", "stop"):
@@ -80,8 +83,8 @@ class TrainingBar(QWidget):
         tell(self, progress.line)
 
 
-def _button(action: QAction) -> QToolButton:
-    button = QToolButton()
+def _button(action: QAction, made: QToolButton | None = None) -> QToolButton:
+    button = made or QToolButton()
     button.setDefaultAction(action)
     button.setAutoRaise(True)
     button.setIconSize(QSize(20, 20) * text_scale())

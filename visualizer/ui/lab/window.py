@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QMainWindow,
     QScrollArea,
-    QSplitter,
     QTabWidget,
     QVBoxLayout,
     QWidget,
@@ -38,6 +37,7 @@ from visualizer.ui.lab.sampler import Sampler
 from visualizer.ui.lab.saver import Saver
 from visualizer.ui.lab.scrub import ScrubBar
 from visualizer.ui.lab.settings_pane import SettingsPane
+from visualizer.ui.lab.splitter import KeepingSplitter
 from visualizer.ui.lab.story import StoryPane
 from visualizer.ui.lab.teller import Teller
 from visualizer.ui.lab.training_bar import TrainingBar
@@ -56,8 +56,10 @@ if TYPE_CHECKING:
 PLACE = "lab/"
 WIDTHS = [264, 676, 340]
 """Of the settings, the pictures and the text, at first."""
-HEIGHTS = [150, 530]
+HEIGHTS = [172, 508]
 """Of the losses and the attention."""
+HEIGHTS_OF_TEXT = [530, 190]
+"""Of what comes next and the text that is continued."""
 AXES = {name: f"plotter.turn_axis {name}" for name in ("losses", "steps")}
 NAMES = {"toggle": "lab.toggle", "step": "lab.step", "stop": "lab.stop", "more": "train_more"}
 OF_RUNS = {"open_chosen": "keeper.open_chosen", "rename": "keeper.rename",
@@ -104,6 +106,8 @@ class LabWindow(QMainWindow):
         connect(self)
         self.set_scheme(self.scheme)
         self._take_place()
+        if self.runs_pane.choose(settings.load_last_run()):  # offered, and not begun
+            self.left.setCurrentWidget(self.runs_pane)
         self.sampler.look()
         self.bar.buttons["toggle"].setFocus()
 
@@ -114,31 +118,25 @@ class LabWindow(QMainWindow):
         self.left.setDocumentMode(True)
         self.left.addTab(self.settings_pane, "Settings")
         self.left.addTab(self.runs_pane, "Runs")
-        self.across = QSplitter(Qt.Orientation.Horizontal)
+        self.across = KeepingSplitter(Qt.Orientation.Horizontal, WIDTHS, 1)
         self.across.setObjectName("across")
-        self.middle = QSplitter(Qt.Orientation.Vertical)
+        self.middle = KeepingSplitter(Qt.Orientation.Vertical, HEIGHTS, 1)
         for part in (self.plot_pane, self._watched()):
             self.middle.addWidget(part)
-        self.middle.setStretchFactor(1, 1)
-        self.middle.setSizes(HEIGHTS)
-        self.right = QSplitter(Qt.Orientation.Vertical)
+        self.right = KeepingSplitter(Qt.Orientation.Vertical, HEIGHTS_OF_TEXT, 1)
         next_one = QScrollArea()
         next_one.setWidget(self.next)
         next_one.setWidgetResizable(True)
         next_one.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         for pane in (next_one, self.story):
             self.right.addWidget(pane)
-        self.right.setChildrenCollapsible(False)
         for widget in (self.left, self.middle, self.right):
             self.across.addWidget(widget)
-        self.across.setStretchFactor(1, 1)
-        self.across.setSizes(WIDTHS)
-        self.across.setChildrenCollapsible(False)
         whole = QWidget()
         column = QVBoxLayout(whole)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        for part, stretch in ((self.notices, 0), (self.across, 1), (self.bar, 0)):
+        for part, stretch in ((self.across, 1), (self.notices, 0), (self.bar, 0)):
             column.addWidget(part, stretch)
         return whole
 
@@ -167,11 +165,11 @@ class LabWindow(QMainWindow):
             self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
         for name, splitter in self._splitters.items():
             sizes = settings.load_sizes(PLACE + name)
-            if len(sizes) == splitter.count():
-                splitter.setSizes(sizes)
+            if len(sizes) == splitter.count() and all(sizes):
+                splitter.want(sizes)
 
     @property
-    def _splitters(self) -> dict[str, QSplitter]:
+    def _splitters(self) -> dict[str, KeepingSplitter]:
         return {"across": self.across, "middle": self.middle, "right": self.right}
 
     # ------------------------------------------------------------------ showing
@@ -277,7 +275,7 @@ class LabWindow(QMainWindow):
         self.lab.leave()
         settings.save_window(self, PLACE)
         for name, splitter in self._splitters.items():
-            settings.save_sizes(PLACE + name, splitter.sizes())
+            settings.save_sizes(PLACE + name, splitter.wanted)
         self.hide()
         for part in (self.sampler, self.saver, self.keeper):
             part.close()

@@ -1,0 +1,134 @@
+"""The lab stays as it is under a hand: nothing shifts by words that come and go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QMouseEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QPlainTextEdit
+
+from tests.ui.hand import LEFT
+from tests.ui.lab.student import FAKE, Student
+from visualizer.ui.controls import Count, Rate
+from visualizer.ui.lab.splitter import KeepingSplitter
+from visualizer.ui.lab.window import LabWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtWidgets import QWidget
+    from pytestqt.qtbot import QtBot
+
+
+def place(student: Student, widget: QWidget) -> QPoint:
+    return widget.mapTo(student.window, QPoint(0, 0))
+
+
+def watch(student: Student) -> None:
+    """Train 100 steps, and have their end be read."""
+    student.type("steps", "100")
+    student.click("toggle")
+    student.until_said("Done")
+    student.until(lambda: student.window.puller.reading is not None)
+
+
+def test_the_buttons_of_training_stay_where_they_are(student: Student) -> None:
+    places, said = set(), set()
+
+    def look() -> None:
+        said.add(student.button)
+        places.add(place(student, student.window.bar.buttons["step"]).x())
+
+    look()
+    student.type("steps", "100000")
+    student.click("toggle")
+    student.until(lambda: student.button == "Pause")
+    look()
+    student.click("toggle")
+    student.until(lambda: student.button == "Resume")
+    look()
+    assert said == {"Start", "Pause", "Resume"}
+    assert len(places) == 1
+
+
+def test_sliders_stay_where_they_are_while_one_draws_from_less(student: Student) -> None:
+    watch(student)
+    pane = student.window.next
+    boxes = pane.controls
+    before = [place(student, one) for one in boxes.values()]
+    for name, text in (("top_k", "2"), ("top_p", "0"), ("top_p", "0.5"), ("temperature", "0")):
+        control = boxes[name]
+        assert isinstance(control, Count | Rate)
+        control.box.selectAll()
+        QTest.keyClicks(control.box, text)
+        assert pane.problem.isVisible() == (text == "0" and name == "top_p")
+        assert [place(student, one) for one in boxes.values()] == before
+    assert pane.legend.text()
+
+
+def test_the_buttons_of_a_text_stay_where_they_are(student: Student) -> None:
+    watch(student)
+    story = student.window.story
+    buttons = (story.sample, story.run, story.back, story.on, story.turn, story.seed)
+    before = [place(student, one) for one in buttons]
+    QTest.mouseClick(story.run, LEFT)
+    assert story.run.text() == "Stop"
+    student.until(lambda: len(student.window.probe.text()) > 34)  # some are left out by then
+    student.until(lambda: "left out" in story.said.text())
+    assert [place(student, one) for one in buttons] == before
+    QTest.mouseClick(story.run, LEFT)
+    assert [place(student, one) for one in buttons] == before
+
+
+def test_parts_are_as_large_after_any_number_of_starts(
+    application: QApplication, qtbot: QtBot, let_go: Callable[[LabWindow], None]
+) -> None:
+    wanted = []
+    for start in range(5):
+        window = LabWindow(FAKE)
+        qtbot.addWidget(window, before_close_func=let_go)
+        window.show()
+        qtbot.waitExposed(window)
+        student = Student(qtbot, window)
+        if start in {1, 3}:  # the text's column is there only with a run
+            watch(student)
+        wanted.append({name: each.wanted for name, each in window._splitters.items()})
+        window.close()
+        let_go(window)
+    assert wanted == 5 * wanted[:1]
+
+
+def test_what_a_hand_makes_of_the_parts_is_kept(student: Student) -> None:
+    across = student.window.across
+    watch(student)
+    handle = across.handle(1)
+    start = handle.rect().center()
+    QTest.mousePress(handle, LEFT, pos=start)
+    for by in (20, 40, 60):
+        at = QPointF(start + QPoint(by, 0))
+        none = Qt.KeyboardModifier.NoModifier
+        event = QMouseEvent(QEvent.Type.MouseMove, at, handle.mapToGlobal(at), LEFT, LEFT, none)
+        QApplication.sendEvent(handle, event)
+    QTest.mouseRelease(handle, LEFT, pos=start)
+    left, _, right = across.sizes()
+    assert left == across.wanted[0] != 264
+    student.window.resize(900, 600)
+    student.window.resize(1280, 800)
+    assert across.sizes()[::2] == [left, right]
+
+
+def test_a_part_that_comes_back_is_as_large_as_it_was(
+    application: QApplication, show: Callable[[QWidget, tuple[int, int]], None]
+) -> None:
+    splitter = KeepingSplitter(Qt.Orientation.Horizontal, (100, 300, 200), 1)
+    for _ in range(3):
+        splitter.addWidget(QPlainTextEdit())
+    show(splitter, (900, 100))
+    before = splitter.sizes()
+    assert (before[0], before[2]) == (100, 200)
+    splitter.widget(2).hide()
+    splitter.widget(2).show()
+    application.processEvents()
+    assert splitter.sizes() == before

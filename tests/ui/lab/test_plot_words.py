@@ -1,0 +1,93 @@
+"""What is written over the plot of losses: near its lines, inside, and never over another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QAction
+
+from tests.ui.lab.test_plot import colours, losses
+from visualizer.state.lab.axis import Scale
+from visualizer.state.lab.losses import Losses
+from visualizer.state.lab.plot import present_plot
+from visualizer.state.lab.plotted import Curve, LossPlot, PlotLook, Reference
+from visualizer.ui.lab.plot_pane import PlotPane
+from visualizer.ui.lab.plotframe import Frame
+from visualizer.ui.lab.plotwords import breaks_of, references_of
+from visualizer.ui.theme import LIGHT, metrics
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QApplication
+    from pytestqt.qtbot import QtBot
+
+SIZES = st.tuples(st.integers(220, 900), st.integers(110, 500))
+TO_BEAT = st.lists(st.floats(0.01, 40), max_size=4)
+
+
+def broken(at: int, count: int = 200) -> Losses:
+    """Give losses that are no numbers from a step on."""
+    steps = np.arange(1, count + 1)
+    values = np.where(steps < at, 3 + np.exp((steps - at) / 5.0 + 6), np.nan)
+    nothing = np.empty(0)
+    return Losses.of(steps, values, np.full(count, 1e-3), nothing.astype(int), nothing)
+
+
+def plotted(run: Losses, to_beat: list[float], scale: Scale) -> LossPlot:
+    references = [Reference(f"guess {at}", loss) for at, loss in enumerate(to_beat)]
+    return present_plot([Curve("run", run)], PlotLook(0.9, scale), references)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(SIZES, TO_BEAT, st.sampled_from(Scale), st.none() | st.integers(2, 200))
+def test_words_are_inside_apart_and_in_the_order_of_their_lines(
+    application: QApplication,
+    size: tuple[int, int],
+    to_beat: list[float],
+    scale: Scale,
+    stop: int | None,
+) -> None:
+    plot = plotted(losses() if stop is None else broken(stop), to_beat, scale)
+    frame = Frame.of(QRectF(0, 0, *size), plot)
+    taken = breaks_of(frame, plot)
+    words = references_of(frame, plot, taken)
+    inner = frame.inner.adjusted(-0.01, -0.01, 0.01, 0.01)
+    for each in (*words, *taken):
+        assert inner.contains(each.box)
+    for above, below in pairwise(words):
+        assert above.line <= below.line
+        assert above.box.bottom() <= below.box.top() + 0.01
+    for each in words:
+        overlaps = [each.box.intersected(other.box) for other in taken]
+        assert all(over.height() < 0.01 or over.width() < 0.01 for over in overlaps)
+    if not taken:
+        room = int(frame.inner.height() / metrics(12).height())
+        assert len(words) == min(len(to_beat), max(0, room))
+
+
+def test_words_with_room_are_at_their_lines(application: QApplication) -> None:
+    plot = plotted(losses(), [3.3, 2.5], Scale.LINEAR)
+    frame = Frame.of(QRectF(0, 0, 700, 340), plot)
+    words = references_of(frame, plot)
+    assert [each.text for each in words] == ["guess 0 3.30", "guess 1 2.50"]
+    for each, loss in zip(words, (3.3, 2.5), strict=True):
+        assert each.box.center().y() == pytest.approx(float(frame.y_of(plot.y, loss)))
+
+
+def test_what_the_plot_leaves_out_is_said_once_under_it(
+    application: QApplication, qtbot: QtBot
+) -> None:
+    pane = PlotPane({name: QAction(name, application) for name in ("losses", "steps")})
+    qtbot.addWidget(pane)
+    pane.resize(640, 300)
+    plot = replace(plotted(broken(190), [3.3], Scale.LINEAR), breaks=())
+    (notice,) = plot.notices
+    pane.show_plot(plot, PlotLook(), LIGHT)
+    assert pane.notices.text() == notice
+    assert LIGHT.warning not in colours(pane.view.grab().toImage())
