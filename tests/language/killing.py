@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tests.language.runs import finish, quick
+from tests.language.runs import finish, quick, rows_of
 from visualizer.language.folder import RunFolder
-from visualizer.language.journal import parse
 from visualizer.language.opened import OpenedRun
 
 if TYPE_CHECKING:
@@ -114,8 +113,8 @@ def _train_and_save(folder: RunFolder, settings: Settings | None) -> None:
 
 def _assert_same(one: RunFolder, other: RunFolder) -> None:
     losses = [
-        [(row.step, repr(row.training), repr(row.validation)) for row in parse(text)]
-        for text in (one.losses.read_text(), other.losses.read_text())
+        [(row.step, repr(row.training), repr(row.validation)) for row in rows_of(run.path)]
+        for run in (one, other)
     ]
     assert losses[0] == losses[1]
     assert len(losses[0]) == STEPS + 1

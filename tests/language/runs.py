@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from visualizer.language.folder import RunFolder
+from visualizer.language.journal import Row, parse
 from visualizer.language.opened import OpenedRun
 from visualizer.language.settings import Kind, Model, Settings, Source
 
@@ -25,6 +26,12 @@ QUICK = Settings(
     steps=30,
     threads=1,
 )
+
+
+def rows_of(folder: Path) -> list[Row]:
+    """Read what a run measured."""
+    with RunFolder(folder).losses.open(encoding="utf-8") as lines:
+        return parse(lines)
 
 
 def quick(**changes: Any) -> Settings:

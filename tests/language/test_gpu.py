@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.language.runs import begun, finish
+from tests.language.runs import begun, finish, rows_of
 from visualizer.attention.choices import Device
 from visualizer.language.folder import RunFolder
-from visualizer.language.journal import parse
 from visualizer.language.opened import OpenedRun
 from visualizer.language.settings import Model
 
@@ -31,8 +30,7 @@ def test_the_cpu_and_the_gpu_learn_alike(tmp_path: Path, model: Model) -> None:
         opened = begun(tmp_path / device, model=model, device=device, dropout=0.0, steps=10)
         finish(opened)
         opened.close()
-        text = (tmp_path / device / "losses.csv").read_text()
-        measured.append([row.training for row in parse(text)])
+        measured.append([row.training for row in rows_of(tmp_path / device)])
     np.testing.assert_allclose(measured[0][:-1], measured[1][:-1], rtol=1e-3)
 
 
@@ -49,9 +47,6 @@ def test_a_run_that_was_cut_goes_on_with_its_own_dropout(tmp_path: Path) -> None
     again = OpenedRun(RunFolder(tmp_path / "part"))
     finish(again)
     again.close()
-    one, other = (
-        [row.training for row in parse((tmp_path / name / "losses.csv").read_text())]
-        for name in ("whole", "part")
-    )
+    one, other = ([row.training for row in rows_of(tmp_path / name)] for name in ("whole", "part"))
     # A GPU adds up in an order of its own; another mask would be far off.
     np.testing.assert_allclose(one[:-1], other[:-1], rtol=1e-4)

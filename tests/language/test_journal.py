@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as some
 
-from visualizer.language.journal import HEADER, MISSING, Row, curves, parse
+from visualizer.language.journal import AT_ONCE, HEADER, MISSING, Row, curves, parse, tables
 
 LOSS = some.floats(min_value=0) | some.just(MISSING)
 ROWS = some.lists(some.tuples(LOSS, LOSS, LOSS), max_size=30).map(
@@ -22,6 +22,10 @@ def text_of(rows: list[Row]) -> str:
     return "".join([f"{HEADER}\n", *(row.line() for row in rows)])
 
 
+def read(text: str) -> list[Row]:
+    return parse(io.StringIO(text))
+
+
 def assert_same(rows: list[Row], others: list[Row]) -> None:
     assert len(rows) == len(others)
     np.testing.assert_array_equal(np.array(rows), np.array(others))
@@ -29,14 +33,14 @@ def assert_same(rows: list[Row], others: list[Row]) -> None:
 
 @given(ROWS)
 def test_a_file_is_read_as_it_was_written(rows: list[Row]) -> None:
-    assert_same(parse(text_of(rows)), rows)
+    assert_same(read(text_of(rows)), rows)
 
 
 @given(ROWS, some.integers(0, 10**6))
 def test_a_last_line_that_was_cut_off_is_left_out(rows: list[Row], cut: int) -> None:
     text = text_of(rows)
     text = text[: cut % (len(text) + 1)]
-    assert_same(parse(text), rows[: max(0, text.count("\n") - 1)])
+    assert_same(read(text), rows[: max(0, text.count("\n") - 1)])
 
 
 def test_other_programs_read_the_file() -> None:
@@ -51,10 +55,23 @@ def test_a_loss_that_is_no_number_is_told_from_one_that_was_not_measured() -> No
     rows = [Row(0, math.nan, 2.5, 0.1, 1.0), Row(1, 3.0, MISSING, 0.1, 2.0)]
     text = text_of(rows)
     assert text.splitlines()[1:] == ["0,nan,2.5,0.1,1.000", "1,3.0,,0.1,2.000"]
-    found = curves(parse(text))
+    found = curves(read(text))
     assert found["steps"].tolist() == [0, 1]
     assert np.isnan(found["training"][0])
     assert found["validation_steps"].tolist() == [0]
+
+
+@given(
+    some.integers(0, 3 * AT_ONCE),
+    some.sampled_from(["", "7,1,", "7,1,,.1,0", "x\n", "7.5,1,,1,0\n"]),
+)
+def test_of_many_rows_those_before_a_bad_one_are_read(place: int, bad: str) -> None:
+    rows = [Row(step, step / 7, MISSING, 0.1, 0) for step in range(3 * AT_ONCE)]
+    lines = [HEADER + "\n", *(row.line() for row in rows)]
+    lines.insert(place + 1, bad)
+    found = list(tables(lines))
+    np.testing.assert_array_equal(np.concatenate(found), np.array(rows[:place]).reshape(-1, 5))
+    assert max(map(len, found)) <= AT_ONCE
 
 
 def test_what_was_not_measured_is_in_no_curve() -> None:
@@ -71,4 +88,4 @@ def test_what_was_not_measured_is_in_no_curve() -> None:
 def test_nothing_after_a_damaged_line_is_believed() -> None:
     good, wrong = Row(0, 4.0, MISSING, 0.1, 0), Row(2, 3.0, MISSING, 0.1, 0)
     for damaged in ("1,2.0\n", "x,2.0,,0.1,0\n", "1,two,,0.1,0\n", "\0\0\n", "0,2.0,,0.1,0\n"):
-        assert_same(parse(text_of([good]) + damaged + wrong.line()), [good])
+        assert_same(read(text_of([good]) + damaged + wrong.line()), [good])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.language.runs import begun, finish, quick
+from tests.language.runs import begun, finish, quick, rows_of
 from visualizer.attention.errors import InputError
 from visualizer.language import running as module
 from visualizer.language import snapshots
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def losses(folder: Path) -> list[tuple[float, ...]]:
     """Read what a run measured, without the time that it took."""
-    return [tuple(row[:4]) for row in parse((folder / "losses.csv").read_text("utf-8"))]
+    return [tuple(row[:4]) for row in rows_of(folder)]
 
 
 def same(one: list[tuple[float, ...]], other: list[tuple[float, ...]]) -> bool:
@@ -281,7 +281,7 @@ def test_half_a_line_of_losses_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "run" / "losses.csv"
     text = path.read_text()
     for cut in range(len(text)):
-        rows = parse(text[:cut])
+        rows = parse(text[:cut].splitlines(keepends=True))
         assert [row.line() for row in rows] == text[:cut].splitlines(keepends=True)[
             1 : 1 + len(rows)
         ]

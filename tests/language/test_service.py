@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tests.language.runs import quick
+from tests.language.runs import quick, rows_of
 from visualizer.language.folder import RunFolder, plain_settings
-from visualizer.language.journal import parse
 from visualizer.language.service import Inbox, _listen, _sender
 from visualizer.language.wire import Message, Unpacker
 
@@ -85,7 +84,7 @@ def child() -> Iterator[Child]:
 
 
 def steps_in(folder: Path) -> list[int]:
-    return [row.step for row in parse((folder / "losses.csv").read_text())]
+    return [row.step for row in rows_of(folder)]
 
 
 def test_a_run_is_trained_read_and_ended(child: Child, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,10 +15,14 @@ import numpy as np
 from visualizer.disk.files import write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from numpy.typing import ArrayLike
+
 HEADER = "step,training,validation,rate,seconds"
+AT_ONCE = 1_024
+"""Rows that are read at a time."""
 MISSING = -1.0
 """Stands for what was not measured: no loss and no rate is negative, but a loss may be no number.
 
@@ -57,28 +62,56 @@ class Row(NamedTuple):
         return f"{self.step},{written},{self.seconds:.3f}\n"
 
 
-def parse(text: str) -> list[Row]:
-    """Read the lines of a file; one that was cut off, and all after it, are left out."""
-    rows: list[Row] = []
-    for line in text.splitlines(keepends=True)[1:]:
-        row = _row(line)
-        if row is None or (rows and row.step <= rows[-1].step):
-            break
-        rows.append(row)
-    return rows
+NO_ROWS = np.empty((0, len(Row._fields)))
 
 
-def _row(line: str) -> Row | None:
-    parts = line.rstrip("\n").split(",")
-    if not line.endswith("\n") or len(parts) != len(Row._fields):
-        return None
+def tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
+    """Read the lines of a file as numbers [row, field of `Row`], some rows at a time.
+
+    A line that was cut off or goes back in steps, and all after it, are left out.
+    """
+    last, left = -1.0, islice(lines, 1, None)
+    while some := list(islice(left, AT_ONCE)):
+        table = _numbers(some)
+        is_next = np.diff(table[:, 0], prepend=last) > 0
+        count = len(table) if is_next.all() else int(is_next.argmin())
+        yield table[:count]
+        if count < len(some):
+            return
+        last = table[-1, 0]
+
+
+def _numbers(lines: Sequence[str]) -> np.ndarray:
+    """Read lines up to the first that is none of ours."""
     try:
-        return Row(int(parts[0]), *(float(part) if part else MISSING for part in parts[1:]))
+        return _all_numbers(lines)
     except ValueError:
-        return None
+        if len(lines) == 1:
+            return NO_ROWS
+    half = len(lines) // 2
+    first = _numbers(lines[:half])
+    return first if len(first) < half else np.concatenate([first, _numbers(lines[half:])])
 
 
-def curves(rows: Sequence[Row]) -> dict[str, np.ndarray]:
+def _all_numbers(lines: Sequence[str]) -> np.ndarray:
+    commas = len(Row._fields) - 1
+    if not lines[-1].endswith("\n") or any(line.count(",") != commas for line in lines):
+        raise ValueError
+    fields = "".join(lines).replace("\n", ",").split(",")[:-1]
+    numbers = [float(field) if field else MISSING for field in fields]
+    table = np.array(numbers).reshape(-1, len(Row._fields))
+    if not all(map(float.is_integer, numbers[:: len(Row._fields)])):
+        raise ValueError
+    return table
+
+
+def parse(lines: Iterable[str]) -> list[Row]:
+    """Read the lines of a file, as `tables` does."""
+    found = (row for table in tables(lines) for row in table.tolist())
+    return [Row(int(step), *measured) for step, *measured in found]
+
+
+def curves(rows: ArrayLike) -> dict[str, np.ndarray]:
     """Give rows as arrays: every step's training loss and rate, and the validation losses apart."""
     table = np.array(rows, np.float64).reshape(-1, len(Row._fields))
     trained, measured = (table[table[:, column] != MISSING] for column in (1, 2))
@@ -109,10 +142,10 @@ class Journal:
             When it cannot be read.
         """
         text = self.path.read_text("utf-8", "replace") if self.path.exists() else ""
-        rows = [row for row in parse(text) if row.step < until]
-        lines = text.splitlines(keepends=True)[1 : len(rows) + 1]
+        lines = text.splitlines(keepends=True)
+        rows = [row for row in parse(lines) if row.step < until]
         self._waiting = [row for row in self._waiting if row.step < until]
-        whole = "".join([f"{HEADER}\n", *lines])
+        whole = "".join([f"{HEADER}\n", *lines[1 : len(rows) + 1]])
         if text != whole:
             write(self.path, lambda file: file.write(whole.encode()))
         return rows

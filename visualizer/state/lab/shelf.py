@@ -7,13 +7,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from visualizer.attention.errors import InputError
 from visualizer.disk.files import write
 from visualizer.language.folder import RunFolder
-from visualizer.language.journal import curves, parse
+from visualizer.language.journal import NO_ROWS, curves, tables
 from visualizer.state.lab.losses import Losses
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from visualizer.language.settings import Settings
@@ -119,8 +122,13 @@ def kept_probe(folder: Path) -> str:
         return ""
 
 
-def losses_of(folder: Path) -> Losses:
+def losses_of(folder: Path, rest: Callable[[], None] = lambda: None) -> Losses:
     """Read the losses of a run.
+
+    Parameters
+    ----------
+    rest : callable
+        Called after every thousand steps, for a thread that lets others come in.
 
     Raises
     ------
@@ -128,7 +136,11 @@ def losses_of(folder: Path) -> Losses:
         Where they cannot be read.
     """
     try:
-        text = RunFolder(folder).losses.read_text("utf-8")
+        with RunFolder(folder).losses.open(encoding="utf-8") as lines:
+            parts = [NO_ROWS]
+            for table in tables(lines):
+                parts.append(table)
+                rest()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError("losses", f"The losses of “{folder.name}” cannot be read.") from error
-    return Losses.of(**curves(parse(text)))
+    return Losses.of(**curves(np.concatenate(parts)))

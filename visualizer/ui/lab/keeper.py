@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from functools import partial
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from visualizer.ui.lab.runs_pane import RunsPane
 
 
+REST_S = 0.004
+"""How long reading losses stands back after each part, which takes about a millisecond: a thread
+that is always at work in Python holds up a window that looks on."""
 LOOK_MS = 2000
 """How often it is looked whether those in the background are still at work."""
 
@@ -213,6 +217,6 @@ class Keeper(QObject):
 
 def _losses(folder: Path) -> tuple[str, Losses | InputError]:
     try:
-        return folder.name, shelf.losses_of(folder)
+        return folder.name, shelf.losses_of(folder, partial(sleep, REST_S))
     except InputError as refused:
         return folder.name, refused
