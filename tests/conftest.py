@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import signal
 import threading
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,8 @@ if asked := os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM"):
     os.environ["QT_QPA_PLATFORM"] = asked
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
-from PySide6.QtCore import QCoreApplication, QEvent, QSettings, QThread, QThreadPool
+from PySide6.QtCore import QCoreApplication, QEvent, QPoint, QSettings, QThread, QThreadPool
+from PySide6.QtGui import QCursor
 from PySide6.QtWidgets import QApplication
 from shiboken6 import Shiboken
 
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
 
 GRACE_S = 2.0
 """How long a thread that was told to stop may take to do so."""
+
+SIGNALS = ("SIGTERM", "SIGHUP")
+AWAY = QPoint(-100, -100)
+"""Where no window is."""
 
 QT_KEEPS = {"QTipLabel"}
 """Windows that Qt itself keeps for a while after their last use."""
@@ -43,6 +49,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
         if not torch.accelerator.is_available():
             pytest.skip("torch finds no accelerator here")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what all tests share out of the hunt for garbage: it is large, and it stays."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def usual_signals() -> Iterator[None]:
+    """Have programs that are started obey signals, though who runs the tests may ignore them."""
+    numbers = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True)
@@ -87,6 +109,14 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     ]
     if left:
         pytest.fail("left behind by the test:\n  " + "\n  ".join(left))
+
+
+@pytest.fixture(autouse=True)
+def hand_away(request: pytest.FixtureRequest) -> None:
+    """Begin with the pointer off the screen, not over the window where the last test left it."""
+    if "qtbot" in request.fixturenames:
+        request.getfixturevalue("qapp")
+        QCursor.setPos(AWAY)
 
 
 def _top_level_widgets() -> dict[int, str]:

@@ -95,16 +95,20 @@ def test_what_goes_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
+@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGHUP", 129)])
 def test_a_signal_ends_it_with_a_checkpoint(tmp_path: Path, name: str, status: int) -> None:
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "visualizer", "train", "repeat", "--out", str(folder)]
-    process = subprocess.Popen([*command, "--steps=1000000", *SMALL], stderr=subprocess.PIPE)
-    while not RunFolder(folder).snapshot(8).exists():
-        assert process.poll() is None
-        os.sched_yield()
-    process.send_signal(getattr(signal, name))
-    _, errors = process.communicate(timeout=60)
+    with subprocess.Popen([*command, "--steps=1000000", *SMALL], stderr=subprocess.PIPE) as process:
+        try:
+            while not RunFolder(folder).snapshot(8).exists():
+                assert process.poll() is None
+                os.sched_yield()
+            process.send_signal(getattr(signal, name))
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == status
     assert b"--resume" in errors
     assert RunFolder(folder).checkpoint.exists()

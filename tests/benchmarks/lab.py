@@ -16,19 +16,22 @@ from PySide6.QtWidgets import QSlider
 
 from tests.benchmarks import children
 from tests.benchmarks.heartbeat import DRAG_MS, GAP_MS, Heart
-from tests.benchmarks.stand import application, linger
+from tests.benchmarks.stand import Stand, application, linger
 from tests.benchmarks.table import Line, show
 from tests.benchmarks.training import SETTINGS
+from visualizer.app import program
 from visualizer.language.folder import RunFolder
 from visualizer.language.journal import HEADER
 from visualizer.language.service import NICE
 from visualizer.language.settings import Kind, Model, Settings, Source
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.ui.lab.process import Training
-from visualizer.ui.lab.window import LabWindow
+from visualizer.state.document import Document
+from visualizer.ui.windows import Windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from visualizer.ui.lab.window import LabWindow
 
 TRAINED = replace(SETTINGS["attention only, block 32"], threads=1)
 WATCHED_MS, PLAIN_S = 20_000, 8.0
@@ -94,12 +97,6 @@ class Bench:
         """The largest gap since this was asked last."""
         return max(self.heart.gaps_since(), default=0.0)
 
-    def until(self, is_so: Callable[[], bool]) -> None:
-        """Let the window work until something is so."""
-        loop = QEventLoop()
-        while not is_so():
-            loop.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
-
     def start(self, settings: Settings) -> None:
         """Start a run, and wait until its attention is seen."""
         window = self.window
@@ -108,10 +105,12 @@ class Bench:
         linger(300)
         self.gap()
         window.menus.by_key["lab.toggle"].trigger()
-        self.until(lambda: window.puller.reading is not None)
-        self.until(lambda: bool(window.lab.run and window.lab.run.step > 100))
+        wait_until(lambda: window.puller.reading is not None)
+        wait_until(lambda: bool(window.lab.run and window.lab.run.step > 100))
 
     def close(self) -> None:
+        from visualizer.ui.lab.process import Training
+
         self.window.lab.leave()
         app = QCoreApplication.instance()
         assert app
@@ -119,25 +118,35 @@ class Bench:
             linger(20)
             QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
         self.window.close()
-        self.window.deleteLater()
         linger(20)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Let the windows work until something is so."""
+    loop = QEventLoop()
+    while not is_so():
+        loop.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
 
 
 @contextmanager
 def _opened() -> Iterator[tuple[Bench, float]]:
-    """Open the lab in a program that is at work; give also the gap that it made."""
+    """Open the lab in a program that is at work; give also the largest gap that it made."""
     with tempfile.TemporaryDirectory() as place:
         os.environ["XDG_DATA_HOME"] = place
+        windows = Windows(program())
+        first = Stand(windows.open(Document()))
+        first.until_painted(first.has_numbers)
         heart = Heart()
-        linger(200)
+        linger(500)
         heart.gaps_since()
-        window = LabWindow()
-        window.resize(1280, 800)
-        window.show()
-        with closing(Bench(window, heart)) as bench:
-            bench.until(lambda: bool(window.lab.sample))
+        windows.open_lab()
+        wait_until(lambda: bool(windows.lab and windows.lab.lab.sample))
+        assert windows.lab
+        windows.lab.resize(1280, 800)
+        with closing(Bench(windows.lab, heart)) as bench:
             linger(300)
             yield bench, bench.gap()
+        first.close()
 
 
 def _watch() -> dict[str, Any]:
@@ -190,15 +199,15 @@ def _long() -> Gaps:
         linger(200)
         bench.gap()
         bench.window.open_run(lab.home / "long")
-        bench.until(lambda: bool(lab.run and lab.run.is_open))
-        bench.until(lambda: bench.window.puller.reading is not None)
+        wait_until(lambda: bool(lab.run and lab.run.is_open))
+        wait_until(lambda: bench.window.puller.reading is not None)
         linger(500)
         gaps = {f"a run of {LONG:,} steps is opened": bench.gap()}
         bench.window.keeper.begin_another()
         bench.start(TRAINED)
         bench.gap()
         bench.window.keeper.overlay("long", True)
-        bench.until(lambda: "long" in bench.window.keeper.overlaid)
+        wait_until(lambda: "long" in bench.window.keeper.overlaid)
         linger(1_000)
         return gaps | {"  it is laid over another": bench.gap()}
 

@@ -155,7 +155,9 @@ def test_a_file_asks_it_to_stop(child: Child, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_told_to_terminate_it_makes_a_checkpoint(child: Child, tmp_path: Path, name: str) -> None:
+def test_told_to_terminate_it_makes_a_checkpoint(
+    usual_signals: None, child: Child, tmp_path: Path, name: str
+) -> None:
     child.open(tmp_path / "run", steps=1_000_000)
     child.say("run")
     child.wait("progress", lambda message: message.values["step"] > 5)

@@ -22,18 +22,8 @@ from visualizer.ui.light import paint_cursor
 from visualizer.ui.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.ui.hand import Hand
     from visualizer.ui.slots import Slot
-
-
-@pytest.fixture
-def pointer(application: QApplication) -> Iterator[None]:
-    """The pointer itself moves; afterwards it is where it was."""
-    before = QCursor.pos()
-    yield
-    QCursor.setPos(before)
 
 
 def long_text(hand: Hand) -> None:
@@ -103,7 +93,6 @@ def test_from_a_stage_that_was_hidden_one_starts_at_the_first(hand: Hand) -> Non
 # ---------------------------------------------------------------------------------- the pointer
 
 
-@pytest.mark.usefixtures("pointer")
 def test_another_cell_under_a_resting_pointer_is_told(hand: Hand) -> None:
     many_heads(hand)
     rest(hand, hand.point(Cell("weights", (1, 2, 1))))
@@ -117,7 +106,6 @@ def test_another_cell_under_a_resting_pointer_is_told(hand: Hand) -> None:
     assert hand.window.workspace.view.hovered == Cell("weights", (1, 3, 1))
 
 
-@pytest.mark.usefixtures("pointer")
 def test_a_new_picture_under_a_resting_pointer_is_told(hand: Hand) -> None:
     rest(hand, hand.point(Cell("weights", (0, 5, 5))))
     assert hand.said.startswith("step (query 6) reads ")
@@ -129,7 +117,6 @@ def test_a_new_picture_under_a_resting_pointer_is_told(hand: Hand) -> None:
     assert hovered == hand.board._cell_at(QPointF(point))
 
 
-@pytest.mark.usefixtures("pointer")
 def test_a_resting_pointer_does_not_talk_into_walking(hand: Hand) -> None:
     many_heads(hand)
     rest(hand, hand.point(Cell("weights", (0, 2, 1))))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QPoint, Qt
 
 from visualizer.state.document import Document
 from visualizer.ui import settings
+from visualizer.ui.turns import Turns
 from visualizer.ui.window import Window
 from visualizer.ui.workspace import Workspace
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from visualizer.state.saved.document_file import Saved
@@ -23,6 +26,12 @@ if TYPE_CHECKING:
 _ONCE = Qt.ConnectionType(
     Qt.ConnectionType.QueuedConnection.value | Qt.ConnectionType.SingleShotConnection.value
 )
+LAB_PARTS = (
+    "state.lab.setup", "state.lab.screen", "state.lab.plotted", "ui.lab.plot", "ui.lab.bars",
+    "ui.lab.lab", "ui.lab.keeper", "ui.lab.sampler", "ui.lab.filmer", "ui.lab.pictures",
+    "ui.lab.story", "ui.lab.window",
+)  # fmt: skip
+"""What is loaded for the lab, in an order in which no part takes long."""
 STEP = QPoint(32, 32)
 """How far a window stands from the one that it came from."""
 
@@ -45,6 +54,9 @@ class Windows(QObject):
         self._program = program
         self.all: list[Window] = []
         self.lab: LabWindow | None = None
+        self._making: Turns | None = None
+        self._run: Path | None = None
+        """On which the lab is to be opened."""
 
     def open(self, document: Document) -> Window:
         """Open one more window on a document."""
@@ -78,20 +90,38 @@ class Windows(QObject):
             return self.lab
         return self.all[-1] if self.all else None
 
-    def open_lab(self, folder: Path | None = None) -> LabWindow:
+    def open_lab(self, folder: Path | None = None) -> None:
         """Open the language lab, or bring it to the front; on a run, where one is named."""
+        self._run = folder or self._run
+        if self.lab:
+            self._show_lab()
+        elif self._making is None or not self._making.is_working:
+            self._making = Turns(self._made_lab(), self)
+
+    def _made_lab(self) -> Iterator[None]:
+        """Make the lab, a part at a turn: the windows that are open answer between."""
+        for part in LAB_PARTS:
+            import_module(f"visualizer.{part}")
+            yield
+        from visualizer.ui.lab.settings_pane import SettingsPane
         from visualizer.ui.lab.window import LabWindow
 
-        if self.lab is None:
-            self.lab = LabWindow()
-            self.lab.layerOpened.connect(partial(self._open_another, path=None))
-            self.lab.closed.connect(self._forget_lab)
-            self.lab.show()
+        pane = SettingsPane()
+        yield
+        self.lab = LabWindow(settings_pane=pane)
+        self.lab.layerOpened.connect(partial(self._open_another, path=None))
+        self.lab.closed.connect(self._forget_lab)
+        yield
+        self._show_lab()
+
+    def _show_lab(self) -> None:
+        assert self.lab
+        self.lab.show()
         self.lab.raise_()
         self.lab.activateWindow()
-        if folder:
-            self.lab.open_run(folder)
-        return self.lab
+        run, self._run = self._run, None
+        if run:
+            self.lab.open_run(run)
 
     def _forget_lab(self, lab: LabWindow) -> None:
         self.lab = None
@@ -99,6 +129,8 @@ class Windows(QObject):
 
     def quit(self) -> None:
         """Close every window, one after the other; each that would lose something asks first."""
+        if self._making and self._making.is_working:
+            self._making.stop()
         if self.lab:
             if not self.lab.may_close(self.quit):
                 return

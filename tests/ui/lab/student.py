@@ -27,28 +27,35 @@ NONE = Qt.KeyboardModifier.NoModifier
 class Student:
     """Acts on the lab's window by events alone."""
 
-    def __init__(self, qtbot: QtBot, window: LabWindow) -> None:
-        self.qtbot, self.window = qtbot, window
+    def __init__(self, qtbot: QtBot, window: LabWindow, patience_ms: int = PATIENCE_MS) -> None:
+        self.qtbot, self.window, self.patience_ms = qtbot, window, patience_ms
         self.activate()
         self.until(lambda: bool(window.lab.sample))
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        self.qtbot.waitUntil(is_so, timeout=PATIENCE_MS)
+        self.qtbot.waitUntil(is_so, timeout=self.patience_ms)
 
     def activate(self) -> None:
         self.window.activateWindow()
         self.until(self.window.isActiveWindow)
 
+    def see(self) -> None:
+        """Wait until what changed is shown, which it is in the next turn of the event loop."""
+        self.until(lambda: not self.window.show_soon.isActive())
+
     # ------------------------------------------------------------------ acting
 
     def press(self, key: Qt.Key, modifiers: Qt.KeyboardModifier = CONTROL) -> None:
         QTest.keyClick(QApplication.focusWidget() or self.window, key, modifiers)
+        self.see()
 
     def keys(self, text: str) -> None:
         QTest.keyClicks(QApplication.focusWidget() or self.window, text)
+        self.see()
 
     def click(self, button: str) -> None:
         QTest.mouseClick(self.window.bar.buttons[button], LEFT)
+        self.see()
 
     def type(self, setting: str, text: str) -> None:
         box = getattr(self.window.settings_pane.rows[setting].control, "box")  # noqa: B009
@@ -56,6 +63,7 @@ class Student:
         box.selectAll()
         QTest.keyClicks(box, text)
         QTest.keyClick(box, Qt.Key.Key_Return)
+        self.see()
 
     def choose(self, setting: str, said: str) -> None:
         box = self.window.settings_pane.rows[setting].findChild(QComboBox)
@@ -66,6 +74,7 @@ class Student:
             QTest.keyClick(box.view(), Qt.Key.Key_Down)
         QTest.keyClick(box.view(), Qt.Key.Key_Return)
         assert box.currentText() == said
+        self.see()
         self.until(lambda: QApplication.activePopupWidget() is None)
         self.activate()
 
@@ -73,12 +82,14 @@ class Student:
         self.press(Qt.Key.Key_L)
         assert self.window.probe.hasFocus()
         QTest.keyClicks(self.window.probe, text)
+        self.see()
 
     def answer(self, name: str, button: str) -> None:
         box = self.window.findChild(QMessageBox, name)
         assert box, name
         found = next(one for one in box.findChildren(QPushButton) if one.text() == button)
         QTest.mouseClick(found, LEFT)
+        self.see()
 
     # ------------------------------------------------------------------ reading
 

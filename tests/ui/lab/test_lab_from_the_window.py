@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMessageBox
 
-from tests.ui.hand import CONTROL, Hand
+from tests.ui.hand import CONTROL, PATIENCE_MS, Hand
 from visualizer import app
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.wire import Message
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication
     from pytestqt.qtbot import QtBot
 
+    from visualizer.ui.lab.window import LabWindow
     from visualizer.ui.window import Window
 
 ALT = Qt.KeyboardModifier.AltModifier
@@ -49,11 +50,17 @@ def first(windows: Windows, qtbot: QtBot) -> tuple[Window, Hand]:
     return window, hand
 
 
+def opened(windows: Windows, qtbot: QtBot) -> LabWindow:
+    qtbot.waitUntil(lambda: bool(windows.lab and windows.lab.isVisible()), timeout=PATIENCE_MS)
+    assert windows.lab
+    return windows.lab
+
+
 def test_the_lab_is_opened_by_keys_once(windows: Windows, qtbot: QtBot) -> None:
     _, hand = first(windows, qtbot)
     hand.press(Qt.Key.Key_A, CONTROL | ALT)
-    assert windows.lab
-    lab = windows.lab
+    hand.press(Qt.Key.Key_A, CONTROL | ALT)  # while it is still being made
+    lab = opened(windows, qtbot)
     qtbot.waitExposed(lab)
     hand.activate()
     hand.press(Qt.Key.Key_A, CONTROL | ALT)
@@ -76,7 +83,8 @@ def test_a_layer_becomes_a_window_of_its_own(windows: Windows, qtbot: QtBot) -> 
     said = {"id": "layer 1", "tokens": ["a", " ", "b"], "spec": spec, "layer": 1, "step": 1500}
     message = Message("layer", said, arrays)
     first(windows, qtbot)
-    lab = windows.open_lab()
+    windows.open_lab()
+    lab = opened(windows, qtbot)
     lab.layerOpened.emit(saved_of(message, Tokenizer.CHARACTERS, 1, (2, 0), "repeat-1"))
     assert len(windows.all) == 2
     hand = Hand(qtbot, windows.all[-1])

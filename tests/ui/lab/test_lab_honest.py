@@ -84,6 +84,7 @@ def test_another_run_begins_with_nothing_of_the_one_before(watching: Student) ->
     window.next.take("top_p", 0)
     assert window.next.problem.isVisibleTo(window)
     QTest.mouseClick(window.settings_pane.another, LEFT)
+    watching.see()
     watching.click("toggle")
     assert watching.line == "Getting ready …"
     assert not window.right.isVisibleTo(window)

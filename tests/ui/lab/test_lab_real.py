@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from visualizer.state.saved.document_file import Saved
 
+PATIENCE_MS = 180_000
+"""A training stands back behind all else that the machine does."""
 SMALL = Settings(Source(size=4_000), block=8, width=8, batch=4, steps=60, threads=1)
 
 
@@ -42,7 +44,7 @@ def real(application: QApplication, qtbot: QtBot, let_go: object) -> Student:
     window.show()
     qtbot.addWidget(window, before_close_func=let_go)  # type: ignore[arg-type]
     qtbot.waitExposed(window)
-    return Student(qtbot, window)
+    return Student(qtbot, window, PATIENCE_MS)
 
 
 def test_a_layer_is_opened_with_the_numbers_of_the_model(real: Student) -> None:
@@ -123,7 +125,7 @@ sys.exit(app.main(["lab"]))
 
 def test_the_program_ends_when_the_checkpoint_is_written(tmp_path: Path) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, timeout=120,
+        [sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, timeout=180,
         check=False,
     )  # fmt: skip
     assert (run.returncode, run.stdout) == (0, "")

@@ -170,6 +170,7 @@ def test_another_way_is_picked_by_hand_and_turned_to(watching: Student) -> None:
         if token == 2:
             watching.until(lambda: window.teller.reading is not None)
             watching.press(Qt.Key.Key_Left, ALT)
+    watching.see()
     assert window.probe.text() == "abcdabcdf"
     watching.press(Qt.Key.Key_Down, ALT)
     assert window.probe.text() == "abcdabcdc"

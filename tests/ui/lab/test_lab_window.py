@@ -124,6 +124,7 @@ def test_the_settings_of_a_run_are_held_fast_but_its_steps(student: Student) -> 
     assert free == {"steps"}
     assert "was started with these" in pane.locked.text()
     QTest.mouseClick(pane.another, LEFT)
+    student.see()
     assert student.window.lab.run is None
     assert student.window.lab.draft.steps == 30
     assert pane.rows["block"].control.isEnabled()
@@ -141,6 +142,7 @@ def test_what_is_wrong_is_said_at_the_setting_and_mended(student: Student) -> No
     label = student.window.settings_pane.rows["heads"].problem
     student.until(lambda: label.height() >= label.heightForWidth(label.width()))  # laid out
     QTest.mouseClick(label, LEFT, pos=link_in(label))
+    student.see()
     assert student.window.lab.draft.heads == 2
     assert student.problem("heads") == ""
     student.type("rate", "0.00025")

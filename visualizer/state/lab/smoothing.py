@@ -62,19 +62,22 @@ def smooth(losses: Losses, strength: float, before: Smoothed | None = None) -> S
         before = Smoothed(losses, strength, 0.0, 0.0, Grown.of(()))
     new = losses.training[len(before.values) :]
     is_number = np.isfinite(new)
-    averages = _averaged(new[is_number], strength, before.average)
+    is_whole = bool(is_number.all())  # as nearly always: nothing is picked out and put back
+    averages = _averaged(new if is_whole else new[is_number], strength, before.average)
     average = float(averages[-1]) if len(averages) else before.average
     weight = 1 - (1 - before.weight) * strength ** len(averages)
-    values = np.full(len(new), np.nan)
-    values[is_number] = _corrected(averages, strength, before.weight)
+    values = _corrected(averages, strength, before.weight)
+    if not is_whole:
+        values = np.full(len(new), np.nan)
+        values[is_number] = averages
     return Smoothed(losses, strength, average, weight, before._values.extended(values))
 
 
 def _corrected(averages: np.ndarray, strength: float, weight: float) -> np.ndarray:
-    """Divide each average by what it would be of ones; after a block, that is 1."""
+    """Divide each average, in its place, by what it would be of ones; after a block, that is 1."""
     first = averages[: _block(strength)]
-    weights = 1 - (1 - weight) * strength ** np.arange(1.0, len(first) + 1)
-    return np.concatenate([first / weights, averages[len(first) :]])
+    first /= 1 - (1 - weight) * strength ** np.arange(1.0, len(first) + 1)
+    return averages
 
 
 def _block(strength: float) -> int:
@@ -84,17 +87,18 @@ def _block(strength: float) -> int:
 def _averaged(values: np.ndarray, strength: float, average: float) -> np.ndarray:
     """Give the average after each value, block by block: Σ sⁿ⁻ⁱ xᵢ = sⁿ Σ xᵢ / sⁱ."""
     if strength == 0:
-        return values
+        return values.copy()
     block = _block(strength)
     averages = np.empty(len(values))
     powers = strength ** np.arange(1.0, min(block, len(values)) + 1)
+    shares = (1 - strength) / powers
     for begin in range(0, len(values), block):
-        some = values[begin : begin + block]
-        power = powers[: len(some)]
-        averages[begin : begin + block] = power * (
-            average + (1 - strength) * np.cumsum(some / power)
-        )
-        average = averages[begin + len(some) - 1]
+        some = averages[begin : begin + block]
+        np.multiply(values[begin : begin + block], shares[: len(some)], out=some)
+        np.cumsum(some, out=some)
+        some += average
+        some *= powers[: len(some)]
+        average = float(some[-1])
     return averages
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QApplication,
     QLabel,
@@ -74,7 +74,9 @@ class LabWindow(QMainWindow):
     layerOpened = Signal(object)
     """A `Saved`: a document to be opened in a window of its own, and what is looked at."""
 
-    def __init__(self, command: Sequence[str] = SERVICE) -> None:
+    def __init__(
+        self, command: Sequence[str] = SERVICE, settings_pane: SettingsPane | None = None
+    ) -> None:
         super().__init__()
         accessible.install()
         self.scheme = settings.load_scheme()
@@ -83,7 +85,8 @@ class LabWindow(QMainWindow):
         self.lab = Lab(command, self)
         self.puller, self.sampler = Puller(self.lab), Sampler(self.lab)
         self.menus = Menus(self, LAB_ENTRIES)
-        self.settings_pane, self.runs_pane = SettingsPane(), RunsPane(self._of(OF_RUNS))
+        self.settings_pane = settings_pane or SettingsPane()
+        self.runs_pane = RunsPane(self._of(OF_RUNS))
         self.keeper = Keeper(self.lab, self.runs_pane, self)
         self.saver = Saver(self.lab, self)
         self.bar, self.notices = TrainingBar(self._of(NAMES)), Notices()
@@ -97,6 +100,9 @@ class LabWindow(QMainWindow):
         self.left = QTabWidget()
         self.setCentralWidget(self._centre())
         self._is_left, self.folding = False, Folding(self)
+        # What changes several times in a turn of the event loop is shown once.
+        self.show_soon = QTimer(self, singleShot=True, interval=0)
+        self.show_soon.timeout.connect(self.show_screen)
         self.focus_ring = FocusRing(self)
         connect(self)
         self.set_scheme(self.scheme)

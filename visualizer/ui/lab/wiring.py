@@ -21,14 +21,14 @@ def connect(window: LabWindow) -> None:
 
 def _connect_run(window: LabWindow) -> None:
     lab, keeper = window.lab, window.keeper
-    lab.changed.connect(window.show_screen)
+    lab.changed.connect(window.show_soon.start)
     for broken in (window.sampler, keeper):
         broken.broke.connect(window.show_bug)
     pane = window.settings_pane
     pane.chosen.connect(lab.set)
     pane.remedied.connect(lab.remedy)
     pane.anotherWanted.connect(keeper.begin_another)
-    keeper.changed.connect(window.show_screen)
+    keeper.changed.connect(window.show_soon.start)
     for part in (lab, keeper, window.saver):
         part.said.connect(window.statusBar().showMessage)
     window.saver.filmer.broke.connect(window.show_bug)
@@ -44,7 +44,7 @@ def _connect_run(window: LabWindow) -> None:
 
 def _connect_pictures(window: LabWindow) -> None:
     lab, pictures = window.lab, window.pictures
-    window.puller.changed.connect(window.show_screen)
+    window.puller.changed.connect(window.show_soon.start)
     window.probe.textEdited.connect(lab.probe)
     attention = window.attention
     attention.cellHovered.connect(pictures.hover)
