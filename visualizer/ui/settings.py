@@ -55,6 +55,17 @@ def save_last_run(name: str) -> None:
     QSettings().setValue("lab/run", name)
 
 
+def load_folded() -> frozenset[str] | None:
+    """Give the parts of the lab that are folded away; None where that was never chosen."""
+    stored = QSettings().value("lab/folded")
+    return frozenset(stored.split()) if isinstance(stored, str) else None
+
+
+def save_folded(names: frozenset[str]) -> None:
+    """Remember which parts of the lab are folded away."""
+    QSettings().setValue("lab/folded", " ".join(sorted(names)))
+
+
 def load_wish() -> Wish:
     """Read how was exported last; the usual way where none or nonsense is stored."""
     return wishes.read(str(QSettings().value("export", "")))

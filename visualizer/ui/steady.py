@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QPushButton, QToolButton
+from PySide6.QtWidgets import QPushButton, QStyle, QStyleOptionButton, QToolButton
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from PySide6.QtWidgets import QAbstractButton
+
+SHORTCUTS = Qt.TextFlag.TextShowMnemonic.value
 
 
 class SteadyButton(QPushButton):
@@ -21,7 +23,18 @@ class SteadyButton(QPushButton):
         self._words = words
 
     def sizeHint(self) -> QSize:
-        return _widened(self, super().sizeHint(), self._words)
+        option = QStyleOptionButton()
+        self.initStyleOption(option)
+        hint = super().sizeHint()
+        for words in self._words:  # each has a least width: asked as Qt does
+            option.text = words
+            inner = QSize(_width(self, words), self.fontMetrics().height())
+            kind = QStyle.ContentsType.CT_PushButton
+            hint = hint.expandedTo(self.style().sizeFromContents(kind, option, inner, self))
+        return hint
+
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
 
 
 class SteadyTool(QToolButton):
@@ -32,15 +45,14 @@ class SteadyTool(QToolButton):
         self._words = tuple(words)
 
     def sizeHint(self) -> QSize:
-        return _widened(self, super().sizeHint(), self._words)
+        hint = super().sizeHint()
+        more = max(_width(self, words) for words in self._words) - _width(self, self.text())
+        return QSize(hint.width() + max(0, more), hint.height())
 
     def minimumSizeHint(self) -> QSize:
         return self.sizeHint()
 
 
-def _widened(button: QAbstractButton, hint: QSize, words: tuple[str, ...]) -> QSize:
-    """Give the size with the widest words in place of those that are there."""
-    measures, flags = button.fontMetrics(), Qt.TextFlag.TextShowMnemonic.value
-    more = max(measures.size(flags, each).width() for each in words)
-    more -= measures.size(flags, button.text()).width()  # as Qt measures it, to the pixel
-    return QSize(hint.width() + max(0, more), hint.height())
+def _width(button: QAbstractButton, words: str) -> int:
+    """Measure words as Qt does, to the pixel."""
+    return button.fontMetrics().size(SHORTCUTS, words).width()

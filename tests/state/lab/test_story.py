@@ -137,14 +137,11 @@ def test_a_token_in_words() -> None:
     assert present_story(story.stepped_back()).chips[-1].words.endswith(", ahead")
 
 
-@pytest.mark.parametrize(
-    ("length", "said"), [(32, ""), (33, "1 token was"), (780, "748 tokens were")]
-)
-def test_of_a_long_text_what_is_read_is_shown(length: int, said: str) -> None:
+@pytest.mark.parametrize("length", [32, 33, 780])
+def test_of_a_long_text_what_is_read_is_shown(length: int) -> None:
     panel = present_story(begun(("a",) * length), block=32)
     assert len(panel.chips) == 32
-    left = f". The first {said} left out: the block is full." if said else ""
-    assert panel.said == f"0 tokens added{left}"
+    assert panel.said == "0 tokens added"  # how many are left out is said of what is read
 
 
 @pytest.mark.parametrize("node", [-2, 5])

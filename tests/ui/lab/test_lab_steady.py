@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPlainTextEdit
 
 from tests.ui.hand import LEFT
-from tests.ui.lab.student import FAKE, Student
+from tests.ui.lab.student import FAKE, NONE, Student
 from visualizer.ui.controls import Count, Rate
 from visualizer.ui.lab.splitter import KeepingSplitter
 from visualizer.ui.lab.window import LabWindow
@@ -72,12 +72,13 @@ def test_the_buttons_of_a_text_stay_where_they_are(student: Student) -> None:
     watch(student)
     story = student.window.story
     buttons = (story.sample, story.run, story.back, story.on, story.turn, story.seed)
-    before = [place(student, one) for one in buttons]
+    before, width = [place(student, one) for one in buttons], story.run.width()
     QTest.mouseClick(story.run, LEFT)
     assert story.run.text() == "Stop"
     student.until(lambda: len(student.window.probe.text()) > 34)  # some are left out by then
-    student.until(lambda: "left out" in story.said.text())
+    student.until(lambda: "left out" in student.window.attention.notices.text())
     assert [place(student, one) for one in buttons] == before
+    assert story.run.width() == width
     QTest.mouseClick(story.run, LEFT)
     assert [place(student, one) for one in buttons] == before
 
@@ -123,12 +124,35 @@ def test_a_part_that_comes_back_is_as_large_as_it_was(
     application: QApplication, show: Callable[[QWidget, tuple[int, int]], None]
 ) -> None:
     splitter = KeepingSplitter(Qt.Orientation.Horizontal, (100, 300, 200), 1)
-    for _ in range(3):
-        splitter.addWidget(QPlainTextEdit())
+    parts = [QPlainTextEdit() for _ in range(3)]
+    for part in parts:
+        splitter.addWidget(part)
     show(splitter, (900, 100))
     before = splitter.sizes()
     assert (before[0], before[2]) == (100, 200)
-    splitter.widget(2).hide()
-    splitter.widget(2).show()
+    parts[2].hide()
+    parts[2].show()
     application.processEvents()
     assert splitter.sizes() == before
+
+
+def test_parts_are_folded_away_by_keys_and_come_back(
+    student: Student, qtbot: QtBot, let_go: Callable[[LabWindow], None]
+) -> None:
+    watch(student)
+    window = student.window
+    before, board = window.across.sizes(), window.attention.board
+    size = board.size()
+    student.press(Qt.Key.Key_F9, NONE)
+    student.press(Qt.Key.Key_F8, NONE)
+    assert not window.left.isVisible()
+    assert not window.menus.by_key["folding.toggle left"].isChecked()
+    student.until(lambda: board.width() > size.width() and board.height() > size.height())
+    again = LabWindow(FAKE)
+    qtbot.addWidget(again, before_close_func=let_go)
+    assert again.folding.folded == {"left", "losses"}
+    student.press(Qt.Key.Key_F8, NONE)
+    student.press(Qt.Key.Key_1, Qt.KeyboardModifier.AltModifier)  # one goes to the settings
+    assert window.left.isVisible()
+    student.until(lambda: window.across.sizes() == before)
+    student.until(lambda: board.size() == size)

@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
+from PIL import Image
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
@@ -496,11 +497,27 @@ def test_light_and_dark_by_keys(student: Student) -> None:
     assert student.window.theme.name == "light"
 
 
+def share_of_yellow(path: Path) -> float:
+    """Measure how much of a film's last frame is of the colour of the largest weights."""
+    with Image.open(path) as image:
+        image.seek(getattr(image, "n_frames") - 1)  # noqa: B009 - of moving pictures only
+        pixels = np.array(image.convert("RGB"), int)
+    red, green, blue = (pixels[..., at] for at in range(3))
+    return float(((red > 200) & (green > 200) & (blue < 80)).mean())
+
+
 def test_the_weights_and_a_film_are_saved(student: Student, tmp_path: Path) -> None:
     begin(student, "40")
     student.until_said("Done")
     student.until(lambda: student.window.puller.reading is not None)
-    for key, name in ((Qt.Key.Key_S, "own.safetensors"), (Qt.Key.Key_E, "own.gif")):
+    files = (
+        (Qt.Key.Key_S, "own.safetensors"),
+        (Qt.Key.Key_E, "own.gif"),
+        (Qt.Key.Key_E, "row.gif"),
+    )
+    for key, name in files:
+        if name == "row.gif":
+            student.press(Qt.Key.Key_5)  # colours up to each row's largest, in a film too
         student.press(key, CONTROL | SHIFT)
         dialog = student.window.findChild(QFileDialog)
         assert dialog
@@ -510,6 +527,7 @@ def test_the_weights_and_a_film_are_saved(student: Student, tmp_path: Path) -> N
         student.until(lambda: student.window.findChild(QFileDialog) is None)
         student.until((tmp_path / name).exists)
         student.activate()
+        student.until(lambda: not student.window.saver.filmer.is_working)
     assert (tmp_path / "own.safetensors").read_bytes() == b"weights"
     assert (tmp_path / "own.gif").read_bytes()[:3] == b"GIF"
-    student.until(lambda: not student.window.saver.filmer.is_working)
+    assert share_of_yellow(tmp_path / "row.gif") > 3 * share_of_yellow(tmp_path / "own.gif") > 0

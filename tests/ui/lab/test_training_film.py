@@ -117,6 +117,14 @@ def test_everything_fits_into_the_width() -> None:
         assert not any(side % 2 for side in reel.size)
 
 
+def test_many_panels_make_a_film_higher_and_not_smaller_ones() -> None:
+    usual, many = (reel_of(a_film(side, side, 60, width=1280)) for side in (2, 6))
+    assert usual.size[1] < many.size[1] <= 1280 + 200
+    assert many.layout.slots[0].cells.width() * many.shrunk >= 100
+    wide = reel_of(a_film(1, 8, 16, width=1280))  # only more width would make these larger
+    assert wide.size[1] < 500
+
+
 def test_what_was_there_stays_where_it_is_called_off(tmp_path: Path) -> None:
     path = tmp_path / "film.gif"
     path.write_bytes(b"before")

@@ -13,9 +13,9 @@ from visualizer.language.settings import Model
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.colouring import Colour, Colouring, Limits
 from visualizer.state.cursor import Cursor
-from visualizer.state.lab.chips import left_out
 from visualizer.state.lab.pointing import Pointing, cursor_of, sentence
 from visualizer.state.panels import Axis, Board, Heatmap
+from visualizer.state.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -87,7 +87,7 @@ def present_attention(
     if reading is None:
         return AttentionPanel(message="The attention is on its way.")
     if reading.weights is None:
-        return AttentionPanel(message=NO_ATTENTION)
+        return AttentionPanel(notices=_notices(reading, model), message=NO_ATTENTION)
     if not reading.tokens:
         return AttentionPanel(message=NO_TEXT)
     colouring = colouring or Colouring()
@@ -103,7 +103,9 @@ def present_attention(
 def _notices(reading: Reading, model: Model) -> tuple[str, ...]:
     found = [SEES_THE_FUTURE] if model is Model.AVERAGE else []
     if reading.cut:
-        found.append(left_out(reading.cut))
+        left = counted(reading.cut, "token")
+        were = "was" if reading.cut == 1 else "were"
+        found.append(f"The first {left} {were} left out: the block is full.")
     return tuple(found)
 
 

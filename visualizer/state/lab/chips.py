@@ -106,7 +106,6 @@ def present_story(
         before[-1] = replace(before[-1], is_here=True)
     after = [replace(_chip(story, node, places), is_ahead=True) for node in ahead]
     cut = 0 if block is None else max(0, len(before) - block)
-    added = f"{counted(len(path), 'token')} added"
     return StoryPanel(
         (*before[cut:], *after[:MOST_AHEAD]),
         bool(path),
@@ -116,14 +115,8 @@ def present_story(
         is_running or is_readable,
         is_readable and not is_running,
         story.seed,
-        f"{added}. {left_out(cut)}" if cut else added,
+        f"{counted(len(path), 'token')} added",
     )
-
-
-def left_out(count: int) -> str:
-    """Say how many tokens at the front of a text are not read."""
-    were = "was" if count == 1 else "were"
-    return f"The first {counted(count, 'token')} {were} left out: the block is full."
 
 
 def _chip(story: Story, node: int, places: dict[int, tuple[int, int]]) -> Chip:

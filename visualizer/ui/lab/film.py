@@ -12,6 +12,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from visualizer.attention.errors import InputError
 from visualizer.disk import files
 from visualizer.state.formats import FORMATS, Kind, format_of, taken, why_not
+from visualizer.state.lab.film import TrainingLook
 from visualizer.state.progress import Progress, quietly
 from visualizer.ui import captions
 from visualizer.ui import heatmap as draw
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
     from visualizer.state.lab.film import TrainingFilm
     from visualizer.ui.slots import Layout
 
-SHAPE = 0.62
-"""Most height of the panels, of the width."""
+SHAPES = (0.62, 0.8, 1.0)
+"""Most height of the panels, of the width: the first with which they are as large as wished."""
+WISHED = 120
+"""Pixels of a panel's side; smaller ones make the film higher, if that makes them larger."""
 LARGER = (1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
 """How much larger a window is tried for panels, which then are so much smaller."""
 SAMPLES = 5
@@ -159,16 +162,31 @@ def reel_of(film: TrainingFilm) -> TrainingReel:
 
 
 def _placed(film: TrainingFilm) -> tuple[Layout, float]:
+    """Find the largest cells with which all panels fit, in a film no higher than it need be."""
+    wished = WISHED * film.look.width / TrainingLook().width
+    found: list[tuple[Layout, float]] = []
+    for shape in SHAPES:
+        found.append(_fitted(film, shape))
+        if _side(*found[-1]) >= wished:
+            break
+    return max(found, key=lambda each: round(_side(*each)))
+
+
+def _side(layout: Layout, shrunk: float) -> float:
+    return layout.slots[0].cells.width() * shrunk
+
+
+def _fitted(film: TrainingFilm, shape: float) -> tuple[Layout, float]:
     """Find the largest cells with which all panels fit; where none fit, all of it is smaller."""
     board, width = film.board(0), film.look.width
     rows = board.heatmaps[0].side[0]
     for larger in LARGER:
         wide, ratio = width * larger, 1 / larger
         smallest = max(1, math.ceil(SMALLEST / rows * ratio))
-        largest = max(smallest, int(min(LARGEST_CELL, wide * SHAPE / rows) * ratio))
+        largest = max(smallest, int(min(LARGEST_CELL, wide * shape / rows) * ratio))
         for pixels in range(largest, smallest - 1, -1):
-            layout = lay_out_layers(board, wide, wide * SHAPE, ratio, pixels * larger)
-            if layout.width <= wide and layout.height <= wide * SHAPE:
+            layout = lay_out_layers(board, wide, wide * shape, ratio, pixels * larger)
+            if layout.width <= wide and layout.height <= wide * shape:
                 return layout, ratio
     return layout, min(ratio, width / layout.width)
 

@@ -151,6 +151,7 @@ class Pictures(QObject):
         """Have the colours of each row go up to its largest weight, or all to 1 again."""
         is_on = self._colouring.limits is Limits.ROW
         self._colouring = Colouring(limits=Limits.AUTO if is_on else Limits.ROW)
+        self._window.saver.colouring = self._colouring
         self._window.menus.check("pictures.turn_colours", not is_on)
         self.show()
 

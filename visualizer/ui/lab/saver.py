@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from visualizer.state.colouring import Colouring
 from visualizer.state.formats import FORMATS, Kind, why_not
+from visualizer.state.lab.film import TrainingLook
 from visualizer.ui.ask_file import ask_to_save
 from visualizer.ui.lab.filmer import Filmer
 
@@ -35,6 +37,8 @@ class Saver(QObject):
         self.filmer.said.connect(self._say)
         self.filmer.refused.connect(self.said)
         self.filmer.progressed.connect(self._count)
+        self.colouring = Colouring()
+        """How weights are coloured in a film: as in the window."""
         self._saving: tuple[str, Path] | None = None
         self._saves = 0
         lab.answered.connect(self._take)
@@ -62,7 +66,9 @@ class Saver(QObject):
         self._lab.ask("save", id=self._saving[0], path=name, step=self._lab.view.step)
 
     def _film(self, name: str) -> None:
-        self.filmer.film(Path(name))
+        run = self._lab.run
+        look = TrainingLook(title=run.name if run else "", colouring=self.colouring)
+        self.filmer.film(Path(name), look)
 
     def _take(self, message: Message) -> None:
         if self._saving is None or message.values.get("id") != self._saving[0]:

@@ -17,6 +17,10 @@ from visualizer.ui.transport import choice
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from PySide6.QtGui import QResizeEvent
+
+SAYING = 600
+"""Pixels: a narrower bar has no room for words; they are its track's tip still."""
 SPEEDS = (0.5, 1.0, 2.0, 4.0, 8.0)
 FRAME_MS = 300
 """How long each moment is seen while it plays at the usual speed."""
@@ -74,6 +78,10 @@ class ScrubBar(QWidget):
         layout.addWidget(button)
         return button
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.said.setVisible(self.width() >= SAYING * text_scale())
+
     # ------------------------------------------------------------------ what is shown
 
     def show_scrub(self, scrub: Scrub, theme: Theme) -> None:
@@ -83,7 +91,8 @@ class ScrubBar(QWidget):
         self._scrub, self._theme = scrub, theme
         self.track.show_scrub(scrub, theme)
         self.said.setText(scrub.said)
-        self.said.setToolTip(scrub.said)
+        for part in (self.said, self.track):
+            part.setToolTip(scrub.said)
         self._widest = max(self._widest, self.said.fontMetrics().horizontalAdvance(scrub.said) + 4)
         self.said.setMaximumWidth(self._widest)  # else the track would move while it plays
         tell(self, scrub.said)

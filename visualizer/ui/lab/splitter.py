@@ -50,7 +50,8 @@ class KeepingSplitter(QSplitter):
                 self._wanted[at] = size
 
     def _is_seen(self, at: int) -> bool:
-        return not self.widget(at).isHidden()
+        part = self.widget(at)
+        return part is not None and not part.isHidden()
 
     def _place(self) -> None:
         seen = [at for at in range(self.count()) if self._is_seen(at)]

@@ -97,8 +97,8 @@ class StoryPane(QWidget):
         for widget in (self.back, self.on, self.turn):
             row.addWidget(widget)
         row.addStretch(1)
-        for widget in (label, self.seed):
-            row.addWidget(widget)
+        row.addWidget(label)
+        row.addWidget(self.seed)
         return row
 
     def _connect(self) -> None:

@@ -22,6 +22,7 @@ from visualizer.ui.focus import FocusRing
 from visualizer.ui.icons import icon
 from visualizer.ui.lab.attention import AttentionView
 from visualizer.ui.lab.entries import LAB_ENTRIES, shortcuts
+from visualizer.ui.lab.folding import Folding
 from visualizer.ui.lab.keeper import Keeper
 from visualizer.ui.lab.lab import Lab
 from visualizer.ui.lab.next_pane import NextPane
@@ -98,7 +99,7 @@ class LabWindow(QMainWindow):
         self.pictures, self.opener = Pictures(self), Opener(self.lab)
         self.left = QTabWidget()
         self.setCentralWidget(self._centre())
-        self._is_left = False
+        self._is_left, self.folding = False, Folding(self)
         # What changes several times in a turn of the event loop is shown once.
         self.show_soon = QTimer(self, singleShot=True, interval=0)
         self.show_soon.timeout.connect(self.show_screen)
@@ -106,6 +107,7 @@ class LabWindow(QMainWindow):
         connect(self)
         self.set_scheme(self.scheme)
         self._take_place()
+        self.folding.restore()
         if self.runs_pane.choose(settings.load_last_run()):  # offered, and not begun
             self.left.setCurrentWidget(self.runs_pane)
         self.sampler.look()
@@ -228,6 +230,7 @@ class LabWindow(QMainWindow):
     def show_pane(self, name: str) -> None:
         """Show the settings or the runs, and give them the keys."""
         pane = {"settings": self.settings_pane, "runs": self.runs_pane}[name]
+        self.folding.show_left()
         self.left.setCurrentWidget(pane)
         (self.runs_pane.list if pane is self.runs_pane else pane).setFocus()
 

@@ -1,0 +1,55 @@
+"""Which parts of the lab are folded away, so that the others have their room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+
+from visualizer.ui import settings
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QWidget
+
+    from visualizer.ui.lab.window import LabWindow
+
+LEFT, LOSSES = "left", "losses"
+NARROW = 800
+"""On a screen of fewer pixels, the settings are folded away at first: not all would fit."""
+
+
+class Folding(QObject):
+    """Folds parts away and shows them again; remembers it."""
+
+    def __init__(self, window: LabWindow) -> None:
+        super().__init__(window)
+        self._window = window
+        self._parts: dict[str, QWidget] = {LEFT: window.left, LOSSES: window.plot_pane}
+
+    @property
+    def folded(self) -> frozenset[str]:
+        """The parts that are away."""
+        return frozenset(name for name, part in self._parts.items() if part.isHidden())
+
+    def restore(self) -> None:
+        """Fold away what was so; at first, what there is no room for."""
+        folded = settings.load_folded()
+        if folded is None:
+            is_narrow = self._window.screen().availableGeometry().width() < NARROW
+            folded = frozenset({LEFT} if is_narrow else ())
+        for name in self._parts:
+            self._show(name, name not in folded)
+
+    def toggle(self, name: str) -> None:
+        """Fold a part away, or show it."""
+        self._show(name, name in self.folded)
+        settings.save_folded(self.folded)
+
+    def show_left(self) -> None:
+        """Show the settings and the runs, as one goes to them."""
+        if LEFT in self.folded:
+            self.toggle(LEFT)
+
+    def _show(self, name: str, is_shown: bool) -> None:
+        self._parts[name].setVisible(is_shown)
+        self._window.menus.check(f"folding.toggle {name}", is_shown)
