@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.language.runs import quick
-from visualizer.language import probing
+from visualizer.language import probing, server
 from visualizer.language.folder import RunFolder, plain_settings
 from visualizer.language.layers import spec_of_layer
 from visualizer.language.server import Server
@@ -75,6 +75,26 @@ def test_steps_pauses_and_going_on(client: Client, tmp_path: Path) -> None:
     opened = again.wait("opened")
     assert opened.values["step"] == at + 1
     np.testing.assert_array_equal(opened.arrays["steps"], np.arange(at + 1))
+    again.server.end()
+
+
+def test_a_long_run_is_told_a_part_at_a_time(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "AT_ONCE", 10)
+    client.open(tmp_path / "run", steps=24)
+    client.say("run")
+    client.until("done")
+    client.say("stop")
+    again = Client()
+    again.say("open", folder=str(tmp_path / "run"), settings=None)
+    parts = again._came.copy()
+    assert [part.says for part in parts] == ["opened", "progress", "progress"]
+    assert [len(part.arrays["steps"]) for part in parts] == [10, 10, 4]
+    steps = np.concatenate([part.arrays["steps"] for part in parts])
+    np.testing.assert_array_equal(steps, np.arange(24))
+    assert {part.values["step"] for part in parts} == {24}
+    assert {part.values["state"] for part in parts} == {"done"}
     again.server.end()
 
 

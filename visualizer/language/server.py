@@ -20,10 +20,13 @@ from visualizer.language.settings import check
 from visualizer.language.wire import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from visualizer.language.journal import Row
     from visualizer.language.running import Running
 
+AT_ONCE = 100_000
+"""Rows of losses in a message: a window takes in a long run's one after the other, and answers."""
 TOLD_EVERY_S = 0.2
 LOOKED_EVERY_S = 1.0
 """How often it looks for a file that asks it to stop."""
@@ -102,7 +105,9 @@ class Server:
             "state": self.state,
             "final": _final(running),
         }
-        self._send(Message("opened", values, curves(rows)))
+        self._send(Message("opened", values, curves(rows[:AT_ONCE])))
+        for first in range(AT_ONCE, len(rows), AT_ONCE):
+            self._tell_progress(opened, rows[first : first + AT_ONCE])
 
     def _run(self, values: Mapping[str, Any]) -> None:
         self._begin(-1)
@@ -211,10 +216,12 @@ class Server:
     def tell(self) -> None:
         """Say how far it is, with what was measured since it was said last."""
         self._told_at = time.monotonic()
-        opened = self.opened
-        if opened is None or opened.running is None:
-            return
+        if self.opened and self.opened.running:
+            self._tell_progress(self.opened, self.opened.running.take_rows())
+
+    def _tell_progress(self, opened: OpenedRun, rows: Sequence[Row]) -> None:
         running = opened.running
+        assert running
         left = max(0, running.settings.steps - running.step)
         tokens = running.settings.batch * running.settings.block
         values = {
@@ -229,7 +236,7 @@ class Server:
             "notice": running.notice,
             "final": _final(running),
         }
-        self._send(Message("progress", values, curves(running.take_rows())))
+        self._send(Message("progress", values, curves(rows)))
 
     def _save(self) -> None:
         if self.opened and self.opened.running:

@@ -57,11 +57,13 @@ def losses_axis(
 
 def _extent(values: np.ndarray) -> tuple[float, float] | None:
     """Give the least and the largest number; None where none is one."""
-    if not math.isfinite(float(values.min()) + float(values.max())):
+    least, most = float(values.min()), float(values.max())
+    if not math.isfinite(least + most):
         values = values[np.isfinite(values)]
-    if not len(values):
-        return None
-    return min(float(values.min()), LARGEST), min(float(values.max()), LARGEST)
+        if not len(values):
+            return None
+        least, most = float(values.min()), float(values.max())
+    return min(least, LARGEST), min(most, LARGEST)
 
 
 def _least_above_zero(lines: Sequence[Line]) -> float:

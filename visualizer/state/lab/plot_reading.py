@@ -71,14 +71,22 @@ def _value(line: Line, step: int) -> str:
     return value if there == step else f"{value} (step {there:,})"
 
 
+def _lowest(values: np.ndarray) -> int | None:
+    """Find the least number; None where none is one."""
+    at = int(values.argmin())  # a NaN, where there is one
+    if not np.isfinite(values[at]):
+        at = int(np.where(np.isfinite(values), values, np.inf).argmin())
+    return at if np.isfinite(values[at]) else None
+
+
 def told(plot: LossPlot) -> str:
     """Tell the plot: where it stands, the best so far, what of the losses to beat is beaten."""
     step = plot.last if plot.stand is None else plot.stand
     said = [read_at(plot, step).said]
     first = [line for line in plot.lines if line.name == plot.lines[-1].name]
-    judged = next((line for line in reversed(first) if np.isfinite(line.values).any()), None)
+    lowest = ((line, at) for line in reversed(first) if (at := _lowest(line.values)) is not None)
+    judged, at = next(lowest, (None, 0))
     if judged:
-        at = int(np.nanargmin(np.where(np.isfinite(judged.values), judged.values, np.nan)))
         least = number(float(judged.values[at]), DECIMALS)
         said.append(f"Least {judged.title}: {least} at step {int(judged.steps[at]):,}.")
         said += [
