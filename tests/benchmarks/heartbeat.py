@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import perf_counter, thread_time
 
 from PySide6.QtCore import QObject, Qt, QTimer
 
@@ -26,7 +26,9 @@ class Heart(QObject):
     def __init__(self) -> None:
         super().__init__()
         self.gaps: list[float] = []
-        self._last = perf_counter()
+        self.work: list[float] = []
+        """Of each gap, the seconds in which this thread was at work; the machine took the rest."""
+        self._last, self._worked = perf_counter(), thread_time()
         self._timer = QTimer(self)
         self._timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self._beat)
@@ -34,13 +36,14 @@ class Heart(QObject):
 
     def gaps_since(self) -> list[float]:
         """The gaps since this was asked last."""
-        gaps, self.gaps = self.gaps, []
+        gaps, self.gaps, self.work = self.gaps, [], []
         return gaps
 
     def _beat(self) -> None:
-        now = perf_counter()
+        now, worked = perf_counter(), thread_time()
         self.gaps.append(now - self._last)
-        self._last = now
+        self.work.append(worked - self._worked)
+        self._last, self._worked = now, worked
 
 
 def measure(repeats: int) -> int:

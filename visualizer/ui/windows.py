@@ -29,7 +29,8 @@ _ONCE = Qt.ConnectionType(
 LAB_PARTS = (
     "state.lab.setup", "state.lab.screen", "state.lab.plotted", "ui.lab.plot", "ui.lab.bars",
     "ui.lab.lab", "ui.lab.keeper", "ui.lab.sampler", "ui.lab.filmer", "ui.lab.pictures",
-    "ui.lab.story", "ui.lab.window",
+    "ui.lab.story", "ui.lab.plotter", "ui.lab.settings_pane", "ui.lab.attention", "ui.lab.scrub",
+    "ui.lab.window",
 )  # fmt: skip
 """What is loaded for the lab, in an order in which no part takes long."""
 STEP = QPoint(32, 32)
@@ -112,6 +113,8 @@ class Windows(QObject):
         self.lab.layerOpened.connect(partial(self._open_another, path=None))
         self.lab.closed.connect(self._forget_lab)
         yield
+        self.lab.style_parts()
+        yield
         self._show_lab()
 
     def _show_lab(self) -> None:
@@ -123,14 +126,18 @@ class Windows(QObject):
         if run:
             self.lab.open_run(run)
 
+    def _stop_making(self) -> None:
+        if self._making and self._making.is_working:
+            self._making.stop()
+
     def _forget_lab(self, lab: LabWindow) -> None:
+        self._stop_making()
         self.lab = None
         lab.deleteLater()
 
     def quit(self) -> None:
         """Close every window, one after the other; each that would lose something asks first."""
-        if self._making and self._making.is_working:
-            self._making.stop()
+        self._stop_making()
         if self.lab:
             if not self.lab.may_close(self.quit):
                 return

@@ -35,7 +35,7 @@ def test_no_other_places_are_nearer(
     task: tuple[list[float], float, float, float], data: st.DataObject
 ) -> None:
     wanted, size, low, high = task
-    free = high - low - len(wanted) * size
+    free = max(0.0, high - low - len(wanted) * size)
     gaps = sorted(data.draw(st.floats(0, free)) for _ in wanted)
     others = [low + gap + at * size for at, gap in enumerate(gaps)]
 

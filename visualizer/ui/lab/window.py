@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from PySide6.QtGui import QAction, QCloseEvent
+    from PySide6.QtGui import QAction, QCloseEvent, QShowEvent
 
     from visualizer.state.lab.screen import LabScreen
 
@@ -105,7 +105,7 @@ class LabWindow(QMainWindow):
         self.show_soon.timeout.connect(self.show_screen)
         self.focus_ring = FocusRing(self)
         connect(self)
-        self.set_scheme(self.scheme)
+        self._show_theme()
         self._take_place()
         self.folding.restore()
         if self.runs_pane.choose(settings.load_last_run()):  # offered, and not begun
@@ -241,13 +241,26 @@ class LabWindow(QMainWindow):
         """Change the colours of everything."""
         self.scheme = Scheme(scheme)
         self.theme = theme_of(self.scheme)
-        QApplication.setPalette(palette(self.theme))
-        self.setStyleSheet(style_sheet(self.theme) + motion.style_sheet())
+        self.style_parts()
+        self._show_theme()
+        settings.save_scheme(self.scheme)
+
+    def style_parts(self) -> None:
+        """Give the parts their colours, which takes as long as making them did."""
+        sheet = style_sheet(self.theme) + motion.style_sheet()
+        if sheet != self.styleSheet():
+            QApplication.setPalette(palette(self.theme))
+            self.setStyleSheet(sheet)
+
+    def _show_theme(self) -> None:
         self.menus.show_theme(self.theme)
         self.focus_ring.show_theme(self.theme)
         self.menus.check(f"set_scheme {self.scheme}")
-        settings.save_scheme(self.scheme)
         self.show_screen()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        self.style_parts()
+        super().showEvent(event)
 
     def follow_system(self) -> None:
         if self.scheme is Scheme.SYSTEM:
