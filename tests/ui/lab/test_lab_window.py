@@ -30,6 +30,7 @@ from visualizer.ui.lab.process import Training
 from visualizer.ui.lab.window import LabWindow
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import pytest
@@ -439,9 +440,9 @@ def test_losses_that_are_laid_over_are_read_beside_the_window(
     threads: list[int] = []
     read = shelf.losses_of
 
-    def reading(folder: Path) -> Losses:
+    def reading(folder: Path, rest: Callable[[], None]) -> Losses:
         threads.append(threading.get_ident())
-        return read(folder)
+        return read(folder, rest)
 
     monkeypatch.setattr(shelf, "losses_of", reading)
     names = {"copy", "repeat-attention-only-1"}
