@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QPainter
-from PySide6.QtWidgets import QSizePolicy, QSlider, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QPainter
 
 from visualizer.state.playback.transport import Transport
 from visualizer.ui.accessible import tell
+from visualizer.ui.groove import Groove
 from visualizer.ui.manners import is_command
 from visualizer.ui.segments import Segments, paint_track, track_height
-from visualizer.ui.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent, QWheelEvent
+    from PySide6.QtGui import QKeyEvent, QPaintEvent, QWheelEvent
+    from PySide6.QtWidgets import QWidget
+
+    from visualizer.ui.theme import Theme
 
 LARGEST = 2**31 - 1
 
@@ -24,7 +26,7 @@ STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 STAGES = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
 
 
-class Track(QSlider):
+class Track(Groove):
     """Where playback stands; click a stage or drag to go elsewhere."""
 
     sought = Signal(object)
@@ -32,18 +34,13 @@ class Track(QSlider):
     skipped = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(Qt.Orientation.Horizontal, parent)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setMinimumWidth(120)
-        self.setAccessibleName("Step")
-        self.setAccessibleDescription("Left and right go by a step, up and down by a stage.")
+        keys = "Left and right go by a step, up and down by a stage."
+        super().__init__("Step", keys, 120, parent)
         self._transport = Transport()
-        self._theme = LIGHT
 
-    def sizeHint(self) -> QSize:
-        return QSize(400, round(track_height()))
-
-    minimumSizeHint = sizeHint
+    @property
+    def tall(self) -> float:
+        return track_height()
 
     def show_transport(self, transport: Transport, theme: Theme) -> None:
         """Show where playback stands."""
@@ -71,26 +68,15 @@ class Track(QSlider):
             return
         painter = QPainter(self)
         paint_track(painter, self._segments, self._theme)
-        if self.hasFocus():
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.setPen(QColor(self._theme.accent))
-            painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
+        self.paint_focus(painter)
         painter.end()
 
     # ------------------------------------------------------------------ the hand
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        self.setSliderDown(event.button() == Qt.MouseButton.LeftButton)
-        self.mouseMoveEvent(event)
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        if self.isSliderDown():
-            position = self._segments.position_at(event.position().x())
-            if position != self._transport.position:
-                self.sought.emit(position)
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        self.setSliderDown(False)
+    def point_at(self, x: float) -> None:
+        position = self._segments.position_at(x)
+        if position != self._transport.position:
+            self.sought.emit(position)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         self.stepped.emit(-1 if event.angleDelta().y() > 0 else 1)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QPainter
-from PySide6.QtWidgets import QSizePolicy, QSlider, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QPainter
 
 from visualizer.state.lab.scrub import Scrub
 from visualizer.ui.accessible import tell
+from visualizer.ui.groove import Groove
 from visualizer.ui.lab.time_axis import TimeAxis, axis_height
 from visualizer.ui.manners import is_command
-from visualizer.ui.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent, QWheelEvent
+    from PySide6.QtGui import QKeyEvent, QPaintEvent, QWheelEvent
+    from PySide6.QtWidgets import QWidget
+
+    from visualizer.ui.theme import Theme
 
 STEPS = {
     Qt.Key.Key_Left: -1,
@@ -27,23 +29,19 @@ STEPS = {
 }
 
 
-class TimeTrack(QSlider):
+class TimeTrack(Groove):
     """Click or drag to look at another moment; `sought` carries the number of a stop."""
 
     sought = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(Qt.Orientation.Horizontal, parent)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName("Training time")
-        self.setAccessibleDescription("Left and right go by a kept moment; End goes to now.")
-        self._scrub, self._theme = Scrub(), LIGHT
+        keys = "Left and right go by a kept moment; End goes to now."
+        super().__init__("Training time", keys, 72, parent)
+        self._scrub = Scrub()
 
-    def sizeHint(self) -> QSize:
-        return QSize(400, round(axis_height()))
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(72, round(axis_height()))
+    @property
+    def tall(self) -> float:
+        return axis_height()
 
     def show_scrub(self, scrub: Scrub, theme: Theme) -> None:
         """Show where one looks."""
@@ -64,24 +62,13 @@ class TimeTrack(QSlider):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         self._axis.paint(painter, self._theme)
-        if self.hasFocus():
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.setPen(QColor(self._theme.accent))
-            painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
+        self.paint_focus(painter)
         painter.end()
 
     # ------------------------------------------------------------------ the hand
 
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        self.setSliderDown(event.button() == Qt.MouseButton.LeftButton)
-        self.mouseMoveEvent(event)
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        if self.isSliderDown():
-            self._seek(self._axis.stop_at(event.position().x()))
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        self.setSliderDown(False)
+    def point_at(self, x: float) -> None:
+        self._seek(self._axis.stop_at(x))
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         self._seek(self._scrub.beside(-1 if event.angleDelta().y() > 0 else 1))
