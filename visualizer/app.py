@@ -171,8 +171,12 @@ def show_bug(
 ) -> None:
     """Show what went wrong in the windows' thread, where Qt would only have it printed."""
     sys.__excepthook__(kind, error, trace)
-    if isinstance(error, Exception) and windows.front:  # and no Ctrl+C
+    if not isinstance(error, Exception):
+        return  # Ctrl+C
+    if windows.front:
         windows.front.show_bug("".join(traceback.format_exception(error)))
+    else:  # nobody would see that it goes on
+        windows.give_up()
 
 
 def program() -> Program:

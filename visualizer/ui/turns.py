@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject, QTimer, Signal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +19,9 @@ class Turns(QObject):
         Does a part of the work each time that it is asked for the next; no part takes long.
     """
 
+    ended = Signal()
+    """It is done, was stopped, or broke."""
+
     def __init__(self, work: Iterator[None], parent: QObject) -> None:
         super().__init__(parent)
         self._work = work
@@ -32,6 +35,7 @@ class Turns(QObject):
         self.is_working = False
         self._timer.stop()
         self.deleteLater()
+        self.ended.emit()
 
     def _go_on(self) -> None:
         try:

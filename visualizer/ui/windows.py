@@ -6,7 +6,8 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QPoint, Qt
+from PySide6.QtCore import QCoreApplication, QObject, QPoint, Qt
+from PySide6.QtGui import QGuiApplication
 
 from visualizer.state.document import Document
 from visualizer.ui import settings
@@ -87,7 +88,7 @@ class Windows(QObject):
     @property
     def front(self) -> Window | LabWindow | None:
         """The window to say something in that is of none alone; None where none is open."""
-        if self.lab and (self.lab.isActiveWindow() or not self.all):
+        if self.lab and self.lab.isVisible() and (self.lab.isActiveWindow() or not self.all):
             return self.lab
         return self.all[-1] if self.all else None
 
@@ -97,7 +98,9 @@ class Windows(QObject):
         if self.lab:
             self._show_lab()
         elif self._making is None or not self._making.is_working:
+            QGuiApplication.setQuitOnLastWindowClosed(False)  # the last may be closed meanwhile
             self._making = Turns(self._made_lab(), self)
+            self._making.ended.connect(self._end_making)
 
     def _made_lab(self) -> Iterator[None]:
         """Make the lab, a part at a turn: the windows that are open answer between."""
@@ -130,10 +133,19 @@ class Windows(QObject):
         if self._making and self._making.is_working:
             self._making.stop()
 
+    def _end_making(self) -> None:
+        QGuiApplication.setQuitOnLastWindowClosed(True)
+        if not self.all and not (self.lab and self.lab.isVisible()):
+            QCoreApplication.quit()
+
     def _forget_lab(self, lab: LabWindow) -> None:
         self._stop_making()
         self.lab = None
         lab.deleteLater()
+
+    def give_up(self) -> None:
+        """End the program, as no window could be opened."""
+        QCoreApplication.exit(1)
 
     def quit(self) -> None:
         """Close every window, one after the other; each that would lose something asks first."""

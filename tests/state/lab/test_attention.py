@@ -112,9 +112,7 @@ def test_unknown_scores_are_not_said() -> None:
 
 
 def test_tokens_that_were_cut_are_said() -> None:
-    assert shown(a_reading(cut=1)).notices == (
-        "The first 1 token was left out: the block is full.",
-    )
+    assert shown(a_reading(cut=1)).notices == ("The first token was left out: the block is full.",)
     assert "3 tokens were" in shown(a_reading(cut=3)).notices[0]
 
 

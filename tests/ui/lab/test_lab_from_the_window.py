@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QMessageBox
+from PySide6.QtWidgets import QApplication, QMessageBox
 
 from tests.ui.hand import CONTROL, PATIENCE_MS, Hand
 from visualizer import app
@@ -17,9 +17,8 @@ from visualizer.state.lab.opening import saved_of
 from visualizer.ui.windows import Windows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from PySide6.QtWidgets import QApplication
     from pytestqt.qtbot import QtBot
 
     from visualizer.ui.lab.window import LabWindow
@@ -56,6 +55,21 @@ def opened(windows: Windows, qtbot: QtBot) -> LabWindow:
     return windows.lab
 
 
+def meanwhile(windows: Windows, is_there: bool, act: Callable[[], object]) -> list[bool]:
+    """Open the lab, and do something between two parts of making it: as it is there, or before."""
+    windows.open_lab()
+    making, done = windows._making, list[bool]()
+    assert making
+
+    def look() -> None:
+        if not done and bool(windows.lab) == is_there:
+            done.append(bool(windows.lab and windows.lab.isVisible()))
+            act()
+
+    making._timer.timeout.connect(look)
+    return done
+
+
 def test_the_lab_is_opened_by_keys_once(windows: Windows, qtbot: QtBot) -> None:
     _, hand = first(windows, qtbot)
     hand.press(Qt.Key.Key_A, CONTROL | ALT)
@@ -68,6 +82,36 @@ def test_the_lab_is_opened_by_keys_once(windows: Windows, qtbot: QtBot) -> None:
     assert windows.front is not None
     lab.close()
     assert windows.lab is None
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_the_lab_comes_though_the_window_was_closed_meanwhile(
+    windows: Windows, qtbot: QtBot, is_there: bool
+) -> None:
+    window, _ = first(windows, qtbot)
+    window.filer.give_up()
+    done = meanwhile(windows, is_there, window.close)
+    assert not QApplication.quitOnLastWindowClosed()
+    assert opened(windows, qtbot).styleSheet()
+    qtbot.waitUntil(QApplication.quitOnLastWindowClosed, timeout=PATIENCE_MS)
+    assert done == [False]
+    assert windows.all == []
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_the_lab_does_not_come_after_the_end(
+    windows: Windows, qtbot: QtBot, is_there: bool
+) -> None:
+    window, _ = first(windows, qtbot)
+    window.filer.give_up()
+    done = meanwhile(windows, is_there, windows.quit)
+    qtbot.waitUntil(lambda: bool(done), timeout=PATIENCE_MS)
+    assert done == [False]
+    assert windows.lab is None
+    assert windows.all == []
+    assert QApplication.quitOnLastWindowClosed()
+    assert windows._making
+    assert not windows._making.is_working
 
 
 def test_a_layer_becomes_a_window_of_its_own(windows: Windows, qtbot: QtBot) -> None:

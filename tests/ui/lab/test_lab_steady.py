@@ -12,18 +12,30 @@ from PySide6.QtWidgets import QApplication, QPlainTextEdit
 from tests.ui.hand import LEFT
 from tests.ui.lab.student import FAKE, NONE, Student
 from visualizer.ui.controls import Count, Rate
+from visualizer.ui.lab import folding
 from visualizer.ui.lab.splitter import KeepingSplitter
 from visualizer.ui.lab.window import LabWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pytest
     from PySide6.QtWidgets import QWidget
     from pytestqt.qtbot import QtBot
 
 
 def place(student: Student, widget: QWidget) -> QPoint:
     return widget.mapTo(student.window, QPoint(0, 0))
+
+
+def drag(handle: QWidget, by: int) -> None:
+    """Pull a handle sideways."""
+    start = handle.rect().center()
+    QTest.mousePress(handle, LEFT, pos=start)
+    at = QPointF(start + QPoint(by, 0))
+    event = QMouseEvent(QEvent.Type.MouseMove, at, handle.mapToGlobal(at), LEFT, LEFT, NONE)
+    QApplication.sendEvent(handle, event)
+    QTest.mouseRelease(handle, LEFT, pos=start)
 
 
 def watch(student: Student) -> None:
@@ -104,15 +116,7 @@ def test_parts_are_as_large_after_any_number_of_starts(
 def test_what_a_hand_makes_of_the_parts_is_kept(student: Student) -> None:
     across = student.window.across
     watch(student)
-    handle = across.handle(1)
-    start = handle.rect().center()
-    QTest.mousePress(handle, LEFT, pos=start)
-    for by in (20, 40, 60):
-        at = QPointF(start + QPoint(by, 0))
-        none = Qt.KeyboardModifier.NoModifier
-        event = QMouseEvent(QEvent.Type.MouseMove, at, handle.mapToGlobal(at), LEFT, LEFT, none)
-        QApplication.sendEvent(handle, event)
-    QTest.mouseRelease(handle, LEFT, pos=start)
+    drag(across.handle(1), 60)
     left, _, right = across.sizes()
     assert left == across.wanted[0] != 264
     student.window.resize(900, 600)
@@ -131,9 +135,57 @@ def test_a_part_that_comes_back_is_as_large_as_it_was(
     before = splitter.sizes()
     assert (before[0], before[2]) == (100, 200)
     parts[2].hide()
+    application.processEvents()
+    assert splitter.sizes()[0] == 100
     parts[2].show()
     application.processEvents()
     assert splitter.sizes() == before
+
+
+def test_a_hand_gives_a_size_to_the_parts_beside_it_alone(
+    application: QApplication, show: Callable[[QWidget, tuple[int, int]], None]
+) -> None:
+    splitter = KeepingSplitter(Qt.Orientation.Horizontal, (200, 300, 300), 1)
+    for _ in range(3):
+        part = QPlainTextEdit()
+        part.setMinimumWidth(40)
+        splitter.addWidget(part)
+    show(splitter, (1000, 100))
+    splitter.resize(400, 100)
+    application.processEvents()
+    squeezed = splitter.sizes()
+    assert squeezed[2] < 300
+    drag(splitter.handle(1), -20)
+    splitter.resize(1000, 100)
+    application.processEvents()
+    assert splitter.sizes()[0] == squeezed[0] - 20
+    assert splitter.sizes()[2] == 300
+
+
+def test_what_is_wrong_is_said_though_the_settings_are_folded_away(student: Student) -> None:
+    student.type("heads", "3")
+    student.press(Qt.Key.Key_F9, NONE)
+    assert not student.window.left.isVisible()
+    assert student.line == "64 does not divide into 3 heads. Use 2."
+
+
+def test_the_settings_come_back_for_another_run(student: Student) -> None:
+    watch(student)
+    student.press(Qt.Key.Key_F9, NONE)
+    student.window.menus.by_key["keeper.begin_another"].trigger()
+    assert student.window.settings_pane.isVisible()
+
+
+def test_on_a_narrow_screen_the_settings_are_folded_away_at_first(
+    application: QApplication, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = LabWindow(FAKE)
+    qtbot.addWidget(wide)
+    assert wide.folding.folded == set()
+    monkeypatch.setattr(folding, "NARROW", wide.screen().availableGeometry().width() + 1)
+    narrow = LabWindow(FAKE)
+    qtbot.addWidget(narrow)
+    assert narrow.folding.folded == {"left"}
 
 
 def test_parts_are_folded_away_by_keys_and_come_back(

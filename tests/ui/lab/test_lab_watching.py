@@ -43,6 +43,18 @@ def has_tokens(student: Student, count: int) -> bool:
     return len(story(student).tokens) == count
 
 
+def test_after_a_stop_nothing_more_is_drawn(watching: Student) -> None:
+    window = watching.window
+    QTest.mouseClick(window.story.sample, LEFT)
+    count = len(story(watching).tokens)
+    QTest.mouseClick(window.story.run, LEFT)  # while what comes next is not known yet
+    QTest.mouseClick(window.story.run, LEFT)
+    assert not window.teller.is_running
+    watching.until(lambda: window.teller.reading is not None)
+    watching.see()
+    assert has_tokens(watching, count)
+
+
 def test_losses_are_plotted_with_the_lines_to_beat(watching: Student) -> None:
     assert {line.role.value for line in plot(watching).lines} >= {"training", "validation"}
     assert plot(watching).last == 99

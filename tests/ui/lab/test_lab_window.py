@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QKeySequence
+from PySide6.QtGui import QKeySequence, QPalette
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox
 
@@ -28,6 +28,7 @@ from visualizer.ui.lab import background
 from visualizer.ui.lab.entries import LAB_ENTRIES, shortcuts
 from visualizer.ui.lab.process import Training
 from visualizer.ui.lab.window import LabWindow
+from visualizer.ui.theme import DARK, LIGHT, Scheme, palette, theme_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -452,6 +453,34 @@ def test_losses_that_are_laid_over_are_read_beside_the_window(
     assert keeper.overlaid == {}
     student.until(lambda: keeper.overlaid.keys() == names)
     assert threading.get_ident() not in threads
+
+
+def test_closing_waits_for_no_long_reading(
+    student: Student, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(student, "40")
+    student.until_said("Done")
+    keeper, begun = student.window.keeper, threading.Event()
+
+    def reading(folder: Path, rest: Callable[[], None]) -> Losses:
+        begun.set()
+        while True:
+            rest()
+
+    monkeypatch.setattr(shelf, "losses_of", reading)
+    keeper.overlay("repeat-attention-only-1", True)
+    assert begun.wait(10)
+    student.window.close()
+    assert not keeper._worker.isRunning()
+
+
+def test_the_theme_chosen_is_that_of_the_program(student: Student) -> None:
+    for scheme in ("dark", "light"):
+        QApplication.setPalette(palette(DARK if scheme == "light" else LIGHT))  # another window's
+        student.window.set_scheme(scheme)
+        paper = QApplication.palette().color(QPalette.ColorRole.Window).name()
+        assert paper == theme_of(Scheme(scheme)).paper.lower()
+        assert theme_of(Scheme(scheme)).paper in student.window.styleSheet()
 
 
 def test_the_run_that_is_open_is_not_deleted(student: Student) -> None:

@@ -15,7 +15,6 @@ from visualizer.state.colouring import Colour, Colouring, Limits
 from visualizer.state.cursor import Cursor
 from visualizer.state.lab.pointing import Pointing, cursor_of, sentence
 from visualizer.state.panels import Axis, Board, Heatmap
-from visualizer.state.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -103,9 +102,8 @@ def present_attention(
 def _notices(reading: Reading, model: Model) -> tuple[str, ...]:
     found = [SEES_THE_FUTURE] if model is Model.AVERAGE else []
     if reading.cut:
-        left = counted(reading.cut, "token")
-        were = "was" if reading.cut == 1 else "were"
-        found.append(f"The first {left} {were} left out: the block is full.")
+        left = "token was" if reading.cut == 1 else f"{reading.cut:,} tokens were"
+        found.append(f"The first {left} left out: the block is full.")
     return tuple(found)
 
 

@@ -96,6 +96,8 @@ def present_lab(
         setup = present_setup(draft, refused, sample)
         wrong = any(one.problem for one in setup.settings) or bool(setup.elsewhere)
         line = "Change the settings, or start: the losses and the attention are shown as it learns."
+        # At its setting too, which may be folded away.
+        line = next((one.problem.sentence for one in setup.settings if one.problem), line)
         progress = Progress(START, line, can_toggle=not wrong)
         return LabScreen("", setup, progress, notices=setup.elsewhere, failure=broken)
     setup = present_setup(run.settings, refused, run.sample or sample, _locked(run), run.notices)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from functools import partial
 from pathlib import Path
-from time import sleep
+from threading import Event
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
@@ -40,6 +40,7 @@ class Keeper(QObject):
 
     said = Signal(str)
     broke = Signal(str)
+    settingsWanted = Signal()
     changed = Signal()
     """Other runs are there, or others are laid over the plot."""
 
@@ -51,6 +52,7 @@ class Keeper(QObject):
         """Runs that train in the background."""
         self.overlaid: dict[str, Losses] = {}
         self._wanted: set[str] = set()
+        self._is_closed = Event()
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
@@ -70,8 +72,9 @@ class Keeper(QObject):
         self.changed.emit()
 
     def _remember(self) -> None:
-        if self._lab.run:
-            settings.save_last_run(self._lab.run.name)
+        run = self._lab.run
+        if run and run.folder.parent == self._lab.home:
+            settings.save_last_run(run.name)
 
     def _see_who_works(self) -> None:
         own = self._lab.run.folder if self._lab.run else None
@@ -88,6 +91,7 @@ class Keeper(QObject):
     def close(self) -> None:
         """Wait for what is being read, and look no more."""
         self._watching.stop()
+        self._is_closed.set()
         self._worker.stop()
 
     # ------------------------------------------------------------------ opening and leaving
@@ -115,7 +119,11 @@ class Keeper(QObject):
 
     def begin_another(self) -> None:
         """Have the settings be changed, for another run."""
-        self.leave(self.look)
+        self.leave(self._begin_another)
+
+    def _begin_another(self) -> None:
+        self.look()
+        self.settingsWanted.emit()
 
     def choose_to_open(self) -> None:
         """Ask for the folder of a run."""
@@ -155,7 +163,12 @@ class Keeper(QObject):
     def _read(self) -> None:
         """Have the next losses read, off the GUI thread: of a long run, that takes seconds."""
         if self._wanted and not self._worker.is_working:
-            self._worker.ask(partial(_losses, self._lab.home / min(self._wanted)))
+            self._worker.ask(partial(_losses, self._lab.home / min(self._wanted), self._rest))
+
+    def _rest(self) -> None:
+        """Let the window come in while losses are read; once it is closed, read no more."""
+        if self._is_closed.wait(REST_S):
+            raise InputError("losses", "The lab was closed.")
 
     def _take(self, answer: tuple[str, Losses | InputError]) -> None:
         name, read = answer
@@ -182,6 +195,8 @@ class Keeper(QObject):
         try:
             self._refuse_used(folder, "renamed")
             shelf.renamed(folder, other)
+            if settings.load_last_run() == name:
+                settings.save_last_run(other.strip())
             if name in self.overlaid:
                 self.overlaid[other.strip()] = self.overlaid.pop(name)
             elif name in self._wanted:
@@ -215,8 +230,8 @@ class Keeper(QObject):
             raise InputError("folder", sentence)
 
 
-def _losses(folder: Path) -> tuple[str, Losses | InputError]:
+def _losses(folder: Path, rest: Callable[[], None]) -> tuple[str, Losses | InputError]:
     try:
-        return folder.name, shelf.losses_of(folder, partial(sleep, REST_S))
+        return folder.name, shelf.losses_of(folder, rest)
     except InputError as refused:
         return folder.name, refused

@@ -16,7 +16,7 @@ from visualizer.state.lab.probe import probe_of
 from visualizer.state.lab.run import Failure, Phase, RunState, refused_as
 from visualizer.state.lab.screen import LabScreen, present_lab
 from visualizer.state.lab.setup import STAYING, put
-from visualizer.state.lab.shelf import fresh, keep_probe
+from visualizer.state.lab.shelf import fresh
 from visualizer.state.lab.view import LabView
 from visualizer.ui.folders import own_folder
 from visualizer.ui.lab import background
@@ -199,7 +199,6 @@ class Lab(QObject):
             over = partial(background.take_over, run.folder, self._command, self.said)
             training.ended.connect(over)
         if run:
-            keep_probe(run.folder, self.view.probe)
             self.draft = run.settings
         self._waiting.stop()
         self._training = self.run = None

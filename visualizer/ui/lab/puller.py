@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from visualizer.state.lab.reading import Reading
 from visualizer.state.lab.run import Phase
+from visualizer.state.lab.shelf import keep_probe
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,6 +125,8 @@ class Puller(QObject):
             self._kept.popitem(last=False)
 
     def _forget(self, folder: Path | None) -> None:
+        if self._folder:
+            keep_probe(self._folder, self.text)
         self._folder, self._asked = folder, None
         self._kept.clear()
         had, self.reading, self.text, self._refusal = self.reading, None, "", ("", "")

@@ -43,11 +43,12 @@ class KeepingSplitter(QSplitter):
         self._wanted = list(sizes)
         self._place()
 
-    def _keep(self) -> None:
-        """Remember what a hand made."""
-        for at, size in enumerate(self.sizes()):
-            if self._is_seen(at):
-                self._wanted[at] = size
+    def _keep(self, _: int, handle: int) -> None:
+        """Remember what a hand made of the parts beside a handle."""
+        sizes = self.sizes()
+        for at in (handle - 1, handle):
+            if self._is_seen(at) and at != self._stretching:
+                self._wanted[at] = sizes[at]
 
     def _is_seen(self, at: int) -> bool:
         part = self.widget(at)

@@ -97,7 +97,7 @@ class Teller(QObject):
 
     def run(self, is_on: bool) -> None:
         """Draw token after token, or no longer."""
-        self.is_running = is_on and self.can_draw
+        self.is_running, self._is_wanted = is_on and self.can_draw, False
         self.changed.emit()
         if self.is_running:
             self.sample()

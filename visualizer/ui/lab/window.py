@@ -247,10 +247,8 @@ class LabWindow(QMainWindow):
 
     def style_parts(self) -> None:
         """Give the parts their colours, which takes as long as making them did."""
-        sheet = style_sheet(self.theme) + motion.style_sheet()
-        if sheet != self.styleSheet():
-            QApplication.setPalette(palette(self.theme))
-            self.setStyleSheet(sheet)
+        QApplication.setPalette(palette(self.theme))
+        self.setStyleSheet(style_sheet(self.theme) + motion.style_sheet())
 
     def _show_theme(self) -> None:
         self.menus.show_theme(self.theme)
@@ -259,7 +257,8 @@ class LabWindow(QMainWindow):
         self.show_screen()
 
     def showEvent(self, event: QShowEvent) -> None:
-        self.style_parts()
+        if not self.styleSheet():
+            self.style_parts()
         super().showEvent(event)
 
     def follow_system(self) -> None:

@@ -29,6 +29,7 @@ def _connect_run(window: LabWindow) -> None:
     pane.remedied.connect(lab.remedy)
     pane.anotherWanted.connect(keeper.begin_another)
     keeper.changed.connect(window.show_soon.start)
+    keeper.settingsWanted.connect(partial(window.show_pane, "settings"))
     for part in (lab, keeper, window.saver):
         part.said.connect(window.statusBar().showMessage)
     window.saver.filmer.broke.connect(window.show_bug)
