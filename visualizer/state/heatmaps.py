@@ -151,7 +151,17 @@ def needs(run: Run, view: View) -> Hashable:
     pinned, is_mapped = existing(run, view.pinned), _overview_stage(run, view) is not None
     are_apart = is_spread(run, view)
     folds = {*(() if are_apart else shown_folds(run, view)), *([pinned.fold] if pinned else [])}
-    return stages, looks, view.lens, are_apart, frozenset(folds - {None}), colours, is_mapped
+    has_heads = bool(shown_heads(run, view))  # else folds alone
+    return (
+        stages,
+        looks,
+        view.lens,
+        are_apart,
+        has_heads,
+        frozenset(folds - {None}),
+        colours,
+        is_mapped,
+    )
 
 
 def warm(run: Run, view: View) -> None:
