@@ -7,12 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from visualizer.app import main
 from visualizer.language.folder import RunFolder
+from visualizer.language.presets import PRESETS
 from visualizer.language.settings import Decay, Kind, Model
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.train_command import complaint, settings_of, train_parser
@@ -20,6 +23,8 @@ from visualizer.trainer import _StepTeller
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from visualizer.language.presets import Preset
 
 SMALL = ("--block=8", "--width=8", "--heads=2", "--batch=4", "--size=2000", "--threads=1")
 
@@ -50,12 +55,25 @@ def test_options_become_settings() -> None:
     assert world.source.size == 5000
 
 
+@pytest.mark.parametrize("preset", PRESETS, ids=attrgetter("name"))
+def test_the_settings_of_the_lab_are_those_to_begin_with(preset: Preset) -> None:
+    source, usual = preset.settings.source, preset.settings
+    named = "poem.txt" if source.kind is Kind.FILE else source.kind
+    arguments = [named, "--out", "x", "--preset", preset.name]
+    begun = settings_of(train_parser().parse_args(arguments))
+    assert replace(begun, source=replace(begun.source, path="")) == usual
+    longer = settings_of(train_parser().parse_args([*arguments, "--steps", "7", "--seed", "3"]))
+    assert longer == replace(begun, steps=7, seed=3)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         ("--out x", "SOURCE is missing"),
         ("repeat", "--out is missing"),
         ("repeat --out x --heads 3", "argument --heads: 64 does not divide into 3 heads. Use 2."),
+        ("repeat --resume x --preset repeat", "--resume goes on with a run as it is"),
+        ("--resume x --preset repeat", "--preset belongs to a new run"),
         ("repeat --out x --rate 0", "argument --rate: The learning rate is more than 0"),
         ("repeat --resume x", "--resume goes on with a run as it is"),
         ("--resume x --width 3", "--width belongs to a new run"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from visualizer import values
 from visualizer.attention.choices import Device
+from visualizer.language.presets import PRESETS
 from visualizer.language.settings import LIMITS, Decay, Kind, Model, Settings, Source, problems
 from visualizer.language.tokenizers import Tokenizer
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 TRAIN = "train"
 EXAMPLES = """examples:
   attention-visualizer train repeat --out runs/repeat
+  attention-visualizer train brackets --preset brackets --out runs/brackets
   attention-visualizer train poems.txt --model transformer --block 64 --steps 5000 --out runs/poems
   attention-visualizer train --resume runs/poems --steps 20000
 
@@ -42,6 +44,9 @@ _WHOLE = {
 _CHOICES: dict[str, type[StrEnum]] = {"model": Model, "decay": Decay, "device": Device}
 
 
+_PRESETS = {preset.name: preset.settings for preset in PRESETS}
+
+
 def train_parser() -> argparse.ArgumentParser:
     """Make the reader of what follows the word."""
     made = argparse.ArgumentParser(
@@ -55,6 +60,11 @@ def train_parser() -> argparse.ArgumentParser:
     made.add_argument("source", metavar="SOURCE", nargs="?", help="what to learn")
     made.add_argument("--out", type=Path, metavar="FOLDER", help="of the new run")
     made.add_argument("--resume", type=Path, metavar="FOLDER", help="of a run that is to go on")
+    presets = ", ".join(_PRESETS)
+    made.add_argument(
+        "--preset", type=values.one_of([*_PRESETS]), metavar="NAME",
+        help=f"settings of the lab to begin with, for any SOURCE: one of {presets}",
+    )  # fmt: skip
     made.add_argument("--tokenizer", **_named(Tokenizer, "words for world, else characters"))
     made.add_argument(
         "--size", type=values.whole(*LIMITS["size"]), help="tokens of what is made, about"
@@ -97,17 +107,18 @@ def complaint(options: argparse.Namespace) -> str:
 def settings_of(options: argparse.Namespace) -> Settings:
     """Make the settings that the options describe; what they leave out is as usual."""
     given = _given(options)
+    usual = _PRESETS[given.pop("preset")] if "preset" in given else Settings()
     source = _source(options.source)
     if size := given.pop("size", None):
         source = replace(source, size=size)
     if tokenizer := given.pop("tokenizer", None):
         source = replace(source, tokenizer=Tokenizer(tokenizer))
     kinds = {name: _CHOICES[name](given[name]) for name in _CHOICES if name in given}
-    return replace(Settings(source=source), **(given | kinds))
+    return replace(usual, source=source, **(given | kinds))
 
 
 def _given(options: argparse.Namespace) -> dict[str, Any]:
-    names = (*_WHOLE, *_CHOICES, "dropout", "rate", "size", "tokenizer")
+    names = ("preset", *_WHOLE, *_CHOICES, "dropout", "rate", "size", "tokenizer")
     found = {name: getattr(options, name) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 
