@@ -101,7 +101,10 @@ from tests.ui.lab.test_lab_real import SMALL
 from dataclasses import replace
 
 def look():
-    window, = [one for one in QApplication.topLevelWidgets() if type(one).__name__ == "LabWindow"]
+    labs = [one for one in QApplication.topLevelWidgets() if type(one).__name__ == "LabWindow"]
+    if not labs or not labs[0].isVisible():
+        return  # it is being made
+    window, = labs
     if window.lab.run is None:
         window.lab.draft = replace(SMALL, steps=1_000_000)
         window.lab.toggle()
@@ -141,3 +144,25 @@ def test_a_run_is_named_on_the_command_line(
         app.main(["lab", str(tmp_path)])
     assert ended.value.code == 2
     assert f"there is no run in '{tmp_path}'" in capsys.readouterr().err
+
+
+BROKEN = """
+import sys
+import visualizer.ui.lab.window as made
+from visualizer import app
+
+def broken(*parts, **more):
+    raise OSError("none can be made")
+
+made.LabWindow = broken
+sys.exit(app.main(["lab"]))
+"""
+
+
+def test_a_lab_that_cannot_be_made_ends_the_program() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", BROKEN], cwd=ROOT, capture_output=True, text=True, timeout=180,
+        check=False,
+    )  # fmt: skip
+    assert run.returncode == 1
+    assert "none can be made" in run.stderr

@@ -42,6 +42,7 @@ class RunsPane(QWidget):
     def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._shown: object = None
+        self._actions = tuple(actions.values())
         self.hint, self.list = QLabel(EMPTY), QTreeWidget()
         self.hint.setWordWrap(True)
         self.hint.setProperty("role", "quiet")
@@ -57,6 +58,7 @@ class RunsPane(QWidget):
         self.list.setEditTriggers(QTreeWidget.EditTrigger.EditKeyPressed)
         self.list.itemActivated.connect(self._open)
         self.list.itemChanged.connect(self._change)
+        self.list.currentItemChanged.connect(self._enable)
         row = QHBoxLayout()
         for name, words in BUTTONS.items():
             row.addWidget(text_button(actions[name], words))
@@ -66,6 +68,7 @@ class RunsPane(QWidget):
         column.addWidget(self.hint)
         column.addWidget(self.list, 1)
         column.addLayout(row)
+        self._enable()
 
     @property
     def chosen(self) -> str:
@@ -114,6 +117,12 @@ class RunsPane(QWidget):
                 if run.name == chosen:
                     self.list.setCurrentItem(item)
         self.hint.setText(OVERLAY if shown[0] else EMPTY)
+        self._enable()
+
+    def _enable(self) -> None:
+        """Let be done with the chosen run what can be, where one is chosen."""
+        for action in self._actions:
+            action.setEnabled(bool(self.chosen))
 
     def _open(self, item: QTreeWidgetItem) -> None:
         self.opened.emit(item.data(0, Qt.ItemDataRole.UserRole))
