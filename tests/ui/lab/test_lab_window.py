@@ -141,7 +141,10 @@ def test_what_is_wrong_is_said_at_the_setting_and_mended(student: Student) -> No
     student.type("heads", "3")
     assert student.problem("heads").startswith("64 does not divide into 3 heads.")
     assert not student.window.bar.buttons["toggle"].isEnabled()
-    label = student.window.settings_pane.rows["heads"].problem
+    rows = student.window.settings_pane.rows
+    label = rows["heads"].problem
+    both = rows["layers"].geometry().right() - rows["heads"].geometry().left()
+    assert label.width() >= both  # not squeezed under one of the two
     student.until(lambda: label.height() >= label.heightForWidth(label.width()))  # laid out
     QTest.mouseClick(label, LEFT, pos=link_in(label))
     student.see()

@@ -73,12 +73,17 @@ class SettingsPane(QScrollArea):
         bar = self.verticalScrollBar().sizeHint().width()
         self.setMinimumWidth(inner.minimumSizeHint().width() + bar)
 
-    def _line(self, names: tuple[str, ...]) -> QHBoxLayout:
-        line = QHBoxLayout()
+    def _line(self, names: tuple[str, ...]) -> QVBoxLayout:
+        """Put settings beside each other; what is wrong with them has the whole width below."""
+        whole, line = QVBoxLayout(), QHBoxLayout()
+        whole.setSpacing(2)
         line.setSpacing(12)
+        whole.addLayout(line)
         for name in names:
             line.addWidget(self.rows[name], 1, Qt.AlignmentFlag.AlignTop)
-        return line
+        for name in names if len(names) > 1 else ():
+            whole.addWidget(self.rows[name].problem)
+        return whole
 
     def _row(self, control: Control) -> Row:
         row = Row(control)
