@@ -56,10 +56,6 @@ TORCH_FREE = (
 )
 STANDARD_LIBRARY = tuple(sys.stdlib_module_names)
 
-FILE_LINES = 300
-FUNCTION_LINES = 40
-WINDOW_LINES = 249
-
 
 # ---------------------------------------------------------------------------- reading sources
 
@@ -164,10 +160,6 @@ def functions(source: Source) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef
             yield node
 
 
-def lines_of(node: ast.stmt) -> int:
-    return (node.end_lineno or node.lineno) - node.lineno + 1
-
-
 def house() -> list[Source]:
     """All of the program and of its tests."""
     files = [ROOT / "main.py", *ROOT.glob("visualizer/**/*.py"), *ROOT.glob("tests/**/*.py")]
@@ -238,27 +230,6 @@ imports_give_the_whole_name = Border(
 )
 
 
-# --------------------------------------------------------------------------- rules of measure
-
-
-def files_are_short(source: Source) -> Iterator[str]:
-    lines = len(source.text.splitlines())
-    if lines > FILE_LINES and not source.is_test:
-        yield f"{lines} lines, at most {FILE_LINES}"
-
-
-def functions_are_short(source: Source) -> Iterator[str]:
-    for function in () if source.is_test else functions(source):
-        if (lines := lines_of(function)) > FUNCTION_LINES:
-            yield f"{function.name} has {lines} lines, at most {FUNCTION_LINES}"
-
-
-def the_window_stays_small(source: Source) -> Iterator[str]:
-    for node in source.tree.body if source.within("visualizer.ui.window") else ():
-        if isinstance(node, ast.ClassDef) and (lines := lines_of(node)) > WINDOW_LINES:
-            yield f"{node.name} has {lines} lines, at most {WINDOW_LINES}"
-
-
 # ------------------------------------------------------------------------------ rules of tests
 
 
@@ -299,9 +270,6 @@ RULES: dict[str, Callable[[Source], Iterator[str]]] = {
     "state is plain values": state_is_plain_values,
     "packages import nothing heavy": packages_import_nothing_heavy,
     "imports give the whole name": imports_give_the_whole_name,
-    "files are short": files_are_short,
-    "functions are short": functions_are_short,
-    "the window stays small": the_window_stays_small,
     "every test asserts": every_test_asserts,
     "no test sleeps": no_test_sleeps,
 }
