@@ -229,6 +229,47 @@ imports_give_the_whole_name = Border(
     lambda found: found.name.startswith("."),
 )
 
+GUESSING_HOMES = {
+    "visualizer.ui.labels": {"QLabel"},
+    "visualizer.ui.tooltips": {"QToolTip"},
+    "visualizer.ui.messages": {"QMessageBox", "QTextBrowser"},
+    "visualizer.ui.lab.asking": {"QMessageBox"},
+    "visualizer.ui.ask_file": {"QMessageBox"},
+}
+"""Where what guesses is told what a text is; elsewhere these are asked for it."""
+GUESSING = {
+    *("QErrorMessage", "QInputDialog", "QLabel", "QMessageBox", "QProgressDialog"),
+    *("QTextBrowser", "QTextEdit", "QToolTip", "QWhatsThis"),
+}
+"""Widgets that take a text for HTML where it looks like it."""
+
+
+def no_text_is_taken_for_html(source: Source) -> Iterator[str]:
+    """Find widgets that guess outside of their homes, and tips of texts that are no literals."""
+    if source.is_test:
+        return
+    homes = [kinds for home, kinds in GUESSING_HOMES.items() if source.within(home)]
+    for found in Imports(source).found:
+        kind = found.name.rpartition(".")[2]
+        if found.within(*QT) and kind in GUESSING.difference(*homes):
+            yield f"line {found.line} imports {kind}"
+    calls = (node for node in ast.walk(source.tree) if isinstance(node, ast.Call))
+    for call in calls:
+        is_tip = name_of(call.func) in {"setToolTip", "setWhatsThis"}
+        if is_tip and not is_plain(call.args[-1]):
+            yield f"line {call.lineno}: {ast.unparse(call)}"
+
+
+def is_plain(text: ast.expr) -> bool:
+    """Whether a tip is a literal, a constant of a module, or made plain."""
+    if isinstance(text, ast.IfExp):
+        return is_plain(text.body) and is_plain(text.orelse)
+    if isinstance(text, ast.Call):
+        return name_of(text.func) == "plain_tooltip"
+    if isinstance(text, ast.Subscript):
+        return is_plain(text.value)
+    return isinstance(text, ast.Constant) or name_of(text).isupper()
+
 
 # ------------------------------------------------------------------------------ rules of tests
 
@@ -270,6 +311,7 @@ RULES: dict[str, Callable[[Source], Iterator[str]]] = {
     "state is plain values": state_is_plain_values,
     "packages import nothing heavy": packages_import_nothing_heavy,
     "imports give the whole name": imports_give_the_whole_name,
+    "no text is taken for HTML": no_text_is_taken_for_html,
     "every test asserts": every_test_asserts,
     "no test sleeps": no_test_sleeps,
 }

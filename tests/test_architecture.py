@@ -60,6 +60,16 @@ OFFENCES = [
     ),
     ("imports give the whole name", "visualizer/state/view.py", "from . import document"),
     ("imports give the whole name", "visualizer/ui/theme.py", "from ..attention import trace"),
+    *(
+        ("no text is taken for HTML", "visualizer/ui/a.py", text)
+        for text in (
+            "from PySide6.QtWidgets import QLabel",
+            "from PySide6.QtWidgets import QToolTip, QWidget",
+            "from PySide6.QtWidgets import QMessageBox",
+            "widget.setToolTip(name)",
+            "item.setToolTip(0, f'{name}')",
+        )
+    ),
     ("every test asserts", "tests/test_a.py", "def test_a(qtbot):\n    qtbot.addWidget(f())"),
     ("every test asserts", "tests/test_a.py", "class TestA:\n  def test_a(self):\n    print(1)"),
     ("no test sleeps", "tests/test_a.py", "time.sleep(1)"),
@@ -76,6 +86,11 @@ LAWFUL = [
         "if TYPE_CHECKING:\n    from visualizer.attention.trace import Trace",
     ),
     ("visualizer/ui/heatmap.py", "import pyqtgraph\nimport visualizer.state.panels"),
+    ("visualizer/ui/labels.py", "from PySide6.QtWidgets import QLabel"),
+    (
+        "visualizer/ui/a.py",
+        "a.setToolTip('Stop')\na.setToolTip(0, TIPS[at])\na.setToolTip(plain_tooltip(name))",
+    ),
     ("visualizer/app.py", "def main():\n    from visualizer.attention.attend import attend"),
     ("visualizer/__init__.py", "def f():\n    from visualizer import api"),
     *(

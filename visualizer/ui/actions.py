@@ -20,6 +20,7 @@ from visualizer.state.weights import are_kept
 from visualizer.ui.entries import ENTRIES
 from visualizer.ui.icons import icon
 from visualizer.ui.menus import Menus
+from visualizer.ui.tooltips import plain_tooltip
 
 OF_MODULES = (
     *("toggle_mask", "painter.toggle", "toggle_mode", "workspace.resample dropout_seed"),
@@ -62,7 +63,7 @@ class Actions(Menus):
         if self._play != (name, theme):
             self._play = (name, theme)
             self.by_key["player.toggle"].setIcon(icon(name, theme.ink))
-            self.by_key["player.toggle"].setToolTip(f"{name.capitalize()} (Space)")
+            self.by_key["player.toggle"].setToolTip(plain_tooltip(f"{name.capitalize()} (Space)"))
 
     def _enable_for(self, screen: Screen) -> None:
         self.enable("workspace.undo", screen.can_undo)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.manners import teach
 
 
@@ -15,9 +16,8 @@ class CapturedCard(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.says = QLabel()
+        self.says = PlainLabel()
         self.says.setWordWrap(True)
-        self.says.setTextFormat(Qt.TextFormat.PlainText)
         self.says.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.back = QPushButton("Back to a module")
         self.back.setObjectName("back to a module")

@@ -9,7 +9,6 @@ from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QGridLayout,
-    QLabel,
     QLineEdit,
     QScrollArea,
     QVBoxLayout,
@@ -19,6 +18,7 @@ from PySide6.QtWidgets import (
 from visualizer.attention.derived import Lens
 from visualizer.state.colouring import Curve, Limits
 from visualizer.state.looks import Looks
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ColourPane(QScrollArea):
         self.lens = self._choice("Weights are shown", LENSES)
         self.curve = self._choice("Numbers become colours", CURVES)
         self.limits = self._choice("The ends of the colours are", LIMITS)
-        self.problem = QLabel()
+        self.problem = PlainLabel()
         self.problem.setProperty("role", "warning")
         self.problem.setWordWrap(True)
         self.problem.hide()
@@ -81,10 +81,10 @@ class ColourPane(QScrollArea):
         self._column.addStretch(1)
         self.setWidget(inner)
         self.boxes: dict[tuple[str, str], QLineEdit] = {}
-        self.titles: list[QLabel] = []
+        self.titles: list[PlainLabel] = []
 
     def _choice(self, words: str, choices: Mapping[Any, str]) -> QComboBox:
-        label, box = QLabel(words), QComboBox()
+        label, box = PlainLabel(words), QComboBox()
         label.setProperty("role", "quiet")
         for value, name in choices.items():
             box.addItem(name, value)
@@ -134,7 +134,7 @@ class ColourPane(QScrollArea):
             widget.blockSignals(True)  # who is in one has typed nothing by its going
             widget.hide()
             widget.deleteLater()
-        self.boxes, self.titles = {}, [QLabel(ends.title) for ends in wanted]
+        self.boxes, self.titles = {}, [PlainLabel(ends.title) for ends in wanted]
         for row, ends in enumerate(wanted):
             self.grid.addWidget(self.titles[row], row, 0)
             for column, side in enumerate(("low", "high"), 1):

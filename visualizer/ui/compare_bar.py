@@ -8,7 +8,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
-    QLabel,
     QSizePolicy,
     QSpinBox,
     QToolButton,
@@ -17,8 +16,10 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.state.compare.comparison import Against
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.manners import teach
 from visualizer.ui.theme import text_scale
+from visualizer.ui.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,11 +48,10 @@ class CompareBar(QWidget):
         super().__init__(parent)
         self._shown: ComparePanel | None = None
         self._buttons: dict[str, QToolButton] = {}
-        self.lead, self.said = QLabel(), QLabel()
+        self.lead, self.said = PlainLabel(), PlainLabel()
         words = QVBoxLayout()
         words.setSpacing(0)
         for label in (self.lead, self.said):
-            label.setTextFormat(Qt.TextFormat.PlainText)  # tokens may look like tags
             label.setWordWrap(True)
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
             words.addWidget(label)
@@ -85,7 +85,7 @@ class CompareBar(QWidget):
             button.setText(name)
             button.setAccessibleName(action.text().replace("&", ""))
             keys = action.shortcut().toString()
-            button.setToolTip(f"{button.accessibleName()} ({keys})")
+            button.setToolTip(plain_tooltip(f"{button.accessibleName()} ({keys})"))
             button.clicked.connect(action.trigger)
             button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every one has its key
             self._row.addWidget(button)
@@ -141,7 +141,7 @@ def _heads(name: str) -> QComboBox:
     box = QComboBox()
     box.setAccessibleName(name)
     box.setObjectName(name)
-    box.setToolTip(name)
+    box.setToolTip(plain_tooltip(name))
     box.setMinimumWidth(round(72 * text_scale()))
     teach(box)
     return box

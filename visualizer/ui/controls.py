@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
     QHBoxLayout,
-    QLabel,
     QPlainTextEdit,
     QPushButton,
     QSlider,
@@ -21,6 +20,7 @@ from PySide6.QtWidgets import (
 
 from visualizer.state.setup import Kind, Setting, own_in_words, written_mask
 from visualizer.ui.icons import icon
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.manners import teach
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ class Own(Control):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.words, self.draw = QLabel(), QPushButton("Draw instead")
+        self.words, self.draw = PlainLabel(), QPushButton("Draw instead")
         self.words.setWordWrap(True)
         self.draw.clicked.connect(self._draw)
         self.row.addWidget(self.words, 1)

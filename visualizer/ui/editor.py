@@ -8,7 +8,6 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
-    QLabel,
     QScrollArea,
     QToolButton,
     QVBoxLayout,
@@ -22,10 +21,12 @@ from visualizer.state.setup import SETTINGS, Setting, Setup
 from visualizer.ui.captured import CapturedCard
 from visualizer.ui.controls import CONTROLS, Control
 from visualizer.ui.icons import icon
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.sentence import LABELS, TEXT, SentenceBox
 from visualizer.ui.setting_row import Row
 from visualizer.ui.theme import LIGHT
 from visualizer.ui.token_pane import TokenPane
+from visualizer.ui.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from visualizer.state.screen import Screen
@@ -76,7 +77,7 @@ class Editor(QScrollArea):
         self.sentence.setFixedHeight(self.sentence.fontMetrics().lineSpacing() * 4 + 12)
         self.sentence.textChanged.connect(self._type)
         self.sentence.tooLong.connect(self.textTooLong)
-        self.problem = QLabel()
+        self.problem = PlainLabel()
         self.problem.setWordWrap(True)
         self.problem.setProperty("role", "warning")
         self.problem.hide()
@@ -106,7 +107,7 @@ class Editor(QScrollArea):
         self.texts = QWidget()
         row = QHBoxLayout(self.texts)
         row.setContentsMargins(0, 0, 0, 0)
-        self.text_number = QLabel()
+        self.text_number = PlainLabel()
         self.text_steps = {-1: QToolButton(), 1: QToolButton()}
         for step, button in self.text_steps.items():
             button.setAutoRaise(True)
@@ -123,7 +124,7 @@ class Editor(QScrollArea):
         box = QComboBox()
         for value, words in choices:
             box.addItem(words, value)
-        box.setToolTip(help_)
+        box.setToolTip(plain_tooltip(help_))
         box.setAccessibleName(help_)
         box.setObjectName(name)
         box.setProperty("setting", name)

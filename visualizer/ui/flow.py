@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtWidgets import QLabel
+from PySide6.QtCore import QEvent, QSize
+
+from visualizer.ui.labels import RichLabel
 
 NARROWEST = 100
 
 
-class FlowLabel(QLabel):
+class FlowLabel(RichLabel):
     """Asks for the height that its text needs; Qt's own tries several widths for every text."""
 
     def __init__(self) -> None:
         super().__init__()
         self.setWordWrap(True)
-        self.setTextFormat(Qt.TextFormat.RichText)
         self._heights: dict[int, int] = {}
 
     def setText(self, text: str) -> None:

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidge
 
 from visualizer.state.words import number
 from visualizer.ui.theme import LIGHT, Theme, font, metrics, text_scale
+from visualizer.ui.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,8 +101,10 @@ class NumberModel(QAbstractTableModel):
         if self.table is None:
             return None
         axis = self.table.columns if orientation == ACROSS else self.table.rows
-        if role in (ROLE.DisplayRole, ROLE.ToolTipRole):
+        if role == ROLE.DisplayRole:
             return _name(axis, section)
+        if role == ROLE.ToolTipRole:
+            return plain_tooltip(_name(axis, section))
         if role == ROLE.AccessibleTextRole:
             return f"{axis.name} {_name(axis, section)}"
         if role == ROLE.ForegroundRole:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from visualizer.ui.accessible import tell
 from visualizer.ui.head_table import HeadView
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.theme import LIGHT, Theme, text_scale
 
 if TYPE_CHECKING:
@@ -33,12 +34,11 @@ class HeadsPane(QWidget):
         self._column = column = QVBoxLayout(self)
         column.setContentsMargins(12, 8, 8, 8)
         column.setSpacing(6)
-        self.said, self.lead = QLabel(), QLabel()
+        self.said, self.lead = PlainLabel(), PlainLabel()
         self.view = HeadView()
         self.view.headOpened.connect(self.headChosen)
         for label in (self.said, self.lead):
             label.setWordWrap(True)
-            label.setTextFormat(Qt.TextFormat.PlainText)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             column.addWidget(label)
         self.lead.setProperty("role", "quiet")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QScrollArea,
     QVBoxLayout,
@@ -18,6 +17,7 @@ from PySide6.QtWidgets import (
 from visualizer.state.lessons.pages import TickState
 from visualizer.ui.accessible import tell
 from visualizer.ui.icons import icon
+from visualizer.ui.labels import PlainLabel, RichLabel
 from visualizer.ui.theme import LIGHT, Theme, text_scale
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class TickRow(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(8)
-        self.mark, self.words = QLabel(), _label()
+        self.mark, self.words = PlainLabel(), _label()
         row.addWidget(self.mark, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(self.words, 1)
 
@@ -123,7 +123,7 @@ class LessonPane(QWidget):
         self.next_button = _button("Next", "Next page")
         self.back_button.clicked.connect(self._step_back)
         self.next_button.clicked.connect(self._step_on)
-        self.number = QLabel()
+        self.number = PlainLabel()
         self.number.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.number.setProperty("role", "quiet")
         row.addWidget(self.back_button)
@@ -188,10 +188,9 @@ def _place(panel: LessonPanel) -> str:
     return f"{panel.lesson}, page {panel.number} of {panel.count}: {panel.title}"
 
 
-def _label() -> QLabel:
-    label = QLabel()
+def _label() -> RichLabel:
+    label = RichLabel()
     label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.RichText)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return label
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
 
 from visualizer.state.lines.look import FOLLOWS, MOST_OF_A_QUERY, LineLook
 from visualizer.state.lines.panel import LinePanel
 from visualizer.ui.controls import Decimal, show_number
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.lineview import LineView
 from visualizer.ui.manners import teach
 from visualizer.ui.theme import text_scale
+from visualizer.ui.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from visualizer.state.screen import Screen
@@ -31,7 +33,7 @@ class LinePane(QWidget):
         super().__init__(parent)
         self.setAccessibleName("Lines")
         self.setMinimumWidth(round(WIDTH * text_scale()))
-        self.view, self.notes = LineView(), QLabel()
+        self.view, self.notes = LineView(), PlainLabel()
         self.heads, self.threshold, self.top = QComboBox(), Decimal(), QSpinBox()
         self._shown: LinePanel | None = None
         self._build()
@@ -59,7 +61,7 @@ class LinePane(QWidget):
             (self.top, "Largest of each query and head", "Lines of each query and head", 0),
         ):
             widget.setAccessibleName(name)
-            widget.setToolTip(tip)
+            widget.setToolTip(plain_tooltip(tip))
             teach(widget)
             row.addWidget(widget, stretch)
         self.notes.setProperty("role", "quiet")

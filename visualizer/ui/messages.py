@@ -26,19 +26,27 @@ if TYPE_CHECKING:
 LIST_SIZE = QSize(720, 640)
 
 
+def message_box(window: QWidget, name: str, icon: QMessageBox.Icon, sentence: str) -> QMessageBox:
+    """Make a box that says a sentence, and whatever else is said in it, as plain text."""
+    box = QMessageBox(window)
+    box.setObjectName(name)
+    box.setIcon(icon)
+    box.setTextFormat(Qt.TextFormat.PlainText)  # before any text is laid out
+    box.setText(sentence)
+    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    return box
+
+
 def show_bug(window: QWidget, details: str) -> None:
     """Say that something broke, with what to send to its makers; once at a time."""
     if window.findChild(QMessageBox, "bug"):
         return
-    box = QMessageBox(window)
-    box.setObjectName("bug")
-    box.setIcon(QMessageBox.Icon.Critical)
-    box.setText("Something broke that should not have. The last picture stays.")
+    said = "Something broke that should not have. The last picture stays."
+    box = message_box(window, "bug", QMessageBox.Icon.Critical, said)
     box.setDetailedText(details)
     copy = box.addButton("Copy details", QMessageBox.ButtonRole.ActionRole)
     box.addButton(QMessageBox.StandardButton.Close)
     copy.clicked.connect(lambda: QApplication.clipboard().setText(details))
-    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.open()
 
 
@@ -48,18 +56,14 @@ def ask_unsaved(
     """Ask whether changes are to be saved; called off, nothing happens. Once at a time."""
     if window.findChild(QMessageBox, "unsaved"):
         return
-    box = QMessageBox(window)
-    box.setObjectName("unsaved")
-    box.setIcon(QMessageBox.Icon.Question)
-    box.setText(f"“{name}” has changes that are not saved.")
+    said = f"“{name}” has changes that are not saved."
+    box = message_box(window, "unsaved", QMessageBox.Icon.Question, said)
     saving = box.addButton(QMessageBox.StandardButton.Save)
     losing = box.addButton("&Don’t save", QMessageBox.ButtonRole.DestructiveRole)
     box.addButton(QMessageBox.StandardButton.Cancel)
     box.setDefaultButton(QMessageBox.StandardButton.Save)
     saving.clicked.connect(save)
     losing.clicked.connect(lose)
-    box.setTextFormat(Qt.TextFormat.PlainText)
-    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.open()
 
 
@@ -67,11 +71,8 @@ def ask_recover(
     window: QWidget, names: str, recover: Callable[[], None], drop: Callable[[], None]
 ) -> None:
     """Offer what a crash left behind; called off, it is offered again at the next start."""
-    box = QMessageBox(window)
-    box.setObjectName("recover")
-    box.setIcon(QMessageBox.Icon.Information)
-    box.setTextFormat(Qt.TextFormat.PlainText)
-    box.setText("The program ended without having been closed. This was not saved:")
+    said = "The program ended without having been closed. This was not saved:"
+    box = message_box(window, "recover", QMessageBox.Icon.Information, said)
     box.setInformativeText(names)
     again = box.addButton("&Open it again", QMessageBox.ButtonRole.AcceptRole)
     away = box.addButton("&Throw it away", QMessageBox.ButtonRole.DestructiveRole)
@@ -79,15 +80,13 @@ def ask_recover(
     box.setDefaultButton(again)
     again.clicked.connect(recover)
     away.clicked.connect(drop)
-    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.open()
 
 
 def refuse(window: QWidget, title: str, sentence: str) -> None:
     """Say why something was not done."""
-    box = QMessageBox(QMessageBox.Icon.Warning, title, sentence, parent=window)
-    box.setTextFormat(Qt.TextFormat.PlainText)
-    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    box = message_box(window, "refused", QMessageBox.Icon.Warning, sentence)
+    box.setWindowTitle(title)
     box.open()
 
 
@@ -125,10 +124,10 @@ def show_about(window: QWidget) -> None:
     tell(window, "About", f"<h3>Attention Visualizer {visualizer.__version__}</h3><p>{text}</p>")
 
 
-def tell(window: QWidget, title: str, text: str) -> None:
-    """Say something that is read and closed."""
-    box = QMessageBox(window)
+def tell(window: QWidget, title: str, html: str) -> None:
+    """Say something that is read and closed; what comes from elsewhere is escaped in it."""
+    box = message_box(window, "told", QMessageBox.Icon.NoIcon, "")
     box.setWindowTitle(title)
-    box.setText(text)
-    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    box.setTextFormat(Qt.TextFormat.RichText)
+    box.setText(html)
     box.open()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from visualizer.state.view import Cell
 from visualizer.state.words import counted
 from visualizer.ui.grid import NumberGrid
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.manners import teach
 from visualizer.ui.theme import LIGHT, Theme, text_scale
 
@@ -40,7 +41,7 @@ class NumbersPane(QWidget):
         self.setAccessibleName("Numbers")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self.tensor, self.head, self.grid = QComboBox(), QComboBox(), NumberGrid()
-        self.facts, self.note, self.problem = QLabel(), QLabel(), QLabel()
+        self.facts, self.note, self.problem = PlainLabel(), PlainLabel(), PlainLabel()
         self.draw = QPushButton("As drawn again")
         self._table: NumberTable | None = None
         self._theme = LIGHT

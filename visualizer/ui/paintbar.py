@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QSpinBox,
     QToolButton,
@@ -16,8 +15,10 @@ from PySide6.QtWidgets import (
 
 from visualizer.state.brushes import Brush
 from visualizer.ui.controls import show_number
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.manners import teach
 from visualizer.ui.strip import Line, Strip
+from visualizer.ui.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QKeyEvent
@@ -56,7 +57,7 @@ class PaintBar(Strip):
         row = QHBoxLayout(inner)
         row.setContentsMargins(12, 0, 12, 0)
         row.setSpacing(4)
-        caption = QLabel("Mask")
+        caption = PlainLabel("Mask")
         caption.setProperty("role", "quiet")
         row.addWidget(caption)
         for brush in Brush:
@@ -77,7 +78,7 @@ class PaintBar(Strip):
         words, tip = BRUSHES[brush]
         button = QToolButton()
         button.setText(words)
-        button.setToolTip(tip)
+        button.setToolTip(plain_tooltip(tip))
         button.setAccessibleName(f"{words} mask")
         button.setAccessibleDescription(tip)
         button.setCheckable(True)

@@ -7,13 +7,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtWidgets import QDockWidget, QLabel, QMainWindow, QTabBar, QToolBar, QWidget
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabBar, QToolBar, QWidget
 from shiboken6 import isValid
 
 from visualizer.ui.colour_pane import ColourPane
 from visualizer.ui.editor import Editor
 from visualizer.ui.heads import HeadsPane
 from visualizer.ui.inspector import Inspector
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.lesson import LessonPane
 from visualizer.ui.lines import LinePane
 from visualizer.ui.numbers import NumbersPane
@@ -161,7 +162,7 @@ def _dock(window: QMainWindow, pane: Pane, widget: QWidget) -> QDockWidget:
     dock = QDockWidget(pane.name, window)
     dock.setObjectName(pane.name)
     dock.setWidget(widget)
-    title = QLabel(pane.name)
+    title = PlainLabel(pane.name)
     title.setProperty("role", "pane")
     dock.setTitleBarWidget(title)  # in line with what is under it; can still be dragged
     dock.setFeatures(

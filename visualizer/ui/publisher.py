@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer
-from PySide6.QtWidgets import QMessageBox
 
 from visualizer.state.figure import FigureLook
 from visualizer.state.formats import named
@@ -18,6 +17,7 @@ from visualizer.ui.figures.dialog import ExportDialog
 from visualizer.ui.figures.preview import Previewer
 from visualizer.ui.figures.saving import Saving
 from visualizer.ui.filer import UNTITLED
+from visualizer.ui.messages import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +94,7 @@ class Publisher(QObject):
     def refuse(self, sentence: str) -> None:
         """Say that nothing was written, and why; it is no time to close."""
         self._then = None
-        QMessageBox.warning(self._window, "Not written", sentence)
+        refuse(self._window, "Not written", sentence)
 
     def close(self) -> None:
         """Have what was asked for come to its end, and end the threads."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
 from visualizer.attention.stages import TABLE
 from visualizer.ui.accessible import tell
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.strip import Strip
+from visualizer.ui.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent
@@ -47,7 +49,7 @@ class Rail(Strip):
         self.setAccessibleName("Stages")
         self._items: tuple[RailItem, ...] = ()
         self._buttons: dict[str, QToolButton] = {}
-        self._arrows: dict[str, QLabel] = {}
+        self._arrows: dict[str, PlainLabel] = {}
         self._theme: Theme | None = None
         self._inner = self._build()
         self.setWidget(self._inner)
@@ -79,7 +81,9 @@ class Rail(Strip):
     def _show_item(button: QToolButton, item: RailItem) -> None:
         button.setText(item.symbol if len(item.symbol) == 1 else item.title)
         button.setChecked(item.is_shown)
-        button.setToolTip(f"{item.symbol}: {item.says}.  Size {item.size}.  Double-click: alone")
+        button.setToolTip(
+            plain_tooltip(f"{item.symbol}: {item.says}.  Size {item.size}.  Double-click: alone")
+        )
         button.setAccessibleName(item.title)
         button.setAccessibleDescription(f"{item.says}, size {item.size}")
 
@@ -91,7 +95,7 @@ class Rail(Strip):
         row.setSpacing(1)
         for stage in dict.fromkeys(row.name for row in TABLE):
             if self._buttons and stage not in BESIDE:
-                self._arrows[stage] = QLabel("▸")
+                self._arrows[stage] = PlainLabel("▸")
                 self._arrows[stage].setProperty("role", "quiet")
                 self._arrows[stage].hide()
                 row.addWidget(self._arrows[stage])

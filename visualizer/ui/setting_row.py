@@ -6,9 +6,11 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from visualizer.state.setup import Kind, SettingShown
+from visualizer.ui.labels import PlainLabel, RichLabel
+from visualizer.ui.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from visualizer.ui.controls import Control
@@ -29,15 +31,14 @@ class Row(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(2)
         if setting.kind is not Kind.SWITCH:
-            label = QLabel(setting.label)
+            label = PlainLabel(setting.label)
             label.setProperty("role", "quiet")
             column.addWidget(label)
-        control.setToolTip(setting.help)
+        control.setToolTip(plain_tooltip(setting.help))
         column.addWidget(control)
-        self.problem = QLabel()
+        self.problem = RichLabel()
         self.problem.setWordWrap(True)
         self.problem.setProperty("role", "warning")
-        self.problem.setTextFormat(Qt.TextFormat.RichText)
         self.problem.setTextInteractionFlags(
             Qt.TextInteractionFlag.LinksAccessibleByMouse
             | Qt.TextInteractionFlag.LinksAccessibleByKeyboard

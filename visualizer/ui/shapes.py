@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from visualizer.state.shapes import Ledger
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.shape_row import ShapeButton
 from visualizer.ui.split import SplitView
 from visualizer.ui.theme import LIGHT, Theme, text_scale
@@ -35,13 +36,12 @@ class ShapesPane(QWidget):
         self._ledger: Ledger | None = None
         self._theme = LIGHT
         self.drawing, self.rows = SplitView(), list[ShapeButton]()
-        self.says, self.batch, self.total = (QLabel() for _ in range(3))
+        self.says, self.batch, self.total = (PlainLabel() for _ in range(3))
         self.turn = QPushButton("Split / join")
         self.turn.setToolTip("Slide the heads apart, or together again")
         self.turn.clicked.connect(self.drawing.turn)
         for label in (self.says, self.batch, self.total):
             label.setWordWrap(True)
-            label.setTextFormat(Qt.TextFormat.PlainText)
             label.setProperty("role", "quiet")
         self._build()
         self.show_ledger(Ledger(), LIGHT)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QLabel, QScrollArea, QSizePolicy, QWidget
+from PySide6.QtWidgets import QScrollArea, QSizePolicy, QWidget
 
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.theme import text_scale
+from visualizer.ui.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QResizeEvent, QWheelEvent
@@ -44,7 +46,7 @@ class Strip(QScrollArea):
         bar.setValue(bar.value() - (turned.x() or turned.y()))
 
 
-class Line(QLabel):
+class Line(PlainLabel):
     """A line that takes what room there is; the whole of it is in its tip."""
 
     def __init__(self, towards: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignLeft) -> None:
@@ -58,7 +60,7 @@ class Line(QLabel):
     def tell(self, told: str, in_words: str = "") -> None:
         """Show a sentence, or what stands for it in short."""
         self._told, self._in_words = told, in_words or told
-        self.setToolTip(self._in_words)
+        self.setToolTip(plain_tooltip(self._in_words))
         self.setAccessibleName(self._in_words)
         room = self.contentsRect().width() - 2 * self.indent()
         self.setText(self.fontMetrics().elidedText(told, Qt.TextElideMode.ElideRight, room))

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFontMetricsF
-from PySide6.QtWidgets import QLabel, QSizePolicy
+from PySide6.QtWidgets import QSizePolicy
 
+from visualizer.ui.labels import RichLabel
 from visualizer.ui.theme import font, text_scale
 from visualizer.ui.told import SIZES, fitting
 
@@ -15,13 +16,12 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QResizeEvent
 
 
-class TellingLabel(QLabel):
+class TellingLabel(RichLabel):
     """One line of HTML; only what is too long at the smallest size is broken into two."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self._told = ""
-        self.setTextFormat(Qt.TextFormat.RichText)
         self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.setAccessibleDescription(name)  # its name is what it says

@@ -10,7 +10,6 @@ from PySide6.QtGui import QColor, QPainter
 from PySide6.QtWidgets import (
     QButtonGroup,
     QHBoxLayout,
-    QLabel,
     QLineEdit,
     QSizePolicy,
     QToolButton,
@@ -21,6 +20,7 @@ from PySide6.QtWidgets import (
 from visualizer.state.chosen import Role
 from visualizer.state.words import counted, number
 from visualizer.ui import colours
+from visualizer.ui.labels import PlainLabel, RichLabel
 from visualizer.ui.manners import teach
 from visualizer.ui.theme import LIGHT, Theme, font, metrics, text_scale
 from visualizer.ui.tokens import TokenStrip
@@ -55,9 +55,8 @@ class TokenPane(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.strip, self.bar = TokenStrip(), ShareBar()
-        self.says = QLabel()
+        self.says = RichLabel()
         self.says.setWordWrap(True)
-        self.says.setTextFormat(Qt.TextFormat.RichText)
         self.says.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
         self.roles: dict[Role, QToolButton] = {}
         self._theme: Theme | None = None
@@ -122,7 +121,7 @@ class TokenPane(QWidget):
         return row
 
     def _search(self) -> QWidget:
-        self.finder, self.search, self.found = QWidget(), SearchLine(), QLabel()
+        self.finder, self.search, self.found = QWidget(), SearchLine(), PlainLabel()
         self.found.setProperty("role", "quiet")
         row = QHBoxLayout(self.finder)
         row.setContentsMargins(0, 0, 0, 0)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QHelpEvent, QKeySequence, QPainter
-from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QSizePolicy, QWidget
 
 from visualizer.state.chosen import span
 from visualizer.state.colouring import SHORT
@@ -16,6 +16,7 @@ from visualizer.ui.accessible import tell
 from visualizer.ui.chip import GAP, chip_height, chip_widths, paint_chip
 from visualizer.ui.manners import is_command
 from visualizer.ui.theme import LIGHT, Theme, text_scale
+from visualizer.ui.tooltips import show_tooltip
 
 if TYPE_CHECKING:
     from PySide6.QtGui import (
@@ -213,7 +214,7 @@ class TokenStrip(QAbstractScrollArea):
     def viewportEvent(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             token = self._token_at(QPointF(event.pos()))
-            QToolTip.showText(event.globalPos(), "" if token is None else self.tip(token), self)
+            show_tooltip(event.globalPos(), "" if token is None else self.tip(token), self)
             return True
         return super().viewportEvent(event)
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from visualizer.state.playback.timeline import SPEEDS, Grain
 from visualizer.state.view import Question
 from visualizer.ui.accessible import tell
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.manners import teach
 from visualizer.ui.telling import TellingLabel
 from visualizer.ui.theme import Theme, text_scale
 from visualizer.ui.told import count_of, written
+from visualizer.ui.tooltips import plain_tooltip
 from visualizer.ui.track import Track
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ class TransportBar(QWidget):
         self._shown: tuple[Transport, Theme] | None = None
         self.caption = TellingLabel("What happens in this step")
         self.equation = TellingLabel("The calculation of this step")
-        self.where = QLabel()
+        self.where = PlainLabel()
         self.track = Track()
         self.track.sought.connect(self.sought)
         self.track.stepped.connect(self.stepped)
@@ -158,7 +160,7 @@ def choice(name: str, choices: Iterable[tuple[object, str]]) -> QComboBox:
     for value, words in choices:
         box.addItem(words, value)
     box.setAccessibleName(name)
-    box.setToolTip(name)
+    box.setToolTip(plain_tooltip(name))
     box.setObjectName(name)
     teach(box)
     return box

@@ -17,7 +17,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
-    QLabel,
     QPlainTextEdit,
     QPushButton,
     QVBoxLayout,
@@ -26,6 +25,7 @@ from PySide6.QtWidgets import (
 
 from visualizer.state.code.twin import TITLES
 from visualizer.ui.accessible import tell
+from visualizer.ui.labels import RichLabel
 from visualizer.ui.manners import teach
 from visualizer.ui.theme import LIGHT, Theme, text_scale
 
@@ -169,9 +169,8 @@ class TwinPane(QWidget):
         row.setSpacing(8)
         row.addWidget(self.box, 1)
         row.addWidget(self.copy)
-        self.running = QLabel()
+        self.running = RichLabel()
         self.running.setWordWrap(True)
-        self.running.setTextFormat(Qt.TextFormat.RichText)
         self.running.setFont(_fixed())
         column.addLayout(row)
         column.addWidget(self.running)

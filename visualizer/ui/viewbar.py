@@ -12,6 +12,7 @@ from visualizer.attention.derived import Fold
 from visualizer.state.looks import Layouts, Looks
 from visualizer.ui.strip import Line, Strip
 from visualizer.ui.theme import LIGHT, Theme, head_colour, text_scale
+from visualizer.ui.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,7 +96,7 @@ class ViewBar(Strip):
         button.setAutoRaise(True)
         button.setCheckable(action.isCheckable())
         button.setAccessibleName(action.text().replace("&", ""))
-        button.setToolTip(button.accessibleName())
+        button.setToolTip(plain_tooltip(button.accessibleName()))
         button.setChecked(action.isChecked())
         action.toggled.connect(button.setChecked)
         button.clicked.connect(action.trigger)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QApplication, QLabel, QMainWindow, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QMainWindow, QVBoxLayout, QWidget
 
 from visualizer.attention.spec import Mode
 from visualizer.state.code.dialects import Dialect
@@ -23,6 +23,7 @@ from visualizer.ui.filer import Filer
 from visualizer.ui.focus import FocusRing
 from visualizer.ui.gaze import Gaze
 from visualizer.ui.icons import icon
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.liner import Liner
 from visualizer.ui.motion import Motion
 from visualizer.ui.paintbar import PaintBar
@@ -81,8 +82,7 @@ class Window(QMainWindow):
         self._add_intents()
         self.filer, self.rescue, self.drops = Filer(program, self), Rescue(self), Drops(self)
         self._has_lesson = False
-        self.facts, self.notice = QLabel(), QLabel()
-        self.facts.setTextFormat(Qt.TextFormat.PlainText)  # tokens may look like tags
+        self.facts, self.notice = PlainLabel(), PlainLabel()
         self.statusBar().addWidget(self.facts, 1)
         self.statusBar().addPermanentWidget(self.publisher.saving)
         self.docks, self.actions_ = Docks(self, self.panes), Actions(self)
@@ -127,7 +127,6 @@ class Window(QMainWindow):
         column.setSpacing(0)
         self.notice.setProperty("role", "notice")
         self.notice.setWordWrap(True)
-        self.notice.setTextFormat(Qt.TextFormat.PlainText)
         bars = (self.rail, self.viewbar, self.paintbar, self.progress, self.notice)
         above = (*bars, self.compare_bar)
         for widget in (*above, self.board, self.presenter.sentence):

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFormLayout,
     QHBoxLayout,
-    QLabel,
     QScrollArea,
     QVBoxLayout,
     QWidget,
@@ -27,6 +26,7 @@ from visualizer.ui.figures.options import FigureOptions
 from visualizer.ui.figures.preview import Preview, Previewer, PreviewPane
 from visualizer.ui.figures.projector import Projector
 from visualizer.ui.focus import FocusRing
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.theme import text_scale
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class ExportDialog(QDialog):
         self.shot, self.wish, self._theme, self._previewer = shot, wish, theme, previewer
         self.format, self.figure, self.pane = QComboBox(), FigureOptions(), PreviewPane()
         self.film, self.projector = FilmOptions(), Projector(self)
-        self.size_, self.problem = QLabel(), QLabel()
+        self.size_, self.problem = PlainLabel(), PlainLabel()
         self.buttons = QDialogButtonBox()
         self.copy = self.buttons.addButton("Cop&y", QDialogButtonBox.ButtonRole.ActionRole)
         self.save = self.buttons.addButton("&Save…", QDialogButtonBox.ButtonRole.AcceptRole)
@@ -82,13 +82,12 @@ class ExportDialog(QDialog):
         self.format.setSizeAdjustPolicy(SHRINKS)
         self.format.view().setMinimumWidth(self.format.view().sizeHintForColumn(0) + 8)
         first = QFormLayout()
-        label = QLabel("&Format")
+        label = PlainLabel("&Format")
         label.setBuddy(self.format)
         first.addRow(label, self.format)
         first.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         _align(first, self.figure.form, self.film.form)
         for said in (self.size_, self.problem):
-            said.setTextFormat(Qt.TextFormat.PlainText)
             said.setWordWrap(True)
         self.size_.setProperty("role", "quiet")
         self.problem.setProperty("role", "warning")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSignalBlocker, Signal
-from PySide6.QtWidgets import QLabel, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
+
+from visualizer.ui.labels import PlainLabel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +29,7 @@ class NumberField(QWidget):
         self._is_whole, self._open = is_whole, open_
         self._low, self._high = 0.0, 0.0
         self._write: Callable[[float], str] = str
-        self.box, self.problem = QLineEdit(), QLabel()
+        self.box, self.problem = QLineEdit(), PlainLabel()
         self.box.setAccessibleName(name)
         self.box.setPlaceholderText(open_)
         self.problem.setProperty("role", "warning")

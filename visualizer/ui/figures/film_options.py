@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QLabel, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QWidget
 
 from visualizer.attention.spec import InputError
 from visualizer.state.film import WIDTHS, FilmLook, Panels, film_of
@@ -18,6 +18,7 @@ from visualizer.state.playback.timeline import SPEEDS, Grain, Place
 from visualizer.state.progress import CancelledError
 from visualizer.state.words import counted, size
 from visualizer.ui.figures.films import estimate
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.transport import GRAINS, choice
 from visualizer.ui.worker import Worker
 
@@ -62,7 +63,7 @@ class FilmOptions(QWidget):
         self.width_ = choice("Pixels", [(width, f"{width:,} pixels wide") for width in WIDTHS])
         self.loops = QCheckBox("&Begins anew at its end")
         self.loops.setAccessibleName("Begins anew at its end")
-        self.told = QLabel(self)
+        self.told = PlainLabel(parent=self)
         self.told.setWordWrap(True)
         self.told.setAccessibleName("Size of the film")
         self._lay_out()

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSignalBlocker, Signal
-from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QLineEdit, QWidget
 
 from visualizer.state import wish as wishes
 from visualizer.state.figure import PRESETS, Extent, Paper
 from visualizer.state.wish import OWN, PAPERS, Unit, preset_of, sized_as
 from visualizer.ui.figures.fields import NumberField
+from visualizer.ui.labels import PlainLabel
 
 if TYPE_CHECKING:
     from visualizer.state.wish import Wish
@@ -64,7 +65,7 @@ class FigureOptions(QWidget):
             ("Colou&rs", self.paper),
             ("&Title", self.title),
         ):
-            label = QLabel(words)
+            label = PlainLabel(words)
             label.setBuddy(widget.focusProxy() or widget)
             (widget.focusProxy() or widget).setAccessibleName(words.replace("&", ""))
             self.form.addRow(label, widget)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QToolButton, QWidget
 
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.progress import DELAY_MS
 
 LINE = (120, 4)
@@ -27,7 +28,7 @@ class Saving(QWidget):
         row.addWidget(self.line)
         row.addWidget(self.cancel)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        self.setMaximumHeight(QLabel("Cancel").sizeHint().height())  # no higher than what stays
+        self.setMaximumHeight(PlainLabel("Cancel").sizeHint().height())  # no higher than what stays
         self._delay = QTimer(self, interval=DELAY_MS, singleShot=True)
         self._delay.timeout.connect(self.show)
         self.hide()

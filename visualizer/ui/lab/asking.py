@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMessageBox
+
+from visualizer.ui.messages import message_box
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,8 @@ def ask_leaving(
     """Ask what becomes of a training that is left; called off, nothing happens. Once at a time."""
     if window.findChild(QMessageBox, "leaving"):
         return
-    box = _box(window, "leaving", f"“{name}” is training.")
+    said = f"“{name}” is training."
+    box = message_box(window, "leaving", QMessageBox.Icon.Question, said)
     box.setInformativeText(
         "It can stop here, with a checkpoint to go on from, or go on without a window until it is "
         "done. Opened again, it is shown wherever it is by then."
@@ -37,20 +39,11 @@ def ask_delete(window: QWidget, name: str, delete: Callable[[], object]) -> None
     """Ask whether a run may be deleted for good."""
     if window.findChild(QMessageBox, "delete"):
         return
-    box = _box(window, "delete", f"Delete “{name}”, its losses and all weights that were kept?")
+    said = f"Delete “{name}”, its losses and all weights that were kept?"
+    box = message_box(window, "delete", QMessageBox.Icon.Question, said)
     box.setInformativeText("This cannot be undone.")
     deleting = box.addButton("&Delete", QMessageBox.ButtonRole.DestructiveRole)
     cancel = box.addButton(QMessageBox.StandardButton.Cancel)
     box.setDefaultButton(cancel)
     deleting.clicked.connect(delete)
     box.open()
-
-
-def _box(window: QWidget, name: str, text: str) -> QMessageBox:
-    box = QMessageBox(window)
-    box.setObjectName(name)
-    box.setIcon(QMessageBox.Icon.Question)
-    box.setTextFormat(Qt.TextFormat.PlainText)
-    box.setText(text)
-    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    return box

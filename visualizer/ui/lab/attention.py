@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from visualizer.state.playback.lights import Lights
 from visualizer.ui.accessible import Politeness, announce, install, tell
 from visualizer.ui.lab.layer_board import LayerBoard
+from visualizer.ui.labels import PlainLabel
 
 if TYPE_CHECKING:
     from visualizer.state.lab.attention import AttentionPanel
@@ -36,7 +37,7 @@ class AttentionView(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.notices, self.board, self.said = QLabel(), LayerBoard(), QLabel()
+        self.notices, self.board, self.said = PlainLabel(), LayerBoard(), PlainLabel()
         self.notices.setWordWrap(True)
         self.notices.setProperty("role", "notice")
         self.said.setProperty("role", "quiet")

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QFont, QHelpEvent, QPainter, QPen
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from visualizer.state.lab.bars import MOST, Bar, Bars
 from visualizer.state.words import share
 from visualizer.ui.accessible import Politeness, announce, tell
 from visualizer.ui.manners import is_command
 from visualizer.ui.theme import LIGHT, Theme, font, metrics, text_scale
+from visualizer.ui.tooltips import show_tooltip
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent
@@ -196,6 +197,6 @@ class NextBars(QWidget):
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             at = self._bar_at(QPointF(event.pos()))
             words = "" if at is None else self._bars.bars[at].words
-            QToolTip.showText(event.globalPos(), words, self)
+            show_tooltip(event.globalPos(), words, self)
             return True
         return super().event(event)

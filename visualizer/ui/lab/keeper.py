@@ -8,12 +8,12 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
-from PySide6.QtWidgets import QFileDialog
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from visualizer.attention.errors import InputError
 from visualizer.state.lab import shelf
 from visualizer.ui import settings
+from visualizer.ui.ask_file import ask_for_folder
 from visualizer.ui.lab import background
 from visualizer.ui.lab.asking import ask_delete, ask_leaving
 from visualizer.ui.worker import Worker
@@ -127,11 +127,7 @@ class Keeper(QObject):
 
     def choose_to_open(self) -> None:
         """Ask for the folder of a run."""
-        dialog = QFileDialog(self._window, "Open run folder", str(self._lab.home))
-        dialog.setFileMode(QFileDialog.FileMode.Directory)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(self.open)
-        dialog.open()
+        ask_for_folder(self._window, "Open run folder", self._lab.home, self.open)
 
     def open_chosen(self) -> None:
         """Open the run that is chosen in the list."""

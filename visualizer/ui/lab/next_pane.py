@@ -7,14 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFormLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFormLayout, QVBoxLayout, QWidget
 
 from visualizer.attention.errors import InputError
 from visualizer.language.sampling import Sampling, check
 from visualizer.state.setup import Kind, Setting
 from visualizer.ui.controls import CONTROLS, Count
 from visualizer.ui.lab.bars import NextBars
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.theme import metrics
+from visualizer.ui.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from visualizer.state.lab.bars import Bars
@@ -45,7 +47,7 @@ class NextPane(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._sampling, self._vocabulary = Sampling(), 0
-        self.heading, self.legend, self.problem = QLabel(), QLabel(), QLabel()
+        self.heading, self.legend, self.problem = PlainLabel(), PlainLabel(), PlainLabel()
         self.heading.setProperty("role", "pane")
         self.legend.setProperty("role", "quiet")
         self.problem.setProperty("role", "warning")
@@ -78,8 +80,8 @@ class NextPane(QWidget):
         form = QFormLayout()
         form.setContentsMargins(12, 0, 12, 0)
         for name, control in self.controls.items():
-            label = QLabel(control.setting.label)
-            label.setToolTip(control.setting.help)
+            label = PlainLabel(control.setting.label)
+            label.setToolTip(plain_tooltip(control.setting.help))
             label.setBuddy(control)
             form.addRow(label, control)
             control.chosen.connect(partial(self.take, name))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QHBoxLayout, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QPushButton, QWidget
+
+from visualizer.ui.labels import PlainLabel
 
 if TYPE_CHECKING:
     from visualizer.state.lab.run import Failure
@@ -16,10 +17,9 @@ class Notices(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.said, self.copy = QLabel(), QPushButton("Copy details")
+        self.said, self.copy = PlainLabel(), QPushButton("Copy details")
         self.said.setProperty("role", "notice")
         self.said.setWordWrap(True)
-        self.said.setTextFormat(Qt.TextFormat.PlainText)
         self.copy.clicked.connect(self._copy)
         self._details = ""
         row = QHBoxLayout(self)

@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from visualizer.state.lab.plotted import PlotLook
 from visualizer.ui.accessible import tell
 from visualizer.ui.controls import Slider
 from visualizer.ui.lab.plot import LossPlotView
 from visualizer.ui.lab.training_bar import text_button
+from visualizer.ui.labels import PlainLabel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +43,7 @@ class PlotPane(QWidget):
         super().__init__(parent)
         self.setAccessibleName("Losses and how they are plotted")
         self._look = PlotLook()
-        self.view, self.notices, self.smoothing = LossPlotView(), QLabel(), Slider()
+        self.view, self.notices, self.smoothing = LossPlotView(), PlainLabel(), Slider()
         self.notices.setProperty("role", "quiet")
         self.notices.setWordWrap(True)
         self.notices.setContentsMargins(16, 0, 16, 0)
@@ -54,7 +55,7 @@ class PlotPane(QWidget):
         row = QHBoxLayout()
         row.setContentsMargins(16, 4, 16, 0)
         row.setSpacing(8)
-        label = QLabel("Smoothing")
+        label = PlainLabel("Smoothing")
         label.setProperty("role", "quiet")
         label.setBuddy(self.smoothing)
         row.addWidget(label)

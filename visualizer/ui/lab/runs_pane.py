@@ -9,7 +9,6 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QHeaderView,
-    QLabel,
     QTreeWidget,
     QTreeWidgetItem,
     QVBoxLayout,
@@ -17,6 +16,8 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.ui.lab.training_bar import text_button
+from visualizer.ui.labels import PlainLabel
+from visualizer.ui.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,7 +44,7 @@ class RunsPane(QWidget):
         super().__init__(parent)
         self._shown: object = None
         self._actions = tuple(actions.values())
-        self.hint, self.list = QLabel(EMPTY), QTreeWidget()
+        self.hint, self.list = PlainLabel(EMPTY), QTreeWidget()
         self.hint.setWordWrap(True)
         self.hint.setProperty("role", "quiet")
         self.list.setAccessibleName("Runs")
@@ -140,7 +141,7 @@ def _item(run: Kept, is_overlaid: bool, is_present: bool) -> QTreeWidgetItem:
     when = datetime.fromtimestamp(run.changed)
     is_today = when.date() == datetime.now().date()
     item = QTreeWidgetItem([run.name, f"{when:%H:%M}" if is_today else f"{when:%Y-%m-%d}"])
-    item.setToolTip(0, run.name)
+    item.setToolTip(0, plain_tooltip(run.name))
     item.setData(0, Qt.ItemDataRole.UserRole, run.name)
     flags = item.flags() | Qt.ItemFlag.ItemIsEditable
     if is_present:

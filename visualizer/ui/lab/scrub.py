@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, QTimer, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
 from visualizer.state.lab.scrub import Scrub
 from visualizer.ui.accessible import tell
 from visualizer.ui.icons import icon
 from visualizer.ui.lab.time_track import TimeTrack
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.theme import LIGHT, Theme, text_scale
+from visualizer.ui.tooltips import plain_tooltip
 from visualizer.ui.transport import choice
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class ScrubBar(QWidget):
         self._scrub, self._theme, self._widest = Scrub(), LIGHT, 1
         self._timer = QTimer(self, interval=FRAME_MS)
         self._timer.timeout.connect(self._go_on)
-        self.track, self.said = TimeTrack(), QLabel()
+        self.track, self.said = TimeTrack(), PlainLabel()
         self.said.setProperty("role", "quiet")
         self.said.setWordWrap(True)
         self.said.setMinimumWidth(1)  # it is cut off rather than the window widened
@@ -69,7 +71,7 @@ class ScrubBar(QWidget):
         button = QToolButton()
         button.setObjectName(name)
         button.setAutoRaise(True)
-        button.setToolTip(words)
+        button.setToolTip(plain_tooltip(words))
         button.setAccessibleName(words)
         button.setIconSize(QSize(20, 20) * text_scale())
         button.clicked.connect(act)
@@ -92,7 +94,7 @@ class ScrubBar(QWidget):
         self.track.show_scrub(scrub, theme)
         self.said.setText(scrub.said)
         for part in (self.said, self.track):
-            part.setToolTip(scrub.said)
+            part.setToolTip(plain_tooltip(scrub.said))
         self._widest = max(self._widest, self.said.fontMetrics().horizontalAdvance(scrub.said) + 4)
         self.said.setMaximumWidth(self._widest)  # else the track would move while it plays
         tell(self, scrub.said)

@@ -8,7 +8,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QLabel,
     QPlainTextEdit,
     QPushButton,
     QScrollArea,
@@ -19,6 +18,7 @@ from PySide6.QtWidgets import (
 from visualizer.state.lab.setup import LAB_SETTINGS
 from visualizer.ui.controls import Control
 from visualizer.ui.lab.controls import LAB_CONTROLS
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.setting_row import Row
 
 if TYPE_CHECKING:
@@ -51,12 +51,11 @@ class SettingsPane(QScrollArea):
         self.rows = {one.name: self._row(LAB_CONTROLS[one.kind](one)) for one in LAB_SETTINGS}
         self._shown: LabSetup | None = None
         self._theme: Theme | None = None
-        self.locked, self.another = QLabel(), QPushButton("New run with these settings…")
-        self.says = QLabel()
+        self.locked, self.another = PlainLabel(), QPushButton("New run with these settings…")
+        self.says = PlainLabel()
         for label in (self.locked, self.says):
             label.setWordWrap(True)
             label.setProperty("role", "quiet")
-            label.setTextFormat(Qt.TextFormat.PlainText)
         self.another.clicked.connect(self.anotherWanted)
         inner = QWidget()
         column = QVBoxLayout(inner)
@@ -92,7 +91,7 @@ class SettingsPane(QScrollArea):
         return row
 
     def _add_sample(self, column: QVBoxLayout) -> None:
-        title = QLabel("How the text begins")
+        title = PlainLabel("How the text begins")
         title.setProperty("role", "quiet")
         self.sample = QPlainTextEdit()
         self.sample.setReadOnly(True)
@@ -100,10 +99,9 @@ class SettingsPane(QScrollArea):
         self.sample.setAccessibleName("How the text begins")
         self.sample.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.sample.setFixedHeight(self.sample.fontMetrics().lineSpacing() * SAMPLE_LINES + 12)
-        self.notes = QLabel()
+        self.notes = PlainLabel()
         self.notes.setWordWrap(True)
         self.notes.setProperty("role", "quiet")
-        self.notes.setTextFormat(Qt.TextFormat.PlainText)
         for widget in (title, self.sample, self.notes):
             column.addWidget(widget)
         column.addStretch(1)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QSpinBox,
     QToolButton,
@@ -19,9 +18,11 @@ from visualizer.ui.accessible import tell
 from visualizer.ui.controls import show_number
 from visualizer.ui.icons import icon
 from visualizer.ui.lab.story_strip import StoryStrip
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.manners import teach
 from visualizer.ui.steady import SteadyButton
 from visualizer.ui.theme import text_scale
+from visualizer.ui.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QIcon
@@ -52,7 +53,7 @@ class StoryPane(QWidget):
         super().__init__(parent)
         self.setAccessibleName("Continue the text")
         self._is_running = False
-        self.strip, self.said, self.seed = StoryStrip(), QLabel(), QSpinBox()
+        self.strip, self.said, self.seed = StoryStrip(), PlainLabel(), QSpinBox()
         self.said.setProperty("role", "quiet")
         self.said.setWordWrap(True)
         self.sample, self.run = QPushButton("Draw a token"), SteadyButton(RUN, STOP)
@@ -87,11 +88,11 @@ class StoryPane(QWidget):
         row = QHBoxLayout()
         row.setSpacing(4)
         for button, words in ((self.back, "Step back"), (self.on, "Step on")):
-            button.setToolTip(words)
+            button.setToolTip(plain_tooltip(words))
             button.setAccessibleName(words)
             button.setAutoRaise(True)
             button.setIconSize(QSize(20, 20) * text_scale())
-        label = QLabel("Seed")
+        label = PlainLabel("Seed")
         label.setBuddy(self.seed)
         self.seed.setMinimumWidth(NARROW_SEED)
         for widget in (self.back, self.on, self.turn):

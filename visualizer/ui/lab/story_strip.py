@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QHelpEvent, QPainter, QPen
-from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
 from visualizer.state.lab.chips import Chip, StoryPanel
 from visualizer.state.words import share
@@ -15,6 +15,7 @@ from visualizer.ui.accessible import tell
 from visualizer.ui.chip import CENTRE, GAP, NUMBER_SIZE, ROUND, chip_height
 from visualizer.ui.manners import is_command
 from visualizer.ui.theme import LIGHT, Theme, font, metrics, text_scale
+from visualizer.ui.tooltips import show_tooltip
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent
@@ -161,7 +162,7 @@ class StoryStrip(QAbstractScrollArea):
     def viewportEvent(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             chip = self._chip_at(QPointF(event.pos()))
-            QToolTip.showText(event.globalPos(), chip.words if chip else "", self)
+            show_tooltip(event.globalPos(), chip.words if chip else "", self)
             return True
         return super().viewportEvent(event)
 

@@ -8,7 +8,6 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QHBoxLayout,
-    QLabel,
     QProgressBar,
     QSpinBox,
     QToolButton,
@@ -18,9 +17,11 @@ from PySide6.QtWidgets import (
 
 from visualizer.state.lab.screen import BUTTONS
 from visualizer.ui.accessible import tell
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.manners import teach
 from visualizer.ui.steady import SteadyTool
 from visualizer.ui.theme import text_scale
+from visualizer.ui.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,13 +41,12 @@ class TrainingBar(QWidget):
     def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setAccessibleName("Training")
-        self.bar, self.line = QProgressBar(), QLabel()
+        self.bar, self.line = QProgressBar(), PlainLabel()
         self.bar.setRange(0, 1_000)
         self.bar.setTextVisible(False)
         self.bar.setFixedHeight(3)
         self.bar.setAccessibleName("Steps done")
         self.line.setProperty("role", "quiet")
-        self.line.setTextFormat(Qt.TextFormat.PlainText)
         self.line.setMinimumWidth(1)  # it is cut off rather than the window widened
         self.more = QSpinBox()
         self.more.setRange(1, 10_000_000)
@@ -78,7 +78,7 @@ class TrainingBar(QWidget):
         """Show how far the training is."""
         self.bar.setValue(round(1_000 * progress.share))
         self.line.setText(progress.line)
-        self.line.setToolTip(progress.line)
+        self.line.setToolTip(plain_tooltip(progress.line))
         self.more.setEnabled(progress.can_train_more)
         tell(self, progress.line)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QApplication,
-    QLabel,
     QLineEdit,
     QMainWindow,
     QScrollArea,
@@ -43,6 +42,7 @@ from visualizer.ui.lab.story import StoryPane
 from visualizer.ui.lab.teller import Teller
 from visualizer.ui.lab.training_bar import TrainingBar
 from visualizer.ui.lab.wiring import connect
+from visualizer.ui.labels import PlainLabel
 from visualizer.ui.menus import Menus
 from visualizer.ui.theme import Scheme, palette, style_sheet, theme_of
 
@@ -91,7 +91,7 @@ class LabWindow(QMainWindow):
         self.saver = Saver(self.lab, self)
         self.bar, self.notices = TrainingBar(self._of(NAMES)), Notices()
         self.attention, self.scrub, self.probe = AttentionView(), ScrubBar(), QLineEdit()
-        self.probe_problem, self.facts = QLabel(), QLabel()
+        self.probe_problem, self.facts = PlainLabel(), PlainLabel()
         self.statusBar().addWidget(self.facts, 1)
         self.next, self.story = NextPane(), StoryPane()
         self.teller = Teller(self.lab, self.puller)
@@ -155,7 +155,6 @@ class LabWindow(QMainWindow):
             column.addWidget(part)
         self.probe_problem.setProperty("role", "notice")
         self.probe_problem.setWordWrap(True)
-        self.probe_problem.setTextFormat(Qt.TextFormat.PlainText)
         column.addWidget(self.attention, 1)
         column.addWidget(self.scrub)
         return read
