@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from visualizer.disk.contained_folder import ContainedFile
+
 LAB = "lab"
 
 
@@ -23,6 +25,6 @@ def lab_parser() -> argparse.ArgumentParser:
 
 def _run(name: str) -> Path:
     folder = Path(name).absolute()
-    if not (folder / "run.json").is_file():
+    if not ContainedFile.at(folder / "run.json").exists():
         raise argparse.ArgumentTypeError(f"there is no run in '{name}'")
     return folder

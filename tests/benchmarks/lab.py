@@ -228,7 +228,7 @@ def _write_long(folder: RunFolder) -> None:
     opened.running.training.step = LONG
     opened.running.save()
     lines = (f"{step},{3 + step % 1009 / 1e4!r},,0.001,{step / 300:.3f}\n" for step in range(LONG))
-    folder.losses.write_text(f"{HEADER}\n{''.join(lines)}")
+    folder.losses.path.write_text(f"{HEADER}\n{''.join(lines)}")
     opened.close()
 
 

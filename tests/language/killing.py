@@ -121,4 +121,4 @@ def _assert_same(one: RunFolder, other: RunFolder) -> None:
     assert one.snapshots() == other.snapshots()
     assert not list(other.path.rglob("*.part")), "what was cut off is left"
     for step in one.snapshots():
-        assert one.snapshot(step).read_bytes() == other.snapshot(step).read_bytes()
+        assert one.snapshot(step).path.read_bytes() == other.snapshot(step).path.read_bytes()

@@ -30,7 +30,7 @@ QUICK = Settings(
 
 def rows_of(folder: Path) -> list[Row]:
     """Read what a run measured."""
-    with RunFolder(folder).losses.open(encoding="utf-8") as lines:
+    with RunFolder(folder).losses.path.open(encoding="utf-8") as lines:
         return parse(lines)
 
 

@@ -81,7 +81,7 @@ def test_the_same_settings_give_the_same_run(tmp_path: Path) -> None:
     one, other = (RunFolder(tmp_path / name) for name in ("one", "other"))
     assert one.snapshots() == other.snapshots()
     for step in one.snapshots():
-        assert one.snapshot(step).read_bytes() == other.snapshot(step).read_bytes()
+        assert one.snapshot(step).path.read_bytes() == other.snapshot(step).path.read_bytes()
 
 
 def test_snapshots_are_even_on_a_log_axis() -> None:
@@ -184,7 +184,7 @@ def test_a_disk_that_is_full_loses_nothing(tmp_path: Path, monkeypatch: pytest.M
     running = opened.running
     assert running
     running.save()
-    before = opened.folder.checkpoint.read_bytes()
+    before = opened.folder.checkpoint.path.read_bytes()
     finish(opened, 12)
 
     def full(*_: object) -> None:
@@ -194,7 +194,7 @@ def test_a_disk_that_is_full_loses_nothing(tmp_path: Path, monkeypatch: pytest.M
         patched.setattr(os, "fsync", full)
         running.save()
     assert "No space left on device" in running.notice
-    assert opened.folder.checkpoint.read_bytes() == before
+    assert opened.folder.checkpoint.path.read_bytes() == before
     assert not list(tmp_path.rglob("*.part"))
     finish(opened)
     assert running.notice == ""
@@ -363,7 +363,7 @@ def test_a_run_that_goes_on_is_made_longer_without_reading_its_losses(
     assert opened.running
     asked: list[int] = []
     with monkeypatch.context() as patched:
-        patched.setattr(Journal, "begin", lambda _, until: asked.append(until))
+        patched.setattr(Journal, "read", lambda _, until: asked.append(until))
         opened.running.lengthen(20)
     assert asked == []
     finish(opened)

@@ -136,9 +136,9 @@ def test_when_the_disk_is_full_all_stays_as_it_was(
     if existed:
         path.write_bytes(b"old")
     where: dict[str, tuple[Any, str]] = {
-        "open": (Path, "open"),
+        "open": (os, "open"),
         "sync": (os, "fsync"),
-        "move": (Path, "replace"),
+        "move": (os, "replace"),
     }
     with monkeypatch.context() as patch:
         if moment in where:

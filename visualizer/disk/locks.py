@@ -7,6 +7,8 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from visualizer.disk.contained_folder import ContainedFile
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -17,7 +19,7 @@ class Lock:
     Parameters
     ----------
     path : Path
-        The file, there or not yet.
+        The file, there or not yet; a link is not followed.
 
     Raises
     ------
@@ -29,7 +31,8 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._contained = ContainedFile.at(path)
+        self._file = self._contained.descriptor(os.O_RDWR | os.O_CREAT, 0o600)
         try:
             _lock(self._file)
             self._check()
@@ -39,7 +42,7 @@ class Lock:
 
     def _check(self) -> None:
         """Whoever held it before may have removed the file in between."""
-        if sys.platform != "win32" and os.fstat(self._file).st_ino != self.path.stat().st_ino:
+        if sys.platform != "win32" and os.fstat(self._file).st_ino != self._contained.stat().st_ino:
             raise FileNotFoundError(str(self.path))
 
     def release(self) -> None:
@@ -47,11 +50,31 @@ class Lock:
         if sys.platform == "win32":  # where a file that is open cannot be removed
             os.close(self._file)
             with suppress(OSError):
-                self.path.unlink(missing_ok=True)
+                self._contained.unlink(missing_ok=True)
         else:
             with suppress(OSError):
-                self.path.unlink(missing_ok=True)
+                self._contained.unlink(missing_ok=True)
             os.close(self._file)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a program holds a `Lock`; nothing is written to find out."""
+    file = ContainedFile.at(path)
+    if not file.is_file():
+        return False
+    try:
+        descriptor = file.descriptor(os.O_RDONLY)
+    except FileNotFoundError:  # let go of in the meantime
+        return False
+    except OSError:
+        return True
+    try:
+        _lock_shared(descriptor)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 if sys.platform == "win32":
@@ -62,8 +85,13 @@ if sys.platform == "win32":
             msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
         except PermissionError as error:
             raise BlockingIOError(error.errno, error.strerror) from error
+
+    _lock_shared = _lock
 else:
     import fcntl
 
     def _lock(file: int) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _lock_shared(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

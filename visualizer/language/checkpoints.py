@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 
 from visualizer.attention.errors import InputError
 from visualizer.disk.coding import DamagedError
 from visualizer.disk.files import write
+from visualizer.language.folder import MOST_BYTES as MOST_ABOUT
 from visualizer.language.folder import About, about_of, plain
 
 if TYPE_CHECKING:
@@ -25,10 +26,13 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
+    from visualizer.disk.contained_folder import ContainedFile
     from visualizer.language.training import Training
 
 _STATES = ("exp_avg", "exp_avg_sq", "step")
 """What AdamW remembers of each parameter."""
+_MOST_BESIDE = 2 * MOST_ABOUT
+"""Bytes of a file besides its tensors: what the run is, which is quoted, and where it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class Stand:
     final: tuple[float, float] | None = None
 
 
-def write_checkpoint(path: Path, training: Training, about: About, stand: Stand) -> None:
+def write_checkpoint(file: ContainedFile, training: Training, about: About, stand: Stand) -> None:
     """Write all that a training needs to go on.
 
     Raises
@@ -79,10 +83,10 @@ def write_checkpoint(path: Path, training: Training, about: About, stand: Stand)
         for state, value in training.optimiser.state.get(parameter, {}).items():
             tensors[f"optimiser/{state}/{name}"] = value
     tensors |= {f"randomness/{kind}": state for kind, state in training.randomness.items()}
-    _write(path, tensors, {"checkpoint": json.dumps(header)})
+    _write(file, tensors, {"checkpoint": json.dumps(header)})
 
 
-def read_checkpoint(path: Path, training: Training) -> Stand:
+def read_checkpoint(file: ContainedFile, training: Training) -> Stand:
     """Put a training where a checkpoint was made.
 
     Raises
@@ -91,7 +95,7 @@ def read_checkpoint(path: Path, training: Training) -> Stand:
         Of ``folder``, when it cannot be read or is of another model; the training is to be thrown
         away then.
     """
-    tensors, metadata = _read(path)
+    tensors, metadata = _read(file, (1 + len(_STATES)) * _size(training.model))
     try:
         header = json.loads(metadata["checkpoint"])
         stand = _stand(header)
@@ -102,7 +106,7 @@ def read_checkpoint(path: Path, training: Training) -> Stand:
             _remember(training, state, _under(f"optimiser/{state}/", tensors))
         training.randomness = _under("randomness/", tensors)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise InputError("folder", f"“{path.name}” is damaged, or of another model.") from error
+        raise InputError("folder", f"“{file.name}” is damaged, or of another model.") from error
     return stand
 
 
@@ -116,7 +120,7 @@ def _stand(header: dict[str, Any]) -> Stand:
     return replace(stand, final=(float(training), float(validation)))
 
 
-def about_in(path: Path) -> About:
+def about_in(file: ContainedFile) -> About:
     """Read what the run of a checkpoint is.
 
     Raises
@@ -124,14 +128,14 @@ def about_in(path: Path) -> About:
     InputError
         Of ``folder``, when it cannot be read.
     """
-    _, metadata = _read(path)
+    _, metadata = _read(file, _MOST_BESIDE)
     try:
         return about_of(json.loads(metadata["checkpoint"])["run"])
     except (KeyError, TypeError, ValueError, DamagedError) as error:
-        raise InputError("folder", f"“{path.name}” is no checkpoint of a run.") from error
+        raise InputError("folder", f"“{file.name}” is no checkpoint of a run.") from error
 
 
-def write_weights(path: Path, model: nn.Module, about: About) -> None:
+def write_weights(place: Path | ContainedFile, model: nn.Module, about: About) -> None:
     """Write a model's weights, as other programs load them.
 
     Raises
@@ -139,10 +143,10 @@ def write_weights(path: Path, model: nn.Module, about: About) -> None:
     InputError
         When they cannot be written.
     """
-    _write(path, _parameters(model), {"run": json.dumps(plain(about))})
+    _write(place, _parameters(model), {"run": json.dumps(plain(about))})
 
 
-def read_weights(path: Path, model: nn.Module) -> None:
+def read_weights(file: ContainedFile, model: nn.Module) -> None:
     """Put the weights of a file into a model.
 
     Raises
@@ -150,36 +154,49 @@ def read_weights(path: Path, model: nn.Module) -> None:
     InputError
         Of ``folder``, when the file cannot be read or is of another model.
     """
-    tensors, _ = _read(path)
+    tensors, _ = _read(file, _size(model))
     try:
         _fill(model, tensors)
     except (KeyError, RuntimeError) as error:
-        raise InputError("folder", f"“{path.name}” is of another model.") from error
+        raise InputError("folder", f"“{file.name}” is of another model.") from error
 
 
 def _parameters(model: nn.Module) -> dict[str, Tensor]:
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def _write(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+def _size(model: nn.Module) -> int:
+    """Give the bytes of a model's weights."""
+    return sum(value.nbytes for value in _parameters(model).values())
+
+
+def _write(
+    place: Path | ContainedFile, tensors: dict[str, Tensor], metadata: dict[str, str]
+) -> None:
     whole = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
     content = save(whole, metadata)
-    write(path, lambda file: file.write(content))
+    write(place, lambda file: file.write(content))
 
 
-def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+def _read(file: ContainedFile, size: int) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Read a file whose tensors have so many bytes, or a few more."""
     try:
-        with safe_open(path, "pt") as file:
-            names = file.keys()
-            # Copied, as the file may be replaced while its memory is looked at.
-            return {name: file.get_tensor(name).clone() for name in names}, file.metadata() or {}
+        content = file.read_bytes(size + _MOST_BESIDE)
+        return load(content), _metadata(content)
     except FileNotFoundError as error:
-        raise InputError("folder", f"There is no “{path.name}” in {path.parent}.") from error
+        raise InputError("folder", f"There is no “{file.name}” in {file.folder.path}.") from error
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError("folder", f"“{path.name}” cannot be read: {reason}.") from error
-    except SafetensorError as error:
-        raise InputError("folder", f"“{path.name}” is damaged.") from error
+        raise InputError("folder", f"“{file.name}” cannot be read: {reason}.") from error
+    except (SafetensorError, AssertionError, KeyError, RuntimeError, ValueError) as error:
+        raise InputError("folder", f"“{file.name}” is damaged.") from error
+
+
+def _metadata(content: bytes) -> dict[str, str]:
+    """Read what safetensors keep beside the tensors: JSON whose length is in the first bytes."""
+    length = int.from_bytes(content[:8], "little")
+    found: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    return found
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -1,20 +1,22 @@
 """A run on the disk: a folder with what it is, its losses, checkpoint and snapshots; no torch.
 
-Every file is whole or not there, but the losses, of which the last line may be cut off.
+Every file is whole or not there, but the losses, of which the last line may be cut off. A run may
+come from others: none of its files is reached through a link, and each has a largest size.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
-from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from visualizer.attention.choices import Device
 from visualizer.attention.errors import InputError
 from visualizer.disk.coding import Coding, DamagedError
-from visualizer.disk.files import PART, write
+from visualizer.disk.contained_folder import ContainedFile, ContainedFolder
+from visualizer.disk.files import write
 from visualizer.language.settings import Decay, Kind, Model, Settings, Source, check
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.vocabulary import Vocabulary
@@ -27,7 +29,10 @@ MOST_BYTES = 64 * 2**20
 """Of what says what a run is; most of it is the vocabulary."""
 _KINDS = (Decay, Device, Kind, Model, Settings, Source, Tokenizer)
 _CODING = Coding({kind.__name__: kind for kind in _KINDS})
-_SNAPSHOT = re.compile(r"(\d{8})\.safetensors")
+_SNAPSHOT = re.compile(r"([0-9]{8})\.safetensors")
+
+Version = tuple[int, int, int]
+"""What tells whether a file was changed: its number, when it was written, its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,47 +115,60 @@ class RunFolder:
     path: Path
 
     @property
-    def about(self) -> Path:
+    def _top(self) -> ContainedFolder:
+        return ContainedFolder(self.path)
+
+    @property
+    def _kept(self) -> ContainedFolder:
+        return ContainedFolder(self.path, "snapshots")
+
+    @property
+    def about(self) -> ContainedFile:
         """What the run is, in JSON."""
-        return self.path / "run.json"
+        return self._top.file("run.json")
 
     @property
-    def losses(self) -> Path:
+    def losses(self) -> ContainedFile:
         """A line of numbers a step."""
-        return self.path / "losses.csv"
+        return self._top.file("losses.csv")
 
     @property
-    def checkpoint(self) -> Path:
+    def checkpoint(self) -> ContainedFile:
         """All that is needed to go on."""
-        return self.path / "checkpoint.safetensors"
+        return self._top.file("checkpoint.safetensors")
 
     @property
-    def lock(self) -> Path:
+    def lock(self) -> ContainedFile:
         """Held by the program that trains it."""
-        return self.path / "lock"
+        return self._top.file("lock")
 
     @property
-    def orders(self) -> Path:
+    def orders(self) -> ContainedFile:
         """What one that is to go on in the background is told, until it holds the run."""
-        return self.path / "orders"
+        return self._top.file("orders")
 
     @property
-    def stop(self) -> Path:
+    def log(self) -> ContainedFile:
+        """What one that goes on in the background printed last."""
+        return self._top.file("background.log")
+
+    @property
+    def stop(self) -> ContainedFile:
         """Asks whoever trains it to stop, by being there."""
-        return self.path / "stop"
+        return self._top.file("stop")
 
     @property
-    def probe(self) -> Path:
+    def probe(self) -> ContainedFile:
         """The text that was read last while one watched."""
-        return self.path / "probe.txt"
+        return self._top.file("probe.txt")
 
-    def snapshot(self, step: int) -> Path:
+    def snapshot(self, step: int) -> ContainedFile:
         """Give the file of the weights after so many steps."""
-        return self.path / "snapshots" / f"{step:08d}.safetensors"
+        return self._kept.file(f"{step:08d}.safetensors")
 
     def snapshots(self) -> tuple[int, ...]:
         """List the steps of which the weights are kept."""
-        names = (_SNAPSHOT.fullmatch(file.name) for file in (self.path / "snapshots").glob("*"))
+        names = map(_SNAPSHOT.fullmatch, self._kept.names())
         return tuple(sorted(int(found[1]) for found in names if found))
 
     def begin(self, about: About) -> None:
@@ -161,22 +179,57 @@ class RunFolder:
         InputError
             Of ``folder``, when it is taken or cannot be written.
         """
+        self.make()
         if self.about.exists():
             raise InputError("folder", f"There is a run in {self.path} already.")
-        try:
-            (self.path / "snapshots").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError("folder", f"{self.path} cannot be made: {reason}.") from error
+        self.check()
         self.write_about(about)
+
+    def make(self) -> None:
+        """Have the folder and that of its snapshots be there.
+
+        Raises
+        ------
+        InputError
+            Of ``folder``, when they cannot be made.
+        """
+        try:
+            self._kept.make()
+        except OSError as error:
+            raise InputError("folder", f"{self.path} cannot be made: {_reason(error)}.") from error
+
+    def check(self) -> None:
+        """Refuse a folder of which a file could lead elsewhere; nothing is written.
+
+        Raises
+        ------
+        InputError
+            Of ``folder``, naming what is no file or folder of its own.
+        """
+        own = (self.about, self.losses, self.checkpoint, self.lock, self.orders, self.log)
+        wrong = self._kept
+        try:
+            snapshots = map(self.snapshot, self.snapshots())
+            for wrong in (*own, self.stop, self.probe, *snapshots):
+                with suppress(FileNotFoundError):
+                    wrong.stat()
+        except OSError as error:
+            name = wrong.path.relative_to(self.path)
+            sentence = f"“{name}” in {self.path} cannot be used: {_reason(error)}."
+            raise InputError("folder", sentence) from error
+
+    def versions(self) -> tuple[Version | None, ...]:
+        """Tell what would be different if another program had trained the run."""
+        return tuple(map(_version, (self.about, self.checkpoint, self.losses)))
 
     def tidy(self) -> None:
         """Remove what others left: a wish to stop, and files that were cut off by an end.
 
         Only for who holds the lock, as nobody else writes then.
         """
-        for left in (self.stop, *self.path.rglob(f".*{PART}")):
-            left.unlink(missing_ok=True)
+        self.stop.unlink(missing_ok=True)
+        for folder in (self._top, self._kept):
+            folder.remove_parts()
 
     def write_about(self, about: About) -> None:
         """Write what the run is; see `visualizer.disk.files.write`."""
@@ -184,28 +237,33 @@ class RunFolder:
         write(self.about, lambda file: file.write(text.encode()))
 
     def read_about(self) -> About:
-        """Read what the run is.
+        """Read what the run is, of a folder in which nothing leads elsewhere.
 
         Raises
         ------
         InputError
-            Of ``folder``, when there is no run in it or it is damaged.
+            Of ``folder``, when there is no run in it, or it is damaged or not to be used.
         """
+        self.check()
         try:
-            self._check_about()
-            return about_of(json.loads(self.about.read_bytes()))
-        except FileNotFoundError as error:
+            return about_of(json.loads(self.about.read_bytes(MOST_BYTES)))
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise InputError("folder", f"There is no run in {self.path}.") from error
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError("folder", f"{self.about} cannot be read: {reason}.") from error
+            sentence = f"{self.about.path} cannot be read: {_reason(error)}."
+            raise InputError("folder", sentence) from error
         except (DamagedError, ValueError, RecursionError) as error:
             why = str(error) if isinstance(error, DamagedError) else "is no JSON."
             raise InputError("folder", f"“{self.about.name}” in {self.path} {why}") from error
 
-    def _check_about(self) -> None:
-        found = self.about.stat()
-        if not S_ISREG(found.st_mode):  # a pipe would keep one waiting
-            raise DamagedError("is no file.")
-        if found.st_size > MOST_BYTES:
-            raise DamagedError(f"is larger than {MOST_BYTES // 2**20} MiB, which no run’s is.")
+
+def _version(file: ContainedFile) -> Version | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)

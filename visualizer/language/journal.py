@@ -5,22 +5,25 @@ Numbers are written so that they come back as they were, bit by bit.
 
 from __future__ import annotations
 
-import errno
 import os
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from visualizer.attention.errors import InputError
 from visualizer.disk.files import write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from numpy.typing import ArrayLike
 
+    from visualizer.disk.contained_folder import ContainedFile
+
 HEADER = "step,training,validation,rate,seconds"
+MOST_BYTES = 2**30
+"""Of the losses of a run: ten million steps take less."""
 AT_ONCE = 1_024
 """Rows that are read at a time."""
 MISSING = -1.0
@@ -127,28 +130,62 @@ def curves(rows: ArrayLike) -> dict[str, np.ndarray]:
 class Journal:
     """Writes losses to a file, some at a time; what could not be written is tried again."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, place: ContainedFile) -> None:
+        self.place = place
         self._waiting: list[Row] = []
+        self._whole: bytes | None = None
+        """What the file should be, where it is something else."""
 
-    def begin(self, until: int) -> list[Row]:
-        """Take up a file where there is one: give its rows before a step, and forget the others.
+    def read(self, until: int) -> list[Row]:
+        """Give the rows before a step; the file stays as it is until `begin`.
+
+        Raises
+        ------
+        InputError
+            Of ``folder``, when the file cannot be read.
+        """
+        content, is_shared = self._content()
+        lines = content.decode("utf-8", "replace").splitlines(keepends=True)
+        rows = [row for row in parse(lines) if row.step < until]
+        whole = "".join([f"{HEADER}\n", *lines[1 : len(rows) + 1]]).encode()
+        self._whole = whole if is_shared or content != whole else None
+        return rows
+
+    def _content(self) -> tuple[bytes, bool]:
+        """Give what is in the file, and whether it has another name, under which it must stay."""
+        try:
+            with self.place.open(MOST_BYTES) as file:
+                return file.read(MOST_BYTES), os.fstat(file.fileno()).st_nlink > 1
+        except FileNotFoundError:
+            return b"", False
+        except OSError as error:
+            reason = error.strerror or str(error)
+            sentence = f"“{self.place.path.name}” cannot be read: {reason}."
+            raise InputError("folder", sentence) from error
+
+    def begin(self) -> None:
+        """Take up the file that was read: forget the rows that were not given.
 
         Raises
         ------
         InputError
             When the file cannot be written.
-        OSError
-            When it cannot be read.
         """
-        text = self.path.read_text("utf-8", "replace") if self.path.exists() else ""
-        lines = text.splitlines(keepends=True)
-        rows = [row for row in parse(lines) if row.step < until]
+        if self._whole is not None:
+            whole, self._whole = self._whole, None
+            write(self.place, lambda file: file.write(whole))
+
+    def cut(self, until: int) -> None:
+        """Forget the rows from a step on.
+
+        Raises
+        ------
+        InputError
+            When the file cannot be read or written.
+        """
         self._waiting = [row for row in self._waiting if row.step < until]
-        whole = "".join([f"{HEADER}\n", *lines[1 : len(rows) + 1]])
-        if text != whole:
-            write(self.path, lambda file: file.write(whole.encode()))
-        return rows
+        self.read(until)
+        self.begin()
 
     def add(self, rows: Iterable[Row]) -> None:
         """Remember rows to be written."""
@@ -162,16 +199,6 @@ class Journal:
         OSError
             With the system's reason.
         """
-        if not self._waiting:
-            return
-        lines = "".join(row.line() for row in self._waiting).encode()
-        with self.path.open("ab", buffering=0) as file:
-            start = file.tell()
-            try:
-                if file.write(lines) < len(lines):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                os.fsync(file.fileno())
-            except OSError:
-                file.truncate(start)  # no half a line is left
-                raise
-        self._waiting = []
+        if self._waiting:
+            self.place.append("".join(row.line() for row in self._waiting).encode())
+            self._waiting = []

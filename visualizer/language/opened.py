@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
 
 class OpenedRun:
-    """A run that this program holds, and no other does.
+    """A run that this program reads, and trains once it holds it, as no other does then.
 
-    Without its text it cannot be trained, but its models can be read.
+    Until it is held nothing in its folder is written. Without its text it cannot be trained, but
+    its models can be read.
 
     Parameters
     ----------
@@ -31,6 +32,8 @@ class OpenedRun:
         Where it is, or is to be.
     settings : Settings or None
         Of a new run; None takes up the one that is there.
+    is_held : bool
+        Whether it is to be trained at once, and not only looked at; a new one always is.
 
     Raises
     ------
@@ -39,23 +42,63 @@ class OpenedRun:
         another program holds the run, or its folder cannot be read or written.
     """
 
-    def __init__(self, folder: RunFolder, settings: Settings | None = None) -> None:
+    def __init__(
+        self, folder: RunFolder, settings: Settings | None = None, *, is_held: bool = True
+    ) -> None:
         self.folder, self.obstacle = folder, ""
         corpus = _loaded(settings) if settings else None
         if settings and corpus:
             folder.begin(described(settings, corpus))
         self.about = folder.read_about()
-        self._lock = _held(folder)
+        self._lock = _held(folder) if is_held or settings else None
         try:
-            folder.tidy()
-            with suppress(OSError):  # Windows keeps what is being read
-                folder.orders.unlink(missing_ok=True)
+            self._seen = folder.versions()
             self.running = Running(folder, self.about, corpus) if corpus else self._resumed()
+            if self._lock:
+                self._begin()
         except BaseException:
-            self._lock.release()
+            self.close()
             raise
         self._kept = build(self.about.settings, len(self.about.tokens))
         self._kept_step: int | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it may be written."""
+        return self._lock is not None
+
+    def hold(self) -> None:
+        """Have it be written by this program from now on, and by no other.
+
+        Raises
+        ------
+        InputError
+            Of ``held``, when another program holds it or has changed it since it was opened; of
+            ``folder`` or ``export``, when it cannot be written.
+        """
+        if self._lock:
+            return
+        self._lock = _held(self.folder)
+        try:
+            if self.folder.versions() != self._seen:
+                sentence = f"The run in {self.folder.path} was changed since it was opened. "
+                raise InputError("held", f"{sentence}Open it again.")
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        try:
+            self.folder.tidy()
+            with suppress(OSError):  # Windows keeps what is being read
+                self.folder.orders.unlink(missing_ok=True)
+            if self.running:
+                self.running.begin()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            sentence = f"{self.folder.path} cannot be written: {reason}."
+            raise InputError("folder", sentence) from error
 
     def _resumed(self) -> Running | None:
         try:
@@ -76,7 +119,7 @@ class OpenedRun:
         """
         if step is None and self.running:
             return self.running.training.model, self.running.step
-        kept = self.folder.snapshots()
+        kept = self.snapshots()
         wanted = step if step is not None else kept[-1] if kept else 0
         if wanted not in kept:
             raise InputError("step", f"The weights of step {wanted:,} are not kept.")
@@ -86,9 +129,16 @@ class OpenedRun:
             self._kept_step = wanted
         return self._kept, wanted
 
+    def snapshots(self) -> tuple[int, ...]:
+        """List the steps of which the weights are kept, but those that come again."""
+        last = self.running.step if self.running else None
+        return tuple(step for step in self.folder.snapshots() if last is None or step <= last)
+
     def close(self) -> None:
         """Let others have it."""
-        self._lock.release()
+        if self._lock:
+            self._lock.release()
+            self._lock = None
 
 
 def _loaded(settings: Settings) -> Corpus:
@@ -99,7 +149,7 @@ def _loaded(settings: Settings) -> Corpus:
 
 def _held(folder: RunFolder) -> Lock:
     try:
-        return Lock(folder.lock)
+        return Lock(folder.lock.path)
     except BlockingIOError as error:
         sentence = f"The run in {folder.path} is open already, here or in the background."
         raise InputError("held", sentence) from error

@@ -77,7 +77,9 @@ def described(settings: Settings, corpus: Corpus) -> About:
 
 
 class Running:
-    """A run that is trained by this program.
+    """A run that is trained by this program, once `begin` has been called.
+
+    Until then its folder is only read.
 
     Parameters
     ----------
@@ -91,8 +93,7 @@ class Running:
     Raises
     ------
     InputError
-        When the text is not the one that was learned, or the folder is damaged or not to be
-        written.
+        When the text is not the one that was learned, or the folder is damaged.
     """
 
     def __init__(self, folder: RunFolder, about: About, corpus: Corpus) -> None:
@@ -104,14 +105,27 @@ class Running:
         self.stand, self.notice = Stand(), ""
         if folder.checkpoint.exists():
             self.stand = read_checkpoint(folder.checkpoint, self.training)
-        forget_after(self.folder, self.step)
         self._journal = Journal(folder.losses)
         # How it came to no good is part of what it is, as is what has come of it; what is done
         # again is not.
         is_over = self.stand.is_ended or self.final is not None
-        rows = self._journal.begin(sys.maxsize if is_over else self.step)
+        rows = self._journal.read(sys.maxsize if is_over else self.step)
         self._rows = [row for row in rows if self.final is None or row.step < self.step]
         self._saved_at = time.monotonic()
+
+    def begin(self) -> None:
+        """Forget in the folder what comes again after this step, so that it can be gone on.
+
+        Only for who holds the lock.
+
+        Raises
+        ------
+        InputError
+            Of ``folder`` or ``export``, when it cannot be written.
+        """
+        self.folder.make()
+        forget_after(self.folder, self.step)
+        self._journal.begin()
 
     @property
     def settings(self) -> Settings:
@@ -151,7 +165,7 @@ class Running:
         self.about = replace(self.about, settings=settings)
         if self.final and steps > self.step:
             self.stand = replace(self.stand, final=None)
-            self._journal.begin(self.step)  # without what was measured at the end
+            self._journal.cut(self.step)  # without what was measured at the end
         self.folder.write_about(self.about)
         if self.is_done and not self.final:
             self._refusing(self._finish)

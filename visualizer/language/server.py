@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,7 @@ class Server:
             check(settings)
         if self.opened:
             self.opened.close()
-        self.opened = OpenedRun(RunFolder(Path(values["folder"])), settings)
+        self.opened = OpenedRun(RunFolder(Path(values["folder"])), settings, is_held=False)
         running = self.opened.running
         self.state = "paused"
         if running is None or running.stand.is_ended:
@@ -89,7 +90,7 @@ class Server:
 
     def _tell_opened(self, opened: OpenedRun) -> None:
         about, running = opened.about, opened.running
-        model, step = opened.model(None) if running or opened.folder.snapshots() else (None, 0)
+        model, step = opened.model(None) if running or opened.snapshots() else (None, 0)
         rows = running.take_rows() if running else []
         values = {
             "settings": plain_settings(about.settings),
@@ -99,7 +100,7 @@ class Server:
             "device": running.training.device_name if running else "",
             "frequency": about.frequency,
             "bigram": about.bigram,
-            "snapshots": opened.folder.snapshots(),
+            "snapshots": opened.snapshots(),
             "notices": [*about.notices, *_said(opened.obstacle)],
             "sample": about.sample,
             "state": self.state,
@@ -121,6 +122,7 @@ class Server:
             raise InputError("path", opened.obstacle)
         if opened.running.is_done:
             raise InputError("steps", "All steps are done. Train for more of them.")
+        opened.hold()
         self._left, self.state = count, "running"
         self._pace = Pace()
 
@@ -139,6 +141,7 @@ class Server:
     def _lengthen(self, values: Mapping[str, Any]) -> None:
         opened = self._one()
         if opened.running and not opened.running.stand.is_ended:
+            opened.hold()
             opened.running.lengthen(int(values["steps"]))
             opened.about = opened.running.about
             if opened.running.is_done:
@@ -232,14 +235,14 @@ class Server:
             "tokens_a_second": self._pace.a_second,
             "seconds_left": self._pace.seconds_for(left * tokens),
             "rate": running.settings.rate_at(running.step),
-            "snapshots": opened.folder.snapshots(),
+            "snapshots": opened.snapshots(),
             "notice": running.notice,
             "final": _final(running),
         }
         self._send(Message("progress", values, curves(rows)))
 
     def _save(self) -> None:
-        if self.opened and self.opened.running:
+        if self.opened and self.opened.running and self.opened.is_held:
             self.opened.running.save()
 
     def end(self) -> None:
@@ -254,8 +257,16 @@ class Server:
             self._save()  # there may be room by now
         self.tell()
         if self.opened:
-            self.opened.folder.stop.unlink(missing_ok=True)
+            self._forget_wishes(self.opened)
             self.opened.close()
+
+    def _forget_wishes(self, opened: OpenedRun) -> None:
+        """Remove from the folder what this program was asked through it."""
+        with suppress(OSError):
+            if opened.is_held:
+                opened.folder.stop.unlink(missing_ok=True)
+            if self.stays:  # whoever said so wrote it there
+                opened.folder.orders.unlink(missing_ok=True)
 
 
 _TAKE: dict[str, Callable[[Server, Mapping[str, Any]], None]] = {

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def a_run(folder: Path, when: float = 1_000.0) -> Path:
     RunFolder(folder).begin(About(Settings(), ("a", "b"), 1.0, 0.5, "abab", "print"))
-    os.utime(RunFolder(folder).about, (when, when))
+    os.utime(RunFolder(folder).about.path, (when, when))
     return folder
 
 
@@ -78,7 +78,9 @@ def test_losses_are_read_or_refused(tmp_path: Path) -> None:
     folder = a_run(tmp_path / "run")
     with pytest.raises(InputError, match="cannot be read"):
         losses_of(folder)
-    RunFolder(folder).losses.write_text("step,training,validation,rate,seconds\n0,3.5,,0.1,0.000\n")
+    RunFolder(folder).losses.path.write_text(
+        "step,training,validation,rate,seconds\n0,3.5,,0.1,0.000\n"
+    )
     assert losses_of(folder).training.tolist() == [3.5]
 
 
@@ -102,5 +104,5 @@ def test_what_was_read_is_kept_with_the_run(tmp_path: Path, text: str) -> None:
     assert kept_probe(folder) == text
     keep_probe(tmp_path / "none", text)
     assert not (tmp_path / "none").exists()
-    RunFolder(folder).probe.write_bytes(b"\xff\xfe")
+    RunFolder(folder).probe.path.write_bytes(b"\xff\xfe")
     assert kept_probe(folder) == ""

@@ -117,7 +117,7 @@ class Fake:
             self.folder.begin(About(self.settings, TOKENS, 2.0, 1.5, SAMPLE, "print"))
         about = self.folder.read_about()
         self.settings = about.settings
-        self.lock = Lock(self.folder.lock)
+        self.lock = Lock(self.folder.lock.path)
         self.folder.orders.unlink(missing_ok=True)
         saved = self.folder.path / "step.json"
         self.step = json.loads(saved.read_text()) if saved.exists() else 0
@@ -202,7 +202,7 @@ class Fake:
                 f"{at},{3 / (1 + at / 50)!r},,0.001,{at / 100:.3f}\n" for at in range(self.step)
             ]
             text = "step,training,validation,rate,seconds\n" + "".join(lines)
-            self.folder.losses.write_text(text)
+            self.folder.losses.path.write_text(text)
             self.folder.stop.unlink(missing_ok=True)
             self.lock.release()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +14,7 @@ import numpy as np
 from visualizer.attention.errors import InputError
 from visualizer.disk.files import write
 from visualizer.language.folder import RunFolder
-from visualizer.language.journal import NO_ROWS, curves, tables
+from visualizer.language.journal import MOST_BYTES, NO_ROWS, curves, tables
 from visualizer.state.lab.losses import Losses
 
 if TYPE_CHECKING:
@@ -54,14 +56,14 @@ def kept(home: Path) -> tuple[Kept, ...]:
 
 def _changed(folder: Path) -> float:
     files = (RunFolder(folder).losses, RunFolder(folder).about)
-    return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
+    return max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
 
 
 def fresh(home: Path, settings: Settings) -> Path:
     """Give a folder for a new run that nothing is in yet."""
     name = f"{settings.source.kind}-{settings.model}"
     number = 1
-    while (home / f"{name}-{number}").exists():
+    while os.path.lexists(home / f"{name}-{number}"):
         number += 1
     return home / f"{name}-{number}"
 
@@ -80,7 +82,7 @@ def renamed(folder: Path, name: str) -> Path:
     target = folder.with_name(name)
     if target == folder:
         return folder
-    if target.exists():
+    if os.path.lexists(target):
         raise InputError("name", f"There is a run “{name}” already. Choose another name.")
     try:
         return folder.rename(target)
@@ -90,7 +92,7 @@ def renamed(folder: Path, name: str) -> Path:
 
 
 def delete(folder: Path) -> None:
-    """Delete a run and all that was kept of it.
+    """Delete a run and all that was kept of it, but nothing that a link in it leads to.
 
     Raises
     ------
@@ -99,6 +101,9 @@ def delete(folder: Path) -> None:
     """
     if not RunFolder(folder).about.is_file():  # never anything else of the user's
         raise InputError("folder", f"There is no run in {folder}.")
+    if folder.is_symlink():
+        sentence = f"“{folder.name}” is a link to a folder elsewhere. Delete that folder itself."
+        raise InputError("folder", sentence)
     try:
         shutil.rmtree(folder)
     except OSError as error:
@@ -116,8 +121,7 @@ def keep_probe(folder: Path, text: str) -> None:
 def kept_probe(folder: Path) -> str:
     """Give the text that a run's model read last; empty where none is kept, or nonsense."""
     try:
-        with RunFolder(folder).probe.open("rb") as file:
-            return file.read(MOST_OF_PROBE).decode()
+        return RunFolder(folder).probe.read_bytes(MOST_OF_PROBE).decode()
     except (OSError, UnicodeDecodeError):
         return ""
 
@@ -136,11 +140,13 @@ def losses_of(folder: Path, rest: Callable[[], None] = lambda: None) -> Losses:
         Where they cannot be read.
     """
     try:
-        with RunFolder(folder).losses.open(encoding="utf-8") as lines:
+        with TextIOWrapper(RunFolder(folder).losses.open(MOST_BYTES), "utf-8") as lines:
             parts = [NO_ROWS]
             for table in tables(lines):
                 parts.append(table)
                 rest()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError("losses", f"The losses of “{folder.name}” cannot be read.") from error
+        reason = f": {error.strerror}" if isinstance(error, OSError) and error.strerror else ""
+        sentence = f"The losses of “{folder.name}” cannot be read{reason}."
+        raise InputError("losses", sentence) from error
     return Losses.of(**curves(np.concatenate(parts)))

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 
 from visualizer.attention.errors import InputError
-from visualizer.disk.locks import Lock
+from visualizer.disk.contained_folder import path_of_open
+from visualizer.disk.files import write
+from visualizer.disk.locks import is_locked
 from visualizer.headless import say
 from visualizer.language.folder import RunFolder
 from visualizer.language.wire import Message
@@ -23,9 +25,10 @@ if TYPE_CHECKING:
 
     from visualizer.ui.lab.process import Ended
 
-SAID = "background.log"
 NOT_ALONE = "“{}” could not be left to go on in the background"
 POLL_MS = 200
+MOST_ORDERS = 2**20
+"""Bytes."""
 LONGEST_S = 60.0
 """How long one that has its orders may take until it holds the run: torch has to be loaded."""
 
@@ -45,11 +48,12 @@ def order(folder: Path) -> None:
         Message("leave"),
         Message("run"),
     )
+    content = b"".join(order.pack() for order in orders)
     try:
-        RunFolder(folder).orders.write_bytes(b"".join(order.pack() for order in orders))
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError("folder", f"{NOT_ALONE.format(folder.name)}: {reason}.") from error
+        write(RunFolder(folder).orders, lambda file: file.write(content))
+    except InputError as refused:
+        sentence = f"{NOT_ALONE.format(folder.name)}: {refused.sentence}"
+        raise InputError("folder", sentence) from refused
 
 
 def go_on(folder: Path, command: Sequence[str] = SERVICE) -> None:
@@ -61,19 +65,29 @@ def go_on(folder: Path, command: Sequence[str] = SERVICE) -> None:
         Of ``folder``, when they cannot be written, or the process cannot be started.
     """
     order(folder)  # anew, as its time begins now
+    why = _start(RunFolder(folder), command)
+    if why:
+        take_back(folder)
+        sentence = f"{NOT_ALONE.format(folder.name)}: {why}. It stands at its last checkpoint."
+        raise InputError("folder", sentence)
+
+
+def _start(run: RunFolder, command: Sequence[str]) -> str:
+    """Start a process that reads a run's orders and outlives this one; say what is in the way."""
     process = QProcess()
     process.setProcessEnvironment(environment())
     process.setProgram(command[0])
     process.setArguments(list(command[1:]))
-    process.setStandardInputFile(str(RunFolder(folder).orders))
     process.setStandardOutputFile(QProcess.nullDevice())
-    process.setStandardErrorFile(str(folder / SAID))
-    started: bool | tuple[bool, int] = process.startDetached()
-    if not (started if isinstance(started, bool) else started[0]):
-        take_back(folder)
-        why = process.errorString()
-        sentence = f"{NOT_ALONE.format(folder.name)}: {why}. It stands at its last checkpoint."
-        raise InputError("folder", sentence)
+    try:
+        with run.orders.open(MOST_ORDERS) as orders, run.log.create() as log:
+            process.setStandardInputFile(path_of_open(orders, run.orders))
+            process.setStandardErrorFile(path_of_open(log, run.log))
+            started: bool | tuple[bool, int] = process.startDetached()
+    except OSError as error:
+        return error.strerror or str(error)
+    is_started = started if isinstance(started, bool) else started[0]
+    return "" if is_started else process.errorString()
 
 
 def take_over(folder: Path, command: Sequence[str], said: SignalInstance, ended: Ended) -> None:
@@ -97,18 +111,18 @@ def take_back(folder: Path) -> None:
 
 
 def is_at_work(folder: Path) -> bool:
-    """Whether a run is being trained, here or elsewhere, or is about to be."""
+    """Whether a run is being trained, here or elsewhere, or is about to be; nothing is written."""
+    return _has_orders(folder) or _is_held(folder)
+
+
+def _has_orders(folder: Path) -> bool:
     with suppress(OSError):
-        if time.time() - RunFolder(folder).orders.stat().st_mtime < LONGEST_S:
-            return True
-    lock = RunFolder(folder).lock
-    if not lock.exists():
-        return False
-    try:
-        Lock(lock).release()  # of one that was killed nothing is held
-    except OSError:
-        return True
+        return 0 <= time.time() - RunFolder(folder).orders.stat().st_mtime < LONGEST_S
     return False
+
+
+def _is_held(folder: Path) -> bool:
+    return is_locked(RunFolder(folder).lock.path)
 
 
 def ask_to_stop(folder: Path) -> None:
@@ -118,33 +132,45 @@ def ask_to_stop(folder: Path) -> None:
 
 
 class Waiting(QObject):
-    """Has whoever trains a run stop, and waits until it has."""
+    """Has whoever trains a run stop, and waits until it has.
 
-    free = Signal()
-    """The run can be had."""
+    Orders alone do not prove that somebody will train it, as they may have come with a folder from
+    elsewhere: nothing is written there before the run is held.
+    """
+
+    free = Signal(bool)
+    """The run can be had; whether it was trained until then."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self._folder: Path | None = None
+        self._was_held = False
         self._polling = QTimer(self, interval=POLL_MS)
         self._polling.timeout.connect(self._look)
 
     def wait(self, folder: Path) -> None:
         """Wait for a run."""
-        self._folder = folder
-        ask_to_stop(folder)
+        self._folder, self._was_held = folder, False
+        self._ask()
         self._polling.start()
 
     def stop(self) -> None:
         """Wait no more."""
         self._polling.stop()
 
+    def _ask(self) -> None:
+        assert self._folder
+        if _is_held(self._folder):
+            self._was_held = True
+            ask_to_stop(self._folder)
+
     def _look(self) -> None:
         assert self._folder
         if is_at_work(self._folder):
-            ask_to_stop(self._folder)  # again: it may just have begun
-        else:
-            self.stop()
+            self._ask()  # again: it may just have begun
+            return
+        self.stop()
+        if self._was_held:
             with suppress(OSError):
                 RunFolder(self._folder).stop.unlink(missing_ok=True)
-            self.free.emit()
+        self.free.emit(self._was_held)

@@ -53,6 +53,8 @@ class Lab(QObject):
         self.draft = Settings()
         self.run: RunState | None = None
         self.view = LabView()
+        self.offered_probe = ""
+        """The text that the run's model was given to read when it was opened."""
         self.sample = ""
         self.refused: InputError | None = None
         self.broken: Failure | None = None
@@ -175,14 +177,15 @@ class Lab(QObject):
         run = RunState(folder, about.settings, sample=about.sample)
         if background.is_at_work(folder):
             self.run = replace(run, phase=Phase.WAITING)
-            self._then.append(("run", {}))
             self._waiting.wait(folder)
             self.changed.emit()
         else:
             self._open(run)
 
-    def _open_when_free(self) -> None:
+    def _open_when_free(self, was_trained: bool) -> None:
         assert self.run
+        if was_trained:
+            self._then.append(("run", {}))
         self._open(replace(self.run, phase=Phase.OPENING))
 
     def leave(self, goes_on: bool = False) -> None:
@@ -246,8 +249,9 @@ class Lab(QObject):
     def _take_opened(self, message: Message) -> None:
         if self.run:
             self.run = run = runs.opened(self.run, message)
-            text = self.view.probe or probe_of(run.folder, run.sample, run.settings)
-            self.view = replace(self.view, probe=text)
+            if not self.view.probe:
+                self.offered_probe = probe_of(run.folder, run.sample, run.settings)
+                self.view = replace(self.view, probe=self.offered_probe)
         then, self._then = self._then, []
         for says, values in then:
             self._tell(says, **values)

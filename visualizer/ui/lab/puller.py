@@ -39,6 +39,7 @@ class Puller(QObject):
         """The text that the reading is of."""
         self._refusal = "", ""
         self._folder: Path | None = None
+        self._offered = ""
         self._kept: OrderedDict[tuple[int, str], Reading] = OrderedDict()
         self._asked: tuple[int, str] | None = None
         self._count = 0
@@ -73,6 +74,8 @@ class Puller(QObject):
             self._forget(run.folder if run else None)
         if run is None or not run.is_open:
             self._asked = None
+        else:
+            self._offered = self._lab.offered_probe
         if run is None or not view.probe:
             return
         step = run.step if view.step is None else view.step
@@ -125,9 +128,9 @@ class Puller(QObject):
             self._kept.popitem(last=False)
 
     def _forget(self, folder: Path | None) -> None:
-        if self._folder:
+        if self._folder and self.text != self._offered:  # a run that is only seen stays as it is
             keep_probe(self._folder, self.text)
-        self._folder, self._asked = folder, None
+        self._folder, self._offered, self._asked = folder, "", None
         self._kept.clear()
         had, self.reading, self.text, self._refusal = self.reading, None, "", ("", "")
         if had:
