@@ -11,7 +11,6 @@ import stat
 import tracemalloc
 import zipfile
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -23,6 +22,8 @@ from visualizer.disk.files import write
 from visualizer.state.written.numbers import npz
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from visualizer.attention.run import Run
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

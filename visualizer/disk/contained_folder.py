@@ -1,7 +1,7 @@
 """Files of a folder, read and written without following a link below that folder.
 
 A folder of unknown origin, from an archive or a repository, may hold a link, a pipe or a device
-under any name. The folder itself is opened by its path, as the user chose it; everything below it is
+under any name. The folder itself is opened by its path, as the user chose it; all below it is
 reached through its descriptor and never through a link. Where the system has no descriptors of
 folders (Windows), each name is checked before it is used.
 
@@ -73,7 +73,7 @@ class _OpenFolder:
         return str(self.path / name) if self._descriptor is None else name
 
     def status(self, name: str) -> os.stat_result:
-        return os.stat(self._at(name), dir_fd=self._descriptor, follow_symlinks=False)  # noqa: PTH116
+        return os.stat(self._at(name), dir_fd=self._descriptor, follow_symlinks=False)
 
     def check_folder(self, name: str) -> None:
         found = self.status(name)
@@ -102,15 +102,15 @@ class _OpenFolder:
         return descriptor
 
     def unlink(self, name: str) -> None:
-        os.unlink(self._at(name), dir_fd=self._descriptor)  # noqa: PTH108
+        os.unlink(self._at(name), dir_fd=self._descriptor)
 
     def replace(self, name: str, other: str) -> None:
         folder = self._descriptor
-        os.replace(self._at(name), self._at(other), src_dir_fd=folder, dst_dir_fd=folder)  # noqa: PTH105
+        os.replace(self._at(name), self._at(other), src_dir_fd=folder, dst_dir_fd=folder)
 
     def make_folder(self, name: str) -> None:
         with suppress(FileExistsError):
-            os.mkdir(self._at(name), dir_fd=self._descriptor)  # noqa: PTH102
+            os.mkdir(self._at(name), dir_fd=self._descriptor)
         self.check_folder(name)
 
     def names(self) -> tuple[str, ...]:
@@ -320,3 +320,14 @@ def path_of_open(file: BinaryIO, contained: ContainedFile) -> str:
     """Give a path at which another program's library finds the very file that is open here."""
     path = f"/dev/fd/{file.fileno()}"
     return path if os.path.exists(path) else str(contained.path)  # noqa: PTH110
+
+
+def leads_elsewhere(root: Path, path: Path) -> bool:
+    """Whether a path to something in a folder leaves it through a link."""
+    path, real = path.absolute(), os.path.realpath(root)
+    for parent in path.parents:
+        if os.path.realpath(parent) == real:
+            below = path.relative_to(parent)
+            ways = (parent / way for way in (below, *below.parents[:-1]))
+            return any(_is_link(way.lstat()) for way in ways if os.path.lexists(way))
+    return False

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING
 from visualizer.attention.choices import Device
 from visualizer.attention.errors import InputError
 from visualizer.disk.coding import Coding, DamagedError
-from visualizer.disk.contained_folder import ContainedFile, ContainedFolder
+from visualizer.disk.contained_folder import (
+    LINK,
+    ContainedFile,
+    ContainedFolder,
+    leads_elsewhere,
+)
 from visualizer.disk.files import write
 from visualizer.language.settings import Decay, Kind, Model, Settings, Source, check
 from visualizer.language.tokenizers import Tokenizer
@@ -207,16 +212,29 @@ class RunFolder:
             Of ``folder``, naming what is no file or folder of its own.
         """
         own = (self.about, self.losses, self.checkpoint, self.lock, self.orders, self.log)
-        wrong = self._kept
+        wrong: ContainedFile | ContainedFolder = self._kept
         try:
             snapshots = map(self.snapshot, self.snapshots())
-            for wrong in (*own, self.stop, self.probe, *snapshots):
+            for file in (*own, self.stop, self.probe, *snapshots):
+                wrong = file
                 with suppress(FileNotFoundError):
-                    wrong.stat()
+                    file.stat()
         except OSError as error:
             name = wrong.path.relative_to(self.path)
             sentence = f"“{name}” in {self.path} cannot be used: {_reason(error)}."
             raise InputError("folder", sentence) from error
+
+    def check_export(self, path: Path) -> None:
+        """Refuse a file to be written in the folder that leads elsewhere through a link.
+
+        Raises
+        ------
+        InputError
+            Of ``export``.
+        """
+        if leads_elsewhere(self.path, path):
+            sentence = f"“{path.name}” could not be written to {path.parent}: {LINK}."
+            raise InputError("export", sentence)
 
     def versions(self) -> tuple[Version | None, ...]:
         """Tell what would be different if another program had trained the run."""

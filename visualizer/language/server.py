@@ -170,7 +170,9 @@ class Server:
     def _save_weights(self, values: Mapping[str, Any]) -> None:
         opened = self._one()
         model, _ = opened.model(values.get("step"))
-        write_weights(Path(values["path"]), model, opened.about)
+        path = Path(values["path"])
+        opened.folder.check_export(path)
+        write_weights(path, model, opened.about)
         self._send(Message("said", {"id": values["id"]}))
 
     def _one(self) -> OpenedRun:

@@ -117,8 +117,6 @@ class Fake:
             self.folder.begin(About(self.settings, TOKENS, 2.0, 1.5, SAMPLE, "print"))
         about = self.folder.read_about()
         self.settings = about.settings
-        self.lock = Lock(self.folder.lock.path)
-        self.folder.orders.unlink(missing_ok=True)
         saved = self.folder.path / "step.json"
         self.step = json.loads(saved.read_text()) if saved.exists() else 0
         self.new = np.arange(0)
@@ -146,7 +144,13 @@ class Fake:
         )
         return None
 
+    def hold(self) -> None:
+        if not hasattr(self, "lock"):
+            self.lock = Lock(self.folder.lock.path)
+            self.folder.orders.unlink(missing_ok=True)
+
     def hear_run(self) -> None:
+        self.hold()
         if self.settings.seed == 9:
             sys.stderr.write("Traceback: out of cheese\n")
             os.kill(os.getpid(), 9)
@@ -157,9 +161,11 @@ class Fake:
         self.progress()
 
     def hear_step(self, count: int) -> None:
+        self.hold()
         self.state, self.until = "running", self.step + count
 
     def hear_lengthen(self, steps: int) -> None:
+        self.hold()
         self.settings = replace(self.settings, steps=steps)
         self.folder.write_about(replace(self.folder.read_about(), settings=self.settings))
         self.state = "paused" if self.state == "done" and self.step < steps else self.state

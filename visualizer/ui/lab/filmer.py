@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.attention.errors import InputError
+from visualizer.language.folder import RunFolder
 from visualizer.state.lab.film import TrainingLook, training_film
 from visualizer.state.lab.reading import Reading
 from visualizer.state.lab.run import Phase
@@ -72,6 +73,7 @@ class Filmer(QObject):
             return
         try:
             film_format(path)
+            RunFolder(run.folder).check_export(path)
         except InputError as error:
             self.refused.emit(error.sentence)
             return
