@@ -1,4 +1,4 @@
-"""Things that a folder of unknown origin may hold under the name of a file, and what they lead to."""
+"""What a folder of unknown origin may hold in the place of a file, and where that leads."""
 
 from __future__ import annotations
 

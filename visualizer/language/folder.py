@@ -172,7 +172,12 @@ class RunFolder:
         return self._kept.file(f"{step:08d}.safetensors")
 
     def snapshots(self) -> tuple[int, ...]:
-        """List the steps of which the weights are kept."""
+        """List the steps of which the weights are kept; none where their folder cannot be read."""
+        with suppress(OSError):
+            return self._listed()
+        return ()
+
+    def _listed(self) -> tuple[int, ...]:
         names = map(_SNAPSHOT.fullmatch, self._kept.names())
         return tuple(sorted(int(found[1]) for found in names if found))
 
@@ -214,7 +219,7 @@ class RunFolder:
         own = (self.about, self.losses, self.checkpoint, self.lock, self.orders, self.log)
         wrong: ContainedFile | ContainedFolder = self._kept
         try:
-            snapshots = map(self.snapshot, self.snapshots())
+            snapshots = map(self.snapshot, self._listed())
             for file in (*own, self.stop, self.probe, *snapshots):
                 wrong = file
                 with suppress(FileNotFoundError):

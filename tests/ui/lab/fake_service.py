@@ -64,7 +64,7 @@ class Fake:
                 return
 
     def folder_says_stop(self) -> bool:
-        return hasattr(self, "folder") and self.folder.stop.exists()
+        return hasattr(self, "lock") and self.folder.stop.exists()
 
     def go_on(self) -> None:
         if self.state != "running":
@@ -147,6 +147,7 @@ class Fake:
     def hold(self) -> None:
         if not hasattr(self, "lock"):
             self.lock = Lock(self.folder.lock.path)
+            self.folder.tidy()
             self.folder.orders.unlink(missing_ok=True)
 
     def hear_run(self) -> None:
