@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,7 +80,13 @@ def test_no_folder_on_the_way_may_be_a_link(
     below, before = ContainedFolder(folder.path, "below"), tree(outside)
     plant(below.path, kind, outside)
     file = below.file("00000003.safetensors")
-    for refused in (lambda: ACTS[act](file), file.unlink, below.make, below.names):
+    acts: list[Callable[[], object]] = [
+        partial(ACTS[act], file),
+        file.unlink,
+        below.make,
+        below.names,
+    ]
+    for refused in acts:
         with pytest.raises(OSError, match=LINK):
             refused()
     assert tree(outside) == before
