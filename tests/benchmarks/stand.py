@@ -182,7 +182,7 @@ class Stand:
 
     def open_lines(self) -> None:
         """Open their pane, and wait until they are there."""
-        self.window.docks.by_name["Lines"].toggleViewAction().trigger()
+        self.window.docks.by_id["Lines"].toggleViewAction().trigger()
         view = self.window.lines.view
         self.until_painted(lambda: self.drawn_lines > 0, view)
         self.settle()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Open = Callable[..., Window]
 
 
-CLOSED = {pane.name for pane in PANES if pane.beside}
+CLOSED = {pane.id for pane in PANES if pane.beside}
 """The panes that are closed at first."""
 
 
@@ -32,7 +32,7 @@ def open_window(open_window: Open) -> Open:
     return partial(open_window, size=None)
 
 
-AT_FIRST = {pane.name: pane.is_closed_at_first for pane in PANES if pane.name != "Lesson"}
+AT_FIRST = {pane.id: pane.is_closed_at_first for pane in PANES if pane.id != "Lesson"}
 """Which panes are hidden."""
 
 
@@ -149,7 +149,7 @@ def test_a_pane_that_closes_gives_its_room_to_the_heatmaps(open_window: Open) ->
     def turn(name: str) -> tuple[int, int]:
         actions[name].trigger()
         QApplication.processEvents()
-        return window.board.width(), window.docks.by_name["Cell"].width()
+        return window.board.width(), window.docks.by_id["Cell"].width()
 
     QApplication.processEvents()
     wide = window.board.width()

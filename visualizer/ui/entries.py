@@ -216,5 +216,5 @@ WITHIN = (
 def shortcuts() -> list[tuple[str, str]]:
     """List what can be done with which keys."""
     own = [(entry.said, ", ".join(entry.keys)) for entry in ENTRIES if entry.keys]
-    panes = [(f"Open or close the {pane.name} pane", pane.keys) for pane in PANES]
+    panes = [(f"Open or close the {pane.title} pane", pane.keys) for pane in PANES]
     return [*own, *panes, *WITHIN]

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QSettings, Qt
 from PySide6.QtWidgets import QApplication
 
+from visualizer.ui.settings import REDUCED_MOTION
+
 if TYPE_CHECKING:
     from visualizer.ui.window import Window
 
-_KEY = "reduced motion"
 EFFECTS = (
     Qt.UIEffect.UI_AnimateMenu,
     Qt.UIEffect.UI_FadeMenu,
@@ -23,12 +24,12 @@ EFFECTS = (
 
 def is_reduced() -> bool:
     """Whether the user wants as little motion as can be."""
-    return QSettings().value(_KEY, defaultValue=False, type=bool) is True
+    return QSettings().value(REDUCED_MOTION, defaultValue=False, type=bool) is True
 
 
 def set_reduced(is_on: bool) -> None:
     """Remember whether the user wants as little motion as can be."""
-    QSettings().setValue(_KEY, is_on)
+    QSettings().setValue(REDUCED_MOTION, is_on)
 
 
 def style_sheet() -> str:

@@ -30,7 +30,7 @@ class Parts:
 
     def _seen(self) -> list[QWidget]:
         window = self._window
-        panes = [window.panes[pane.name] for pane in PANES if pane.name in window.docks.seen]
+        panes = [window.panes[pane.id] for pane in PANES if pane.id in window.docks.seen]
         bars = (window.rail, window.viewbar, window.paintbar, window.compare_bar)
         return [window.board, window.transport, *panes, *(bar for bar in bars if bar.isVisible())]
 

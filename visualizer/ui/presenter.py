@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import (
+    QAccessible,
     QColor,
     QFont,
     QGuiApplication,
@@ -17,6 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QApplication, QWidget
 
+from visualizer.ui.focus import SHOWS_OWN_FOCUS
 from visualizer.ui.telling import TellingLabel
 from visualizer.ui.theme import LIGHT, Theme, larger_font
 
@@ -49,11 +51,13 @@ class Arrangement:
 class Blank(QWidget):
     """Paper over the window, so that a room looks at who speaks; any key or click takes it away."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.LayeredPane
     taken = Signal()
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setProperty(SHOWS_OWN_FOCUS, True)
         self.setAccessibleName("Blank. Any key shows the heatmaps again")
         self._theme = LIGHT
         self.hide()
@@ -117,7 +121,7 @@ class Presenter(QObject):
         window = self._window
         font = QFont(QGuiApplication.font())
         self._before = Arrangement(window.saveState(), window.windowState(), font)
-        for dock in window.docks.by_name.values():
+        for dock in window.docks.by_id.values():
             dock.hide()
         window.menuBar().setFixedHeight(0)  # and not hidden: its keys are to work
         window.setWindowState(window.windowState() | Qt.WindowState.WindowFullScreen)
@@ -143,7 +147,7 @@ class Presenter(QObject):
         if not self.is_on:
             self._window.restoreState(panes)
             has_lesson = self._window.workspace.screen.lesson is not None
-            self._window.docks.by_name["Lesson"].setVisible(has_lesson)
+            self._window.docks.by_id["Lesson"].setVisible(has_lesson)
 
     def _show_mode(self, font: QFont) -> None:
         QApplication.setFont(font)  # all sizes follow it

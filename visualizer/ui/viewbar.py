@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QAction, QColor, QIcon, QPainter, QPixmap
+from PySide6.QtGui import QAccessible, QAction, QColor, QIcon, QPainter, QPixmap
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QToolButton, QWidget
 
 from visualizer.attention.derived import Fold
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 HEIGHT = 26
 PANES = ("Lines", "Heads", "Colours")
-"""Those that a reader looks for here; all of them are in the menu."""
+"""The ids of those that a reader looks for here; all of them are in the menu."""
 MOST_CHIPS = 8
 DOT = 8
 LAYOUTS = {
@@ -49,6 +49,7 @@ class Chip(QToolButton):
 class ViewBar(Strip):
     """A row of controls; what is in it is in the View menu, too."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     layoutChosen = Signal(object)
     headToggled = Signal(int)
     headAlone = Signal(int)
@@ -86,7 +87,7 @@ class ViewBar(Strip):
         for key, words in (("gaze.further", "−"), ("gaze.whole", "1:1"), ("gaze.closer", "+")):
             self.row.addWidget(self._button(actions[key], words))
         for pane in PANES:
-            self.row.addWidget(self._button(actions[pane], pane))
+            self.row.addWidget(self._button(actions[pane], actions[pane].text()))
         self.setWidget(inner)
 
     def _button(self, action: QAction, words: str) -> QToolButton:

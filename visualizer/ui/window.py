@@ -39,6 +39,7 @@ from visualizer.ui.reader import Reader
 from visualizer.ui.recents import Recents
 from visualizer.ui.rescue import Rescue
 from visualizer.ui.theme import Scheme, palette, style_sheet, theme_of
+from visualizer.ui.token_pane import TokenPane
 from visualizer.ui.transport import TransportBar
 from visualizer.ui.typist import Typist
 from visualizer.ui.viewbar import ViewBar
@@ -71,8 +72,10 @@ class Window(QMainWindow):
         self.setWindowIcon(icon("app", "#000000"))
         self.rail, self.board, self.progress = Rail(), BoardView(), Progress()
         self.brush, self.paintbar = HandBrush(self.board), PaintBar()
-        self.panes: dict[str, Any] = {pane.name: pane.make() for pane in PANES}
+        self.panes: dict[str, Any] = {pane.id: pane.make() for pane in PANES}
         self.editor: Editor = self.panes["Setup"]
+        self.token_pane = TokenPane()
+        self.editor.add_section(self.token_pane)
         self.inspector: Inspector = self.panes["Cell"]
         self.lesson: LessonPane = self.panes["Lesson"]
         self.twin: TwinPane = self.panes["Code"]
@@ -92,7 +95,7 @@ class Window(QMainWindow):
         self.reader = Reader(workspace, self.actions_.menus["&Lessons"], self)
         self.inspector.add_trail(*(self.actions_.by_key[f"pointer.go {by}"] for by in (-1, 1)))
         self.transport = TransportBar(self.actions_.by_key)
-        add_bar(self, "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
+        add_bar(self, "Playback", "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
         self._serve_keys()
         self.docks.add_to_menu(self.actions_.menu("&View>Pan&es"))
         self.recents = Recents(self.actions_.menu("&File>Open &recent"), self)
@@ -136,10 +139,10 @@ class Window(QMainWindow):
 
     def _take_place(self) -> None:
         """Be where one was; at first, as large as is usual."""
-        if not settings.restore_window(self):
+        if not settings.restore_window(self, settings.MAIN_WINDOW):
             screen = self.screen().availableGeometry().size()
             self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
-        self.docks.by_name["Lesson"].hide()
+        self.docks.by_id["Lesson"].hide()
         self.actions_.enable("presenter.hide_all", False)
 
     def begin(self) -> None:
@@ -166,6 +169,7 @@ class Window(QMainWindow):
         self._open_lesson(screen.lesson is not None)
         for pane in self.panes.values():
             pane.show_screen(screen, self.theme)
+        self.token_pane.show_tokens(screen.tokens, self.theme)
         self.progress.show_working(screen.status.is_working, self.theme)
         said = screen.readout.plain if screen.readout else screen.status.facts
         self.facts.setText(said)
@@ -184,7 +188,7 @@ class Window(QMainWindow):
     def _open_lesson(self, has_lesson: bool) -> None:
         if has_lesson != self._has_lesson:  # its pane comes and goes with it
             self._has_lesson = has_lesson
-            self.docks.by_name["Lesson"].setVisible(has_lesson)
+            self.docks.by_id["Lesson"].setVisible(has_lesson)
             self.docks.share_height(LEFT)
 
     def show_name(self) -> None:
@@ -249,9 +253,9 @@ class Window(QMainWindow):
         self.workspace.set("mode", Mode.EVAL if trains else Mode.TRAIN)
 
     def find_token(self) -> None:
-        self.docks.by_name["Setup"].show()
-        self.editor.token_pane.open_search()
-        self.editor.ensureWidgetVisible(self.editor.token_pane)
+        self.docks.by_id["Setup"].show()
+        self.token_pane.open_search()
+        self.editor.ensureWidgetVisible(self.token_pane)
 
     def open_settings(self) -> None:
         self.editor.open_more()
@@ -286,7 +290,7 @@ class Window(QMainWindow):
             event.ignore()
             return
         self.presenter.leave()  # what is remembered is how it was before
-        settings.save_window(self)
+        settings.save_window(self, settings.MAIN_WINDOW)
         settings.save_last(self.filer.path)
         self.hide()
         self.player.stop()

@@ -57,7 +57,7 @@ def _connect_setup(window: Window) -> None:
 
 
 def _connect_tokens(window: Window) -> None:
-    pane, chooser = window.editor.token_pane, window.chooser
+    pane, chooser = window.token_pane, window.chooser
     pane.strip.chose.connect(chooser.choose)
     pane.roleChosen.connect(chooser.set_role)
     pane.sought.connect(chooser.seek)

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
     from visualizer.state.lab.screen import LabScreen
 
-PLACE = "lab/"
 WIDTHS = [264, 676, 340]
 """Of the settings, the pictures and the text, at first."""
 HEIGHTS = [172, 508]
@@ -162,17 +161,21 @@ class LabWindow(QMainWindow):
 
     def _take_place(self) -> None:
         """Be where one was; at first, as large as is usual."""
-        if not settings.restore_window(self, PLACE):
+        if not settings.restore_window(self, settings.LAB_WINDOW):
             screen = self.screen().availableGeometry().size()
             self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
-        for name, splitter in self._splitters.items():
-            sizes = settings.load_sizes(PLACE + name)
+        for key, splitter in self._splitters.items():
+            sizes = settings.load_sizes(key)
             if len(sizes) == splitter.count() and all(sizes):
                 splitter.want(sizes)
 
     @property
     def _splitters(self) -> dict[str, KeepingSplitter]:
-        return {"across": self.across, "middle": self.middle, "right": self.right}
+        return {
+            settings.ACROSS: self.across,
+            settings.MIDDLE: self.middle,
+            settings.RIGHT: self.right,
+        }
 
     # ------------------------------------------------------------------ showing
 
@@ -288,9 +291,9 @@ class LabWindow(QMainWindow):
             event.ignore()
             return
         self.lab.leave()
-        settings.save_window(self, PLACE)
-        for name, splitter in self._splitters.items():
-            settings.save_sizes(PLACE + name, splitter.wanted)
+        settings.save_window(self, settings.LAB_WINDOW)
+        for key, splitter in self._splitters.items():
+            settings.save_sizes(key, splitter.wanted)
         self.hide()
         for part in (self.sampler, self.saver, self.keeper):
             part.close()
