@@ -52,7 +52,7 @@ def opened(open_window: Open, qtbot: QtBot) -> Opened:
 
 
 def is_on(hand: Hand, key: str) -> bool:
-    return hand.window.actions_.by_key[key].isEnabled()
+    return hand.window.actions_.by_id[key].isEnabled()
 
 
 def card(hand: Hand) -> str:

@@ -67,7 +67,7 @@ def test_colours_come_back(open_window: Open) -> None:
     first.close()
     second = open_window()
     assert (second.scheme, second.theme) == (Scheme.DARK, DARK)
-    assert second.actions_.by_key["set_scheme dark"].isChecked()
+    assert second.actions_.by_id["set_scheme dark"].isChecked()
     second.set_scheme("light")
     assert second.theme is LIGHT
 

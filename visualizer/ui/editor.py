@@ -227,6 +227,11 @@ class Editor(QScrollArea):
         for step, button in self.text_steps.items():
             button.setAccessibleName(f"{'Previous' if step < 0 else 'Next'} {part}")
 
+    def edit_sentence(self) -> None:
+        """Have the sentence be typed anew."""
+        self.sentence.setFocus()
+        self.sentence.selectAll()
+
     def open_more(self) -> None:
         """Show every setting, and go to the first that counts."""
         self.more_button.setChecked(True)

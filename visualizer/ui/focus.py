@@ -44,8 +44,8 @@ class FocusRing(QWidget):
     def _follow(self, old: QWidget | None, new: QWidget | None) -> None:
         is_clicked = QGuiApplication.mouseButtons() != Qt.MouseButton.NoButton
         is_ours = new is not None and self._window.isAncestorOf(new)
-        marks = is_ours and not is_clicked and not new.property(SHOWS_OWN_FOCUS)
-        self._around = new if marks else None
+        shows_own = new is not None and bool(new.property(SHOWS_OWN_FOCUS))
+        self._around = new if is_ours and not is_clicked and not shows_own else None
         for widget in filter(isValid, self._watched):  # a window that goes takes its parts first
             widget.removeEventFilter(self)
         self._watched = list(self._chain())

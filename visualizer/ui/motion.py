@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSettings, Qt
+from PySide6.QtCore import QObject, QSettings, Qt, Signal
 from PySide6.QtWidgets import QApplication
 
 from visualizer.ui.settings import REDUCED_MOTION
 
 if TYPE_CHECKING:
-    from visualizer.ui.window import Window
+    from PySide6.QtWidgets import QMainWindow
 
 EFFECTS = (
     Qt.UIEffect.UI_AnimateMenu,
@@ -37,21 +37,26 @@ def style_sheet() -> str:
     return "* { widget-animation-duration: 0; }" if is_reduced() else ""
 
 
-class Motion:
+class Motion(QObject):
     """Has a window move, or not, as the user wants."""
 
-    def __init__(self, window: Window) -> None:
+    changed = Signal()
+
+    def __init__(self, window: QMainWindow) -> None:
+        super().__init__(window)
         self._window = window
+        self.is_on = is_reduced()
+        """Whether things stand still in this window."""
         self._effects = [effect for effect in EFFECTS if QApplication.isEffectEnabled(effect)]
 
     def toggle(self) -> None:
         """Have things move, or no longer."""
         set_reduced(not is_reduced())
-        self._window.set_scheme(self._window.scheme)
+        self.changed.emit()
 
     def apply(self) -> None:
         """Do what the user wants: panes, menus, lists and tips come at once, or glide."""
-        self._window.setAnimated(not is_reduced())
+        self.is_on = is_reduced()
+        self._window.setAnimated(not self.is_on)
         for effect in self._effects:
-            QApplication.setEffectEnabled(effect, not is_reduced())
-        self._window.actions_.check("motion.toggle", is_reduced())
+            QApplication.setEffectEnabled(effect, not self.is_on)

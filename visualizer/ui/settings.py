@@ -22,6 +22,8 @@ SCHEME, LAST_FILE, EXPORT, REDUCED_MOTION = "scheme", "last", "export", "reduced
 LAST_RUN, FOLDED = "lab/run", "lab/folded"
 ACROSS, MIDDLE, RIGHT = "lab/across", "lab/middle", "lab/right"
 """The sizes of the lab's parts beside each other: of the window, of its middle, of its right."""
+NOTICE_MS = 20_000
+"""How long the status bar says what is worth reading twice."""
 MOST_DIGITS = 5
 """Of a size in pixels."""
 

@@ -7,23 +7,28 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QApplication, QLabel, QMainWindow, QVBoxLayout, QWidget
 
-from visualizer.attention.spec import Mode
-from visualizer.state.code.dialects import Dialect
 from visualizer.state.cursor import cell_of
 from visualizer.ui import accessible, messages, motion, settings
-from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
 from visualizer.ui.brush import HandBrush
 from visualizer.ui.chooser import Chooser
+from visualizer.ui.commands import (
+    COMMANDS,
+    LESSONS,
+    OPEN_PANES,
+    RECENT,
+    Controllers,
+    WindowState,
+)
 from visualizer.ui.compare_bar import CompareBar
 from visualizer.ui.comparer import Comparer
 from visualizer.ui.drops import Drops
-from visualizer.ui.entries import shortcuts
 from visualizer.ui.filer import Filer
 from visualizer.ui.focus import FocusRing
 from visualizer.ui.gaze import Gaze
 from visualizer.ui.icons import icon
 from visualizer.ui.liner import Liner
+from visualizer.ui.menus import Menus
 from visualizer.ui.motion import Motion
 from visualizer.ui.paintbar import PaintBar
 from visualizer.ui.painter import MaskPainter
@@ -33,11 +38,12 @@ from visualizer.ui.player import Player
 from visualizer.ui.pointer import Pointer
 from visualizer.ui.presenter import Presenter
 from visualizer.ui.progress import Progress
-from visualizer.ui.publisher import ACTIONS, Publisher
+from visualizer.ui.publisher import Publisher
 from visualizer.ui.rail import Rail
 from visualizer.ui.reader import Reader
 from visualizer.ui.recents import Recents
 from visualizer.ui.rescue import Rescue
+from visualizer.ui.setup_controller import SetupController
 from visualizer.ui.theme import Scheme, palette, style_sheet, theme_of
 from visualizer.ui.token_pane import TokenPane
 from visualizer.ui.transport import TransportBar
@@ -49,6 +55,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QCloseEvent
 
     from visualizer.ui.editor import Editor
+    from visualizer.ui.filer import WindowOn
     from visualizer.ui.inspector import Inspector
     from visualizer.ui.lesson import LessonPane
     from visualizer.ui.lines import LinePane
@@ -64,7 +71,7 @@ class Window(QMainWindow):
     closed = Signal(object)
     labWanted = Signal()
 
-    def __init__(self, workspace: Workspace, program: Program) -> None:
+    def __init__(self, workspace: Workspace, program: Program, window_on: WindowOn) -> None:
         super().__init__()
         self.workspace = workspace
         self.scheme = settings.load_scheme()
@@ -81,39 +88,42 @@ class Window(QMainWindow):
         self.twin: TwinPane = self.panes["Code"]
         self.lines: LinePane = self.panes["Lines"]
         self.shapes: ShapesPane = self.panes["Shapes"]
+        self.filer = Filer(program, workspace, self, window_on)
+        self.rescue, self.drops = Rescue(self), Drops(self)
         self._add_intents()
-        self.filer, self.rescue, self.drops = Filer(program, self), Rescue(self), Drops(self)
         self._has_lesson = False
         self.facts, self.notice = QLabel(), QLabel()
         self.facts.setTextFormat(Qt.TextFormat.PlainText)  # tokens may look like tags
         self.statusBar().addWidget(self.facts, 1)
         self.statusBar().addPermanentWidget(self.publisher.saving)
-        self.docks, self.actions_ = Docks(self, self.panes), Actions(self)
-        self.viewbar = ViewBar({**self.actions_.by_key, **self.docks.actions})
-        self.compare_bar = CompareBar(self.actions_.by_key)
+        self.docks, self.actions_ = Docks(self, self.panes), Menus(self, COMMANDS)
+        self.presenter = Presenter(workspace, self, self.docks, self.board)
+        self.viewbar = ViewBar({**self.actions_.by_id, **self.docks.actions})
+        self.compare_bar = CompareBar(self.actions_.by_id)
         self.setCentralWidget(self._centre())
-        self.reader = Reader(workspace, self.actions_.menus["&Lessons"], self)
-        self.inspector.add_trail(*(self.actions_.by_key[f"pointer.go {by}"] for by in (-1, 1)))
-        self.transport = TransportBar(self.actions_.by_key)
+        self.reader = Reader(workspace, self.actions_.menus[LESSONS], self)
+        self.inspector.add_trail(*(self.actions_.by_id[f"pointer.go {by}"] for by in (-1, 1)))
+        self.transport = TransportBar(self.actions_.by_id)
         add_bar(self, "Playback", "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
         self._serve_keys()
-        self.docks.add_to_menu(self.actions_.menu("&View>Pan&es"))
-        self.recents = Recents(self.actions_.menu("&File>Open &recent"), self)
+        self.docks.add_to_menu(self.actions_.menu(OPEN_PANES))
+        self.recents = Recents(self.actions_.menu(RECENT), self)
         self.motion = Motion(self)
+        self.actions_.act_on(self._controllers())
         connect(self)
         self.set_scheme(self.scheme)
         self._take_place()
         self.show_name()
 
     def _add_intents(self) -> None:
-        """Add what a hand can want, part by part; the actions name them."""
+        """Add what a hand can want, part by part; the commands act on them."""
         self.player, self.pointer = Player(self.workspace, self), Pointer(self.workspace, self)
         self.typist, self.chooser = Typist(self.workspace, self), Chooser(self.workspace, self)
         self.liner = Liner(self.workspace, self)
         self.painter = MaskPainter(self.workspace, self.pointer, self)
         self.comparer = Comparer(self.workspace, self.pointer, self)
-        self.gaze, self.presenter = Gaze(self.workspace, self), Presenter(self)
-        self.publisher = Publisher(self.workspace, self)
+        self.gaze, self.setup = Gaze(self.workspace, self), SetupController(self.workspace, self)
+        self.publisher = Publisher(self.workspace, self, self.filer.figure_title)
         self.exporter = self.publisher.exporter
 
     def _serve_keys(self) -> None:
@@ -121,7 +131,35 @@ class Window(QMainWindow):
         readers = (self.board, self.lines.view, *self.transport.readers)
         self.actions_.give_keys(*readers)
         self.voice = accessible.Voice(self.board, readers)
-        self.focus_ring, self.parts = FocusRing(self), Parts(self)
+        bars = (self.rail, self.viewbar, self.paintbar, self.compare_bar)
+        self.parts = Parts((self.board, self.transport), self.panes, self.docks, bars)
+        self.focus_ring = FocusRing(self)
+
+    def _controllers(self) -> Controllers:
+        return Controllers(
+            window=self,
+            workspace=self.workspace,
+            filer=self.filer,
+            recents=self.recents,
+            publisher=self.publisher,
+            editor=self.editor,
+            setup=self.setup,
+            inspector=self.inspector,
+            shapes=self.shapes,
+            pointer=self.pointer,
+            chooser=self.chooser,
+            painter=self.painter,
+            player=self.player,
+            comparer=self.comparer,
+            gaze=self.gaze,
+            reader=self.reader,
+            parts=self.parts,
+            presenter=self.presenter,
+            motion=self.motion,
+            find_token=self.find_token,
+            set_scheme=self.set_scheme,
+            open_lab=self.labWanted.emit,
+        )
 
     def _centre(self) -> QWidget:
         centre = QWidget()
@@ -143,7 +181,6 @@ class Window(QMainWindow):
             screen = self.screen().availableGeometry().size()
             self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
         self.docks.by_id["Lesson"].hide()
-        self.actions_.enable("presenter.hide_all", False)
 
     def begin(self) -> None:
         """Do what can wait until there is a window to be seen."""
@@ -177,13 +214,24 @@ class Window(QMainWindow):
         self.notice.setVisible(bool(screen.status.notices))
         self.voice.show_screen(screen)
         self.presenter.show_screen(screen, self.theme)
-        self.actions_.show_screen(screen, self.workspace.document, self.workspace.view, self.theme)
-        can_write = bool(screen.board.columns) and not self.exporter.is_working
-        for action in ACTIONS:
-            self.actions_.enable(action, can_write)
-        has_code = can_write and not screen.setup.captured
-        self.actions_.enable("publisher.copy_script", has_code)
-        self.twin.allow_copying(has_code)
+        state = self._state()
+        self.actions_.show_state(state, self.theme)
+        self.twin.allow_copying(state.can_copy_script)
+
+    def _state(self) -> WindowState:
+        screen = self.workspace.screen
+        can_export = bool(screen.board.columns) and not self.exporter.is_working
+        return WindowState(
+            screen,
+            self.workspace.document,
+            self.workspace.view,
+            self.scheme,
+            can_export=can_export,
+            can_copy_script=can_export and not screen.setup.captured,
+            keeps_numbers=self.filer.keeps_numbers,
+            is_presenting=self.presenter.is_on,
+            is_motion_reduced=self.motion.is_on,
+        )
 
     def _open_lesson(self, has_lesson: bool) -> None:
         if has_lesson != self._has_lesson:  # its pane comes and goes with it
@@ -196,17 +244,11 @@ class Window(QMainWindow):
         self.setWindowTitle(f"{self.filer.name}[*] — Attention Visualizer")
         self.setWindowModified(not self.filer.is_saved)
         self.setWindowFilePath(str(self.filer.path or ""))
-        self.actions_.check("filer.toggle_numbers", self.filer.keeps_numbers)
+        self.actions_.show_state(self._state(), self.theme)
 
     def show_bug(self, details: str) -> None:
         """Say that something broke."""
         messages.show_bug(self, details)
-
-    def choose(self, name: str, value: object, going_on: bool) -> None:
-        if name == "own_mask":
-            self.workspace.write_mask(str(value))
-        else:
-            self.workspace.set(name, value, going_on=going_on)
 
     def see_panes(self, panes: frozenset[str]) -> None:
         self.workspace.look(panes=panes)
@@ -237,34 +279,14 @@ class Window(QMainWindow):
 
     def follow_system(self) -> None:
         if self.scheme is Scheme.SYSTEM:
-            self.set_scheme(self.scheme)
+            self.restyle()
 
     # ------------------------------------------------------------------ actions
-
-    def edit_sentence(self) -> None:
-        self.editor.sentence.setFocus()
-        self.editor.sentence.selectAll()
-
-    def toggle_mask(self) -> None:
-        self.workspace.set("causal", not self.workspace.document.get("causal"))
-
-    def toggle_mode(self) -> None:
-        trains = self.workspace.document.spec.mode is Mode.TRAIN
-        self.workspace.set("mode", Mode.EVAL if trains else Mode.TRAIN)
 
     def find_token(self) -> None:
         self.docks.by_id["Setup"].show()
         self.token_pane.open_search()
         self.editor.ensureWidgetVisible(self.token_pane)
-
-    def open_settings(self) -> None:
-        self.editor.open_more()
-
-    def step_text(self, step: int) -> None:
-        self.workspace.show_text(self.workspace.screen.tokens.text + step)
-
-    def set_dialect(self, dialect: str) -> None:
-        self.workspace.look(dialect=Dialect(dialect))
 
     def set_scheme(self, scheme: str) -> None:
         """Change the colours of everything."""
@@ -275,15 +297,13 @@ class Window(QMainWindow):
         self.motion.apply()
         self.actions_.show_theme(self.theme)
         self.focus_ring.show_theme(self.theme)
-        self.actions_.check(f"set_scheme {self.scheme}")
+        self.publisher.show_theme(self.theme)
         settings.save_scheme(self.scheme)
         self.show_screen()
 
-    def show_shortcuts(self) -> None:
-        messages.show_shortcuts(self, shortcuts())
-
-    def show_about(self) -> None:
-        messages.show_about(self)
+    def restyle(self) -> None:
+        """Show everything in the same colours, where something else about the style is new."""
+        self.set_scheme(self.scheme)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if not all(part.may_close(self.close) for part in (self.publisher, self.filer)):

@@ -31,13 +31,19 @@ def _connect_state(window: Window) -> None:
     exporter = window.exporter
     exporter.said.connect(window.statusBar().showMessage)
     exporter.changed.connect(window.show_screen)
+    window.publisher.broke.connect(window.show_bug)
+    window.motion.changed.connect(window.restyle)
     window.docks.changed.connect(window.see_panes)
 
 
 def _connect_files(window: Window) -> None:
     filer, drops = window.filer, window.drops
     filer.changed.connect(window.show_name)
+    filer.said.connect(window.statusBar().showMessage)
+    filer.broke.connect(window.show_bug)
+    filer.lessonLeft.connect(window.reader.close)
     filer.keeper.found.connect(window.rescue.offer)
+    window.rescue.recovered.connect(filer.take_recovered)
     filer.keeper.broke.connect(window.show_bug)
     filer.settled.connect(window.recents.remember)
     window.recents.chosen.connect(filer.open)
@@ -49,10 +55,10 @@ def _connect_setup(window: Window) -> None:
     editor, workspace = window.editor, window.workspace
     editor.textTyped.connect(workspace.set_text)
     editor.textTooLong.connect(workspace.refuse_text)
-    editor.chosen.connect(window.choose)
+    editor.chosen.connect(window.setup.choose)
     editor.settled.connect(workspace.seal)
     editor.remedied.connect(workspace.remedy)
-    editor.textStepped.connect(window.step_text)
+    editor.textStepped.connect(window.gaze.step_text)
     editor.captured.left.connect(workspace.leave_captured)
 
 
@@ -93,6 +99,11 @@ def _connect_playback(window: Window) -> None:
     transport.grainChosen.connect(player.set_grain)
     transport.speedChosen.connect(player.set_speed)
     transport.questionChosen.connect(player.ask)
+    presenter = window.presenter
+    presenter.styleChanged.connect(window.restyle)
+    presenter.paintingLeft.connect(window.painter.stop)
+    presenter.cellLeft.connect(window.pointer.let_go)
+    presenter.said.connect(window.facts.setText)
 
 
 def _connect_panes(window: Window) -> None:
@@ -109,7 +120,7 @@ def _connect_panes(window: Window) -> None:
     colours.endsTyped.connect(gaze.type_limits)
     window.shapes.stageChosen.connect(window.show_stage)
     window.panes["Heads"].headChosen.connect(window.gaze.solo_head)
-    window.twin.dialectChosen.connect(window.set_dialect)
+    window.twin.dialectChosen.connect(window.gaze.set_dialect)
     window.twin.scriptWanted.connect(window.publisher.copy_script)
 
 

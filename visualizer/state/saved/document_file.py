@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["SCHEMA", "SUFFIX", "Saved", "document_bytes", "read_document", "write_document"]
 
 SUFFIX = ".attention"
+UNTITLED = "Untitled"
+"""What a document is called that has no file."""
 _TREE = "document.json"
 _NUMBERS = "numbers"
 """The field of bytes that are better read as floating-point numbers."""

@@ -21,14 +21,14 @@ from visualizer.ui import accessible, messages, motion, settings
 from visualizer.ui.focus import FocusRing
 from visualizer.ui.icons import icon
 from visualizer.ui.lab.attention import AttentionView
-from visualizer.ui.lab.entries import LAB_ENTRIES, shortcuts
+from visualizer.ui.lab.commands import LAB_COMMANDS, LabControllers, LabState
 from visualizer.ui.lab.folding import Folding
 from visualizer.ui.lab.keeper import Keeper
 from visualizer.ui.lab.lab import Lab
 from visualizer.ui.lab.next_pane import NextPane
 from visualizer.ui.lab.notices import Notices
 from visualizer.ui.lab.opener import Opener
-from visualizer.ui.lab.pictures import Pictures
+from visualizer.ui.lab.pictures import Pictures, Watched
 from visualizer.ui.lab.plot_pane import PlotPane
 from visualizer.ui.lab.plotter import Plotter
 from visualizer.ui.lab.process import SERVICE
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QAction, QCloseEvent, QShowEvent
 
-    from visualizer.state.lab.screen import LabScreen
 
 WIDTHS = [264, 676, 340]
 """Of the settings, the pictures and the text, at first."""
@@ -83,7 +82,7 @@ class LabWindow(QMainWindow):
         self.setWindowIcon(icon("app", "#000000"))
         self.lab = Lab(command, self)
         self.puller, self.sampler = Puller(self.lab), Sampler(self.lab)
-        self.menus = Menus(self, LAB_ENTRIES)
+        self.menus = Menus(self, LAB_COMMANDS)
         self.settings_pane = settings_pane or SettingsPane()
         self.runs_pane = RunsPane(self._of(OF_RUNS))
         self.keeper = Keeper(self.lab, self.runs_pane, self)
@@ -94,11 +93,14 @@ class LabWindow(QMainWindow):
         self.statusBar().addWidget(self.facts, 1)
         self.next, self.story = NextPane(), StoryPane()
         self.teller = Teller(self.lab, self.puller)
-        self.plot_pane, self.plotter = PlotPane(self._of(AXES)), Plotter(self)
-        self.pictures, self.opener = Pictures(self), Opener(self.lab)
+        self.plot_pane, self.opener = PlotPane(self._of(AXES)), Opener(self.lab)
+        self.plotter = Plotter(self.lab, self.keeper, self.plot_pane)
         self.left = QTabWidget()
         self.setCentralWidget(self._centre())
-        self._is_left, self.folding = False, Folding(self)
+        self.pictures = Pictures(self.lab, self.puller, self.teller, self._watched_parts())
+        self.folding = Folding(self, self.left, self.plot_pane)
+        self._is_left = False
+        self.menus.act_on(self._controllers())
         # What changes several times in a turn of the event loop is shown once.
         self.show_soon = QTimer(self, singleShot=True, interval=0)
         self.show_soon.timeout.connect(self.show_screen)
@@ -113,7 +115,7 @@ class LabWindow(QMainWindow):
         self.bar.buttons["toggle"].setFocus()
 
     def _of(self, names: dict[str, str]) -> dict[str, QAction]:
-        return {name: self.menus.by_key[key] for name, key in names.items()}
+        return {name: self.menus.by_id[id_] for name, id_ in names.items()}
 
     def _centre(self) -> QWidget:
         self.left.setDocumentMode(True)
@@ -159,6 +161,34 @@ class LabWindow(QMainWindow):
         column.addWidget(self.scrub)
         return read
 
+    def _watched_parts(self) -> Watched:
+        return Watched(
+            self.probe,
+            self.probe_problem,
+            self.attention,
+            self.scrub,
+            self.right,
+            self.next,
+            self.story,
+        )
+
+    def _controllers(self) -> LabControllers:
+        return LabControllers(
+            window=self,
+            lab=self.lab,
+            keeper=self.keeper,
+            saver=self.saver,
+            teller=self.teller,
+            folding=self.folding,
+            plotter=self.plotter,
+            pictures=self.pictures,
+            scrub=self.scrub,
+            train_more=self.train_more,
+            edit_probe=self.edit_probe,
+            show_pane=self.show_pane,
+            set_scheme=self.set_scheme,
+        )
+
     def _take_place(self) -> None:
         """Be where one was; at first, as large as is usual."""
         if not settings.restore_window(self, settings.LAB_WINDOW):
@@ -186,9 +216,9 @@ class LabWindow(QMainWindow):
         self.bar.show_progress(screen.progress)
         self.notices.show_notices(screen.notices, screen.failure)
         self.show_runs()
-        self.plotter.show()
-        self.pictures.show()
-        self._show_actions(screen)
+        self.plotter.show(self.theme)
+        self.pictures.show(self.theme)
+        self.show_commands()
         self.facts.setText(screen.facts)
         self.setWindowTitle(f"{screen.title or 'Language lab'} — Attention Visualizer")
 
@@ -198,24 +228,33 @@ class LabWindow(QMainWindow):
         keeper, name = self.keeper, run.name if run else ""
         self.runs_pane.show_runs(keeper.runs, keeper.ticked, keeper.at_work, name)
 
-    def _show_actions(self, screen: LabScreen) -> None:
-        progress = screen.progress
-        toggle = self.menus.by_key["lab.toggle"]
-        if self.bar.buttons["toggle"].hasFocus() and not progress.can_toggle:
+    def show_plot(self) -> None:
+        """Show the losses, and how they are looked at."""
+        self.plotter.show(self.theme)
+        self.show_commands()
+
+    def show_pictures(self) -> None:
+        """Show what is watched, and how it is looked at."""
+        self.saver.colouring = self.pictures.colouring
+        self.pictures.show(self.theme)
+        self.show_commands()
+
+    def show_commands(self) -> None:
+        """Let what is possible now be done, and only that; mark what is on."""
+        screen = self.lab.screen
+        if self.bar.buttons["toggle"].hasFocus() and not screen.progress.can_toggle:
             self.attention.setFocus()  # else it would go to whatever comes next
-        toggle.setIconText(progress.button)
-        toggle.setIcon(icon("pause" if progress.is_running else "play", self.theme.ink))
-        for key, can in (
-            ("lab.toggle", progress.can_toggle),
-            ("lab.step", progress.can_step),
-            ("lab.stop", progress.can_stop),
-            ("train_more", progress.can_train_more),
-            ("keeper.begin_another", screen.has_run),
-            ("saver.save_weights", screen.is_open),
-            ("saver.save_film", screen.is_open and self.pictures.has_layers),
-            ("open_layer", self.pictures.has_layers),
-        ):
-            self.menus.enable(key, can)
+        state = LabState(
+            screen,
+            self.plotter.look,
+            self.pictures.colouring,
+            self.scheme,
+            self.folding.folded,
+            has_layers=self.pictures.has_layers,
+            can_draw=self.pictures.can_draw,
+            can_play=self.pictures.can_play,
+        )
+        self.menus.show_state(state, self.theme)
 
     def show_bug(self, details: str) -> None:
         """Say that something broke."""
@@ -237,9 +276,6 @@ class LabWindow(QMainWindow):
         self.left.setCurrentWidget(pane)
         (self.runs_pane.list if pane is self.runs_pane else pane).setFocus()
 
-    def open_layer(self) -> None:
-        self.pictures.open_layer()
-
     def set_scheme(self, scheme: str) -> None:
         """Change the colours of everything."""
         self.scheme = Scheme(scheme)
@@ -256,7 +292,6 @@ class LabWindow(QMainWindow):
     def _show_theme(self) -> None:
         self.menus.show_theme(self.theme)
         self.focus_ring.show_theme(self.theme)
-        self.menus.check(f"set_scheme {self.scheme}")
         self.show_screen()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -267,9 +302,6 @@ class LabWindow(QMainWindow):
     def follow_system(self) -> None:
         if self.scheme is Scheme.SYSTEM:
             self.set_scheme(self.scheme)
-
-    def show_shortcuts(self) -> None:
-        messages.show_shortcuts(self, shortcuts())
 
     def open_run(self, folder: Path) -> None:
         """Open a run that was named."""

@@ -29,6 +29,7 @@ def _connect_run(window: LabWindow) -> None:
     pane.remedied.connect(lab.remedy)
     pane.anotherWanted.connect(keeper.begin_another)
     keeper.changed.connect(window.show_soon.start)
+    window.folding.changed.connect(window.show_commands)
     keeper.settingsWanted.connect(partial(window.show_pane, "settings"))
     for part in (lab, keeper, window.saver):
         part.said.connect(window.statusBar().showMessage)
@@ -58,6 +59,9 @@ def _connect_pictures(window: LabWindow) -> None:
     plot.lookChosen.connect(window.plotter.choose)
     plot.view.stepPicked.connect(window.plotter.pick)
     plot.view.presentPicked.connect(partial(lab.scrub, None))
+    window.plotter.changed.connect(window.show_plot)
+    pictures.changed.connect(window.show_pictures)
+    pictures.layerWanted.connect(window.opener.want)
     window.opener.opened.connect(window.layerOpened)
     window.opener.refused.connect(window.statusBar().showMessage)
     window.scrub.stepLooked.connect(lab.scrub)
@@ -65,7 +69,7 @@ def _connect_pictures(window: LabWindow) -> None:
 
 def _connect_story(window: LabWindow) -> None:
     teller, story = window.teller, window.story
-    teller.changed.connect(window.pictures.show)
+    teller.changed.connect(window.show_pictures)
     window.next.tokenPicked.connect(teller.pick)
     window.next.samplingChosen.connect(teller.choose)
     story.sampleWanted.connect(teller.sample)
