@@ -213,8 +213,8 @@ state_is_plain_values = Border(
         not found.within(
             *STANDARD_LIBRARY,
             "numpy",
-            "visualizer.__version__",
             "visualizer.disk",
+            "visualizer.version",
             "visualizer.state",
             *FOR_STATE,
         )
@@ -222,7 +222,9 @@ state_is_plain_values = Border(
 )
 packages_import_nothing_heavy = Border(
     lambda source: source.is_package and not source.is_test,
-    lambda found: not found.within(*STANDARD_LIBRARY) and not found.is_of_the_api_late,
+    lambda found: (
+        not found.within(*STANDARD_LIBRARY, "visualizer.version") and not found.is_of_the_api_late
+    ),
 )
 imports_give_the_whole_name = Border(
     lambda _: True,

@@ -118,7 +118,8 @@ def test_every_widget_that_paints_itself_has_a_role(qapp: QApplication) -> None:
 
 def _derived(kind: type) -> Iterator[type]:
     """Our classes that are derived from one."""
-    for derived in kind.__subclasses__():
+    below: list[type] = kind.__subclasses__()
+    for derived in below:
         if derived.__module__.startswith("visualizer."):
             yield derived
         yield from _derived(derived)
