@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from visualizer.ui.theme import Theme
 
-Controllers = TypeVar("Controllers")
+ControllersT = TypeVar("ControllersT")
 """What the commands of a window act on."""
-State = TypeVar("State")
+StateT = TypeVar("StateT")
 """What decides which commands of a window are possible and which are on."""
 
 
@@ -41,7 +41,7 @@ class Face:
 
 
 @dataclass(frozen=True)  # no slots: Python 3.11 makes none of a generic alias that has them
-class Command(Generic[Controllers, State]):
+class Command(Generic[ControllersT, StateT]):
     """One row of the table: what it is called, what it does, when it is possible and on.
 
     Parameters
@@ -69,15 +69,15 @@ class Command(Generic[Controllers, State]):
     id: str
     menu: str
     text: str
-    do: Callable[[Controllers], object]
+    do: Callable[[ControllersT], object]
     shortcuts: tuple[str, ...] = ()
     icon: str = ""
     group: str = ""
     divides: bool = False
     near: bool = False
-    is_enabled: Callable[[State], bool] | None = None
-    is_checked: Callable[[State], bool] | None = None
-    face: Callable[[State], Face] | None = None
+    is_enabled: Callable[[StateT], bool] | None = None
+    is_checked: Callable[[StateT], bool] | None = None
+    face: Callable[[StateT], Face] | None = None
 
     @property
     def said(self) -> str:
@@ -104,11 +104,11 @@ class Action(QAction):
         self.command.do(self.controllers)
 
 
-class Menus(Generic[Controllers, State]):
+class Menus(Generic[ControllersT, StateT]):
     """A window's actions, by the ids of their commands, and its menus."""
 
     def __init__(
-        self, window: QMainWindow, commands: Iterable[Command[Controllers, State]]
+        self, window: QMainWindow, commands: Iterable[Command[ControllersT, StateT]]
     ) -> None:
         self._window = window
         self._commands = tuple(commands)
@@ -116,8 +116,13 @@ class Menus(Generic[Controllers, State]):
         self._groups: dict[str, QActionGroup] = {}
         self._faces: dict[str, Face] = {}
         self.by_id = {command.id: self._make(command) for command in self._commands}
+        # Asked with every change of the window, so only those are that can change.
+        rows = [(self.by_id[command.id], command) for command in self._commands]
+        self._enabling = [(action, row.is_enabled) for action, row in rows if row.is_enabled]
+        self._checking = [(action, row.is_checked) for action, row in rows if row.is_checked]
+        self._facing = [(action, row.face) for action, row in rows if row.face]
 
-    def _make(self, command: Command[Controllers, State]) -> Action:
+    def _make(self, command: Command[ControllersT, StateT]) -> Action:
         action = Action(command, self._window)
         if command.group:
             group = self._groups.setdefault(command.group, QActionGroup(self._window))
@@ -136,7 +141,7 @@ class Menus(Generic[Controllers, State]):
             self.menus[path] = parent.addMenu(name)
         return self.menus[path]
 
-    def act_on(self, controllers: Controllers) -> None:
+    def act_on(self, controllers: ControllersT) -> None:
         """Have the commands act on the window's controllers."""
         for action in self.by_id.values():
             action.controllers = controllers
@@ -150,18 +155,16 @@ class Menus(Generic[Controllers, State]):
 
     # ------------------------------------------------------------------ showing
 
-    def show_state(self, state: State, theme: Theme) -> None:
+    def show_state(self, state: StateT, theme: Theme) -> None:
         """Let what is possible now be done, and only that; mark what is on."""
-        for command in self._commands:
-            action = self.by_id[command.id]
-            if command.is_enabled:
-                action.setEnabled(command.is_enabled(state))
-            if command.is_checked:
-                is_on = command.is_checked(state)
-                if is_on or not command.group:  # of a group, the others go off by themselves
-                    action.setChecked(is_on)
-            if command.face:
-                self._show_face(action, command.face(state), theme)
+        for action, is_enabled in self._enabling:
+            action.setEnabled(is_enabled(state))
+        for action, is_checked in self._checking:
+            is_on = is_checked(state)
+            if is_on or not action.command.group:  # of a group, the others go off by themselves
+                action.setChecked(is_on)
+        for action, face in self._facing:
+            self._show_face(action, face(state), theme)
 
     def _show_face(self, action: Action, face: Face, theme: Theme) -> None:
         if self._faces.get(action.command.id) == face:
