@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QByteArray, QSettings
-from PySide6.QtWidgets import QApplication, QDockWidget
+from PySide6.QtWidgets import QApplication, QDockWidget, QToolBar
 
 from visualizer.ui import settings
 from visualizer.ui.panes import PANES
@@ -47,6 +47,20 @@ def docks(window: Window) -> dict[str, bool]:
     found = {dock.objectName(): dock.isHidden() for dock in window.findChildren(QDockWidget)}
     assert found.pop("Lesson")
     return found
+
+
+def test_what_is_remembered_is_named_as_ever(open_window: Open) -> None:
+    """By ids that no title and no class decides: else it would be lost with the next version."""
+    window = open_window()
+    ids = [dock.objectName() for dock in window.findChildren(QDockWidget)]
+    assert sorted(ids) == [
+        *("Cell", "Code", "Colours", "Heads", "Lesson", "Lines", "Numbers", "Setup", "Shapes")
+    ]
+    assert [bar.objectName() for bar in window.findChildren(QToolBar)] == ["Playback"]
+    window.actions_.by_id["motion.toggle"].trigger()
+    window.close()
+    kept = {"geometry", "last", "reduced motion", "scheme", "seal", "state"}
+    assert set(QSettings().allKeys()) == kept
 
 
 def test_size_and_panes_come_back(open_window: Open) -> None:
