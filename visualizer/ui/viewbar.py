@@ -82,15 +82,16 @@ class ViewBar(Strip):
         for widget in (self.box, self.chips, self.many):
             self.row.addWidget(widget)
         for by in Fold:
-            self.row.addWidget(self._button(actions[f"gaze.toggle_fold {by}"], FOLDS[by]))
+            id_ = f"gaze.toggle_fold {by}"
+            self.row.addWidget(self._button(id_, actions[id_], FOLDS[by]))
         self.row.addWidget(self.part, 1)
         for key, words in (("gaze.further", "−"), ("gaze.whole", "1:1"), ("gaze.closer", "+")):
-            self.row.addWidget(self._button(actions[key], words))
+            self.row.addWidget(self._button(key, actions[key], words))
         for pane in PANES:
-            self.row.addWidget(self._button(actions[pane], actions[pane].text()))
+            self.row.addWidget(self._button(pane, actions[pane], actions[pane].text()))
         self.setWidget(inner)
 
-    def _button(self, action: QAction, words: str) -> QToolButton:
+    def _button(self, id_: str, action: QAction, words: str) -> QToolButton:
         button = QToolButton()
         button.setText(words)
         button.setAutoRaise(True)
@@ -100,7 +101,7 @@ class ViewBar(Strip):
         button.setChecked(action.isChecked())
         action.toggled.connect(button.setChecked)
         button.clicked.connect(action.trigger)
-        self.buttons[action.objectName() or words] = button
+        self.buttons[id_] = button
         return button
 
     # ------------------------------------------------------------------ showing
