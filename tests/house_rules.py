@@ -1,7 +1,8 @@
 """The borders and limits of the house, as rules over its sources.
 
 torch never leaves ``attention/`` and ``language/``. Qt never enters below ``ui/``. An import for
-the type checker alone crosses nothing. A rule yields what breaks it in one source.
+the type checker alone crosses nothing but the border around windows. A rule yields what breaks it
+in one source.
 """
 
 from __future__ import annotations
@@ -54,6 +55,9 @@ TORCH_FREE = (
     "visualizer.attention.held",
     "visualizer.attention.trace",
 )
+WINDOWS = ("visualizer.ui.window", "visualizer.ui.lab.window")
+OPEN_WINDOWS = ("visualizer.app", "visualizer.ui.windows")
+"""The only modules that may know a window by its type; what is in a window never does."""
 STANDARD_LIBRARY = tuple(sys.stdlib_module_names)
 
 
@@ -106,11 +110,12 @@ class Import:
 
 
 class Imports(ast.NodeVisitor):
-    """Collects the imports that can happen when the program runs."""
+    """Collects the imports that can happen when the program runs, or those for types alone too."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, with_types: bool = False) -> None:
         self.found: list[Import] = []
         self._depth = 0
+        self._with_types = with_types
         self.visit(source.tree)
 
     def visit_Import(self, node: ast.Import) -> None:
@@ -128,7 +133,7 @@ class Imports(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> None:
-        for_types = name_of(node.test) == "TYPE_CHECKING"
+        for_types = name_of(node.test) == "TYPE_CHECKING" and not self._with_types
         for statement in node.orelse if for_types else ast.iter_child_nodes(node):
             self.visit(statement)
 
@@ -178,11 +183,16 @@ class Border:
 
     side: Callable[[Source], bool]
     forbids: Callable[[Import], bool]
+    with_types: bool = False
+    """Whether an import for the type checker alone crosses it."""
 
     def __call__(self, source: Source) -> Iterator[str]:
         if self.side(source):
-            for found in filter(self.forbids, Imports(source).found):
+            for found in filter(self.forbids, self._imports(source)):
                 yield f"line {found.line} imports {found.name}"
+
+    def _imports(self, source: Source) -> list[Import]:
+        return Imports(source, with_types=self.with_types).found
 
 
 torch_never_leaves_its_homes = Border(
@@ -213,8 +223,8 @@ state_is_plain_values = Border(
         not found.within(
             *STANDARD_LIBRARY,
             "numpy",
-            "visualizer.__version__",
             "visualizer.disk",
+            "visualizer.version",
             "visualizer.state",
             *FOR_STATE,
         )
@@ -222,7 +232,14 @@ state_is_plain_values = Border(
 )
 packages_import_nothing_heavy = Border(
     lambda source: source.is_package and not source.is_test,
-    lambda found: not found.within(*STANDARD_LIBRARY) and not found.is_of_the_api_late,
+    lambda found: (
+        not found.within(*STANDARD_LIBRARY, "visualizer.version") and not found.is_of_the_api_late
+    ),
+)
+windows_are_known_to_what_opens_them = Border(
+    lambda source: not source.is_test and not source.within(*WINDOWS, *OPEN_WINDOWS),
+    lambda found: found.within(*WINDOWS),
+    with_types=True,
 )
 imports_give_the_whole_name = Border(
     lambda _: True,
@@ -310,6 +327,7 @@ RULES: dict[str, Callable[[Source], Iterator[str]]] = {
     "what is heavy is loaded late": what_is_heavy_is_loaded_late,
     "state is plain values": state_is_plain_values,
     "packages import nothing heavy": packages_import_nothing_heavy,
+    "windows are known to what opens them": windows_are_known_to_what_opens_them,
     "imports give the whole name": imports_give_the_whole_name,
     "no text is taken for HTML": no_text_is_taken_for_html,
     "every test asserts": every_test_asserts,

@@ -82,7 +82,7 @@ def _lines(window: Window) -> None:
     window.workspace.set_text(SENTENCE)
     _settle(window)
     for pane in ("Code", "Lines"):
-        window.docks.by_name[pane].toggleViewAction().trigger()
+        window.docks.by_id[pane].toggleViewAction().trigger()
     window.gaze.one_stage()
     window.pointer.pin(Cell("weights", (1, 8, 6)))
 

@@ -18,7 +18,7 @@ from PySide6.QtGui import QImage
 import visualizer
 from tests.house_rules import ROOT
 from tests.test_export_only import BOOK, numbers, printed
-from visualizer import InputError, app, attend, headless, load, notebook
+from visualizer import InputError, attend, headless, load, notebook
 from visualizer.api import Attention
 from visualizer.attention import device as devices
 from visualizer.attention.modules import MultiHeadAttention
@@ -441,4 +441,3 @@ def test_every_setting_that_is_listed_is_a_documents() -> None:
 
 def test_types_are_shipped() -> None:
     assert (ROOT / "visualizer" / "py.typed").is_file()
-    assert app.compute is headless.compute

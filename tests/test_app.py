@@ -8,9 +8,15 @@ import sys
 from typing import TYPE_CHECKING
 
 from tests.house_rules import ROOT
+from visualizer import app, headless
+from visualizer.state.document import Document
+from visualizer.state.needed import warm
+from visualizer.state.view import View
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 WATCHED = """
 import sys
@@ -78,3 +84,10 @@ def test_from_the_first_picture_to_the_end(tmp_path: Path) -> None:
     assert ended.returncode == 0
     complaints = [line for line in ended.stderr.splitlines() if "This plugin" not in line]
     assert complaints == []
+
+
+def test_what_will_be_shown_is_read_where_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setattr(headless, "compute", lambda *given: asked.append(given))
+    app.compute(Document(), View(), None)
+    assert asked == [(Document(), View(), None, warm)]

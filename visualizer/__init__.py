@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from visualizer.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from visualizer.api import Attention, Figure, InputError, Look, Settings, attend, load
 
-__version__ = "0.1.0"
 __all__ = ["Attention", "Figure", "InputError", "Look", "Settings", "attend", "load"]
 
 

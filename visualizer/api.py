@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import InputError
 from visualizer.given import Look, Settings, document_given, look_given
-from visualizer.headless import ROOMY, opened, run_of
+from visualizer.headless import ROOMY, opened, restored, run_of
 from visualizer.notebook import Explained, Figure
 from visualizer.state.asked.parts import looked_at, named_stages, no_stage
 from visualizer.state.caption import caption
@@ -88,8 +88,6 @@ def load(path: str | Path) -> Attention:
     InputError
         When the file cannot be opened, or what is in it cannot be computed.
     """
-    from visualizer.attention.recorded import restored
-
     saved, notice = opened(Path(path), Document())
     run, view = restored(saved, lambda document, view, previous: run_of(document, previous))
     return _warned(Attention(saved.document, view, run), notice)

@@ -9,10 +9,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from visualizer import headless
 from visualizer.attention.spec import InputError
 from visualizer.command import complaint, document_of, look_of, option_of, parser
 from visualizer.exporting import STOPPED, StoppedError, Teller, stoppable, write_all
-from visualizer.headless import ROOMY, compute, opened, read, said_if_qt_cannot_start, say
+from visualizer.headless import ROOMY, opened, read, restored, said_if_qt_cannot_start, say
 from visualizer.lab_command import LAB, lab_parser
 from visualizer.state.asked.parts import looked_at
 from visualizer.state.document import Document
@@ -118,10 +119,15 @@ def export_only(options: argparse.Namespace, saved: Saved) -> int:
         return stopped.status
 
 
+def compute(document: Document, view: View, previous: Run | None) -> Run:
+    """Compute a document, and read of it what will be shown; for the worker."""
+    from visualizer.state.needed import warm
+
+    return headless.compute(document, view, previous, warm)
+
+
 def begin(saved: Saved) -> tuple[Run, View]:
     """Give the run of what was opened, computed unless it was recorded, and how it is looked at."""
-    from visualizer.attention.recorded import restored
-
     return restored(saved, compute)
 
 

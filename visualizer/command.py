@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import visualizer
 from visualizer import values
 from visualizer.attention.mechanisms import Mechanism
 from visualizer.attention.spec import Device, Dtype, Mask, Projection
@@ -19,6 +18,7 @@ from visualizer.state.figure import Extent, Paper
 from visualizer.state.film import FilmLook
 from visualizer.state.formats import FORMATS, Kind, format_of, taken
 from visualizer.state.playback.timeline import Grain
+from visualizer.version import __version__
 
 if TYPE_CHECKING:
     from enum import StrEnum
@@ -74,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    made.add_argument("--version", action="version", version=f"%(prog)s {visualizer.__version__}")
+    made.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     for title, options in _GROUPS.items():
         group = made.add_argument_group(title)
         for option, settings in options.items():

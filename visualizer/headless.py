@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
+    from typing import Protocol
 
     from PySide6.QtCore import QMessageLogContext, QtMsgType
     from PySide6.QtGui import QGuiApplication
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.state.document import Document
     from visualizer.state.figure import FigureLook, Shot
+
+    class Compute(Protocol):
+        """Computes a document, keeping of the last run what did not change."""
+
+        def __call__(self, document: Document, view: View, previous: Run | None) -> Run: ...
+
 
 NO_PICTURE = "Nothing can be drawn: Qt could not start. Install PySide6-Essentials anew."
 NO_FONTS = (
@@ -62,17 +69,26 @@ def say(sentence: str) -> None:
         print(f"attention-visualizer: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
 
 
-def compute(document: Document, view: View, previous: Run | None) -> Run:
+def compute(
+    document: Document,
+    view: View,
+    previous: Run | None,
+    prefetch: Callable[[Run, View], object],
+) -> Run:
     """Compute a document, and read of it what will be shown; for the worker.
 
     torch is imported here, on the worker, so that the window is there before it.
+
+    Parameters
+    ----------
+    prefetch : callable
+        Reads of a run what a view shows.
     """
     from visualizer.attention.run import share_cores
-    from visualizer.state.needed import warm
 
     _leave_out_of_collections()
     computed = run_of(document, previous, share_cores)
-    warm(computed, view)
+    prefetch(computed, view)
     return computed
 
 
@@ -120,6 +136,44 @@ def opened(path: Path, document: Document) -> tuple[Saved, str]:
     if isinstance(found, Change):
         return Saved(found.document, ROOMY), found.notice
     return found, ""
+
+
+def restored(saved: Saved, compute: Compute) -> tuple[Run, View]:
+    """Give the run of what was saved, and its view with the A of a comparison in its place.
+
+    What was recorded is not computed. Of a recorded run nothing has been read yet: who shows it
+    reads what the view needs.
+
+    Raises
+    ------
+    InputError
+        When what has to be computed cannot be; for a comparison's A that cannot be, there is no
+        comparison.
+    """
+    from visualizer.attention.recorded import recorded_run
+
+    view = _with_a(saved, compute)
+    if saved.recorded:
+        return recorded_run(saved.document.spec, saved.recorded), view
+    kept = view.comparison.kept if view.comparison else None
+    return compute(saved.document, view, kept), view
+
+
+def _with_a(saved: Saved, compute: Compute) -> View:
+    from visualizer.attention.recorded import recorded_run
+
+    view, comparison = saved.view, saved.view.comparison
+    if comparison is None or comparison.against != "kept" or comparison.document is None:
+        return view
+    alone = replace(view, comparison=None)
+    try:
+        if saved.kept:
+            kept = recorded_run(comparison.document.spec, saved.kept)
+        else:
+            kept = compute(comparison.document, alone, None)
+    except InputError:
+        return alone
+    return replace(view, comparison=replace(comparison, kept=kept))
 
 
 def _tensors(path: Path, document: Document) -> Change:

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from tests.attention.strategies import Case, cases
 from tests.state.saved.making import CAPTURED, CAPTURED_A, CAPTURED_VIEW
 from visualizer.app import compute
-from visualizer.attention.recorded import recorded_run, restored
+from visualizer.attention.recorded import recorded_run
 from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, Device, InputError, Mask, Normalisation
+from visualizer.headless import restored
 from visualizer.state.compare.comparison import Against, Comparison
 from visualizer.state.document import Document, Lines
 from visualizer.state.needed import warm

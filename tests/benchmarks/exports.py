@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tests.benchmarks import children
 from tests.benchmarks.stand import application, document
 from tests.benchmarks.table import Line, show, times
-from visualizer.headless import ROOMY, compute
+from visualizer.app import compute
+from visualizer.headless import ROOMY
 from visualizer.state.figure import FigureLook, Shot
 from visualizer.state.film import FilmLook, film_of
 from visualizer.state.playback.timeline import Grain

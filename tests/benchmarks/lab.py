@@ -112,7 +112,7 @@ class Bench:
         window.lab.changed.emit()
         linger(300)
         self.gap()
-        window.menus.by_key["lab.toggle"].trigger()
+        window.menus.by_id["lab.toggle"].trigger()
         wait_until(lambda: window.puller.reading is not None)
         wait_until(lambda: bool(window.lab.run and window.lab.run.step > 100))
 

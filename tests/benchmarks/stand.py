@@ -114,7 +114,7 @@ class Stand:
         def is_shown() -> bool:
             return self.workspace.run is not old and self.has_numbers() and self._masks(causal)
 
-        return self._timed(self.window.actions_.by_key["toggle_mask"].trigger, is_shown)
+        return self._timed(self.window.actions_.by_id["toggle_mask"].trigger, is_shown)
 
     def edit(self) -> float:
         """Write another last word into the sentence box; the same, until its label is shown."""
@@ -182,7 +182,7 @@ class Stand:
 
     def open_lines(self) -> None:
         """Open their pane, and wait until they are there."""
-        self.window.docks.by_name["Lines"].toggleViewAction().trigger()
+        self.window.docks.by_id["Lines"].toggleViewAction().trigger()
         view = self.window.lines.view
         self.until_painted(lambda: self.drawn_lines > 0, view)
         self.settle()

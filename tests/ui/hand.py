@@ -194,7 +194,7 @@ class Hand:
     @property
     def chips(self) -> tuple[str, ...]:
         """The token strip, as a reader of the screen would say it."""
-        name = self.window.editor.tokens.accessibleName()
+        name = self.window.token_pane.strip.accessibleName()
         return tuple(name.partition(", ")[2].split(" "))
 
     def problem(self, setting: str) -> str:

@@ -6,23 +6,32 @@ import gc
 import os
 import subprocess
 import sys
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, Qt
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
-from PySide6.QtWidgets import QComboBox, QLabel, QWidget
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QPlainTextEdit, QWidget
 
 from tests.ui.hand import CONTROL, Hand
 from tests.ui.heard import heard
+from visualizer import ui
 from visualizer.state.view import Cell
 from visualizer.ui import accessible
 from visualizer.ui.board import BoardView
+from visualizer.ui.canvas import Canvas
 from visualizer.ui.lab.window import LabWindow
+from visualizer.ui.lineview import LineView
+from visualizer.ui.minimap import Minimap
 from visualizer.ui.progress import Progress
 from visualizer.ui.theme import LIGHT
+from visualizer.ui.track import Track
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from PySide6.QtWidgets import QApplication
     from pytestqt.qtbot import QtBot
 
@@ -76,14 +85,14 @@ def test_every_widget_that_draws_itself_has_a_role_and_a_name(hand: Hand) -> Non
     ):
         told = heard(widget)
         assert (told.role, told.name) == (role, name)
-    tokens = heard(window.editor.tokens)
+    tokens = heard(window.token_pane.strip)
     assert tokens.role is ROLE.List
     assert tokens.name == "Tokens: 6 tokens, Your journey starts with one step"
 
 
 def test_a_list_without_words_beside_it_says_what_it_is_for(hand: Hand) -> None:
     """To readers of the screen the name of a list is what is chosen in it, on Linux."""
-    for pane in hand.window.docks.by_name.values():
+    for pane in hand.window.docks.by_id.values():
         pane.show()
     hand.settle()
     boxes = [box for box in hand.window.findChildren(QComboBox) if box.isVisible()]
@@ -92,13 +101,39 @@ def test_a_list_without_words_beside_it_says_what_it_is_for(hand: Hand) -> None:
         assert box in labelled or heard(box).description, box.currentText()
 
 
-def test_our_roles_are_of_widgets_that_there_are(hand: Hand) -> None:
+def test_every_widget_that_paints_itself_has_a_role(qapp: QApplication) -> None:
+    """Where Qt has none for what it is derived from, as it has for buttons and texts."""
+    for module in walk_packages(ui.__path__, "visualizer.ui."):
+        import_module(module.name)
+    painting = [kind for kind in _derived(QWidget) if "paintEvent" in vars(kind)]
+    assert {BoardView, LineView, Track, Minimap} <= {*painting, *_derived(Canvas)}
+    lacking = [
+        kind.__name__
+        for kind in painting
+        if not issubclass(kind, QPlainTextEdit | QAbstractButton)
+        and not hasattr(kind, "ACCESSIBLE_ROLE")
+    ]
+    assert lacking == []
+
+
+def _derived(kind: type) -> Iterator[type]:
+    """Our classes that are derived from one."""
+    below: list[type] = kind.__subclasses__()
+    for derived in below:
+        if derived.__module__.startswith("visualizer."):
+            yield derived
+        yield from _derived(derived)
+
+
+def test_the_role_of_a_class_is_what_readers_are_told(hand: Hand) -> None:
     hand.window.publisher.export()
     lab = LabWindow(("never started",))
     hand.qtbot.addWidget(lab)
     widgets = [*hand.window.findChildren(QWidget), *lab.findChildren(QWidget)]
-    there = {type(widget).__name__ for widget in widgets}
-    assert set(accessible.ROLES) <= there
+    roles = {widget: getattr(widget, "ACCESSIBLE_ROLE", None) for widget in widgets}
+    told = {widget: heard(widget).role for widget, role in roles.items() if role}
+    assert len({type(widget) for widget in told}) >= 35
+    assert {type(widget) for widget, role in told.items() if role is not roles[widget]} == set()
 
 
 def test_values_are_those_that_are_shown(hand: Hand) -> None:
@@ -110,12 +145,12 @@ def test_values_are_those_that_are_shown(hand: Hand) -> None:
     assert heard(window.transport).value == "Paused"
     assert heard(window.rail).value == "Scores, Weights, Context"
     assert heard(window.progress).value == "All computed"
-    assert heard(window.editor.tokens).value == ""
+    assert heard(window.token_pane.strip).value == ""
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.leave()
     assert heard(window.board).value == f"Weights, head 1, query 2, key 1: {SENTENCE}"
     assert heard(window.inspector).value == SENTENCE
-    assert heard(window.editor.tokens).value.startswith("What journey reads, head 1: Your 0.48")
+    assert heard(window.token_pane.strip).value.startswith("What journey reads, head 1: Your 0.48")
     assert heard(window.twin).value == "Weights in code"
 
 

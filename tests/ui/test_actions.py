@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,10 +12,11 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDockWidget, QFileDialog, QPlainTextEdit, QSpinBox
 
 import visualizer
+from tests.ui.called import called
 from tests.ui.hand import CONTROL, SHIFT
 from visualizer.state.colouring import AUTOMATIC, Curve, Limits
 from visualizer.state.view import Cell
-from visualizer.ui.entries import ENTRIES, WITHIN, shortcuts
+from visualizer.ui.commands import COMMANDS, WITHIN, shortcut_list
 from visualizer.ui.icons import icon
 from visualizer.ui.messages import KeyList
 from visualizer.ui.panes import PANES
@@ -32,13 +32,13 @@ def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: ("", ""))
 
 
-@pytest.mark.parametrize("key", [entry.key for entry in ENTRIES])
+@pytest.mark.parametrize("key", [command.id for command in COMMANDS])
 def test_every_action_can_be_used(hand: Hand, key: str) -> None:
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.press(Qt.Key.Key_M)
     hand.press(Qt.Key.Key_Z)  # so that there is something to redo, and to undo
     hand.press(Qt.Key.Key_T)
-    action = hand.window.actions_.by_key[key]
+    action = hand.window.actions_.by_id[key]
     if key.startswith("step_text"):
         assert not action.isEnabled()
         return
@@ -61,7 +61,7 @@ def test_the_window_can_be_closed_by_its_keys(hand: Hand) -> None:
 
 def every_action(window: Window) -> list[QAction]:
     docks = [dock.toggleViewAction() for dock in window.findChildren(QDockWidget)]
-    return [*window.actions_.by_key.values(), *docks]
+    return [*window.actions_.by_id.values(), *docks]
 
 
 def test_no_two_actions_share_their_keys(window: Window) -> None:
@@ -82,22 +82,26 @@ def test_no_menu_uses_a_letter_twice(window: Window) -> None:
 def test_every_action_is_in_a_menu_and_says_its_keys(window: Window) -> None:
     listed = {action for menu in window.actions_.menus.values() for action in menu.actions()}
     assert set(every_action(window)) <= listed
-    for entry in ENTRIES:
-        assert entry.keys or entry.name == "show_about"
-        assert all(QKeySequence(keys).toString() for keys in entry.keys)
-        assert callable(attrgetter(entry.name)(window))
+    for command in COMMANDS:
+        assert command.shortcuts or command.id == "show_about"
+        assert all(QKeySequence(keys).toString() for keys in command.shortcuts)
+        if command.id not in {"show_shortcuts", "show_about"}:  # which open boxes over the window
+            controllers = window.actions_.by_id[command.id].controllers
+            assert callable(called(command, controllers))
 
 
 def test_the_list_of_keys_is_whole(hand: Hand) -> None:
     hand.press(Qt.Key.Key_F1, Qt.KeyboardModifier.NoModifier)
     (box,) = hand.window.findChildren(KeyList)
     said = box.list.toPlainText()
-    for entry in ENTRIES:
-        assert all(keys in said for keys in entry.keys)
-    assert len(shortcuts()) == sum(bool(entry.keys) for entry in ENTRIES) + len(PANES) + len(WITHIN)
-    assert {"F2", "F3", "arrow keys", "Esc in the heatmaps"} <= {keys for _, keys in shortcuts()}
-    assert all(keys in said and words in said for words, keys in shortcuts())
-    assert {"Move what is seen: Up", "Weights as: They are"} <= {words for words, _ in shortcuts()}
+    listed = shortcut_list()
+    for command in COMMANDS:
+        assert all(keys in said for keys in command.shortcuts)
+    with_keys = sum(bool(command.shortcuts) for command in COMMANDS)
+    assert len(listed) == with_keys + len(PANES) + len(WITHIN)
+    assert {"F2", "F3", "arrow keys", "Esc in the heatmaps"} <= {keys for _, keys in listed}
+    assert all(keys in said and words in said for words, keys in listed)
+    assert {"Move what is seen: Up", "Weights as: They are"} <= {words for words, _ in listed}
     box.close()
 
 
@@ -118,9 +122,9 @@ def test_the_list_of_keys_fits_the_window_and_is_scrolled_by_keys(hand: Hand) ->
 
 
 def test_icons_are_there(window: Window) -> None:
-    for entry in ENTRIES:
-        if entry.icon:
-            assert not window.actions_.by_key[entry.key].icon().isNull()
+    for command in COMMANDS:
+        if command.icon:
+            assert not window.actions_.by_id[command.id].icon().isNull()
     drawn = icon("undo", "#ff0000").pixmap(16, 16).toImage()
     assert {drawn.pixelColor(x, y).red() for x in range(16) for y in range(16)} == {0, 255}
 
@@ -142,7 +146,7 @@ def test_colours_by_keys(hand: Hand) -> None:
         colour = hand.panel("weights").colour
         assert (colour.curve, colour.limits) == (curve, limits)
     for key_ in ("gaze.set_curve linear", "gaze.set_limits automatic"):
-        assert hand.window.actions_.by_key[key_].isChecked()
+        assert hand.window.actions_.by_id[key_].isChecked()
 
 
 def test_light_and_dark_by_keys(hand: Hand) -> None:
@@ -156,7 +160,7 @@ def test_light_and_dark_by_keys(hand: Hand) -> None:
         ratio = image.devicePixelRatio()
         papers[theme.name] = image.pixelColor(inside * ratio).name().upper()
         assert papers[theme.name] == theme.paper
-        assert hand.window.actions_.by_key[f"set_scheme {theme.name}"].isChecked()
+        assert hand.window.actions_.by_id[f"set_scheme {theme.name}"].isChecked()
     assert papers["dark"] != papers["light"]
 
 
@@ -192,7 +196,7 @@ def test_colour_maps_by_keys(hand: Hand) -> None:
         hand.press(key, alt)
         assert hand.panel("weights").colour.map == name
         assert hand.panel("scores").colour.map == AUTOMATIC
-        assert hand.window.actions_.by_key[f"gaze.set_map {name}"].isChecked()
+        assert hand.window.actions_.by_id[f"gaze.set_map {name}"].isChecked()
 
 
 def test_colours_of_signed_numbers_by_keys(hand: Hand) -> None:
@@ -204,17 +208,17 @@ def test_colours_of_signed_numbers_by_keys(hand: Hand) -> None:
     ):
         hand.press(key, alt)
         assert hand.panel("scores").colour.map == name
-        assert hand.window.actions_.by_key[f"gaze.set_diverging {name}"].isChecked()
+        assert hand.window.actions_.by_id[f"gaze.set_diverging {name}"].isChecked()
 
 
 def test_what_is_on_has_a_tick(hand: Hand) -> None:
-    by_key = hand.window.actions_.by_key
-    assert by_key["toggle_mask"].isChecked()
-    assert by_key["toggle_mode"].isChecked()
+    by_id = hand.window.actions_.by_id
+    assert by_id["toggle_mask"].isChecked()
+    assert by_id["toggle_mode"].isChecked()
     hand.press(Qt.Key.Key_M)
     hand.press(Qt.Key.Key_T)
-    assert not by_key["toggle_mask"].isChecked()
-    assert not by_key["toggle_mode"].isChecked()
+    assert not by_id["toggle_mask"].isChecked()
+    assert not by_id["toggle_mode"].isChecked()
     hand.settle()
 
 
@@ -234,8 +238,8 @@ COMPARING = (
 
 
 def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
-    by_key = hand.window.actions_.by_key
-    idle = {key for key, action in by_key.items() if not action.isEnabled()}
+    by_id = hand.window.actions_.by_id
+    idle = {key for key, action in by_id.items() if not action.isEnabled()}
     assert idle == {
         *("workspace.undo", "workspace.redo", "inspector.copy", "pointer.let_go", "player.reveal"),
         *("pointer.mark", "pointer.go -1", "pointer.go 1", "presenter.hide_all"),
@@ -245,17 +249,17 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
     }
     hand.press(Qt.Key.Key_Plus)
     hand.settle()
-    assert by_key["gaze.whole"].isEnabled()
-    assert by_key["gaze.further"].isEnabled()
+    assert by_id["gaze.whole"].isEnabled()
+    assert by_id["gaze.further"].isEnabled()
     hand.press(Qt.Key.Key_0)
     hand.settle()
-    assert not by_key["gaze.whole"].isEnabled()
+    assert not by_id["gaze.whole"].isEnabled()
     hand.hover(Cell("weights", (0, 1, 0)))
-    assert not by_key["pointer.let_go"].isEnabled()
+    assert not by_id["pointer.let_go"].isEnabled()
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.press(Qt.Key.Key_M)
     hand.settle()
-    idle = {key for key, action in by_key.items() if not action.isEnabled()}
+    idle = {key for key, action in by_id.items() if not action.isEnabled()}
     assert idle == {
         *("workspace.redo", "pointer.mark", "player.reveal", "presenter.hide_all"),
         *("pointer.go -1", "pointer.go 1", "shapes.drawing.turn", "chooser.let_go"),
@@ -265,7 +269,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
 
 
 def test_the_program_says_what_it_is(hand: Hand) -> None:
-    hand.window.actions_.by_key["show_about"].trigger()
+    hand.window.actions_.by_id["show_about"].trigger()
     (box,) = hand.boxes()
     assert f"Attention Visualizer {visualizer.__version__}" in box.text()
     box.close()

@@ -52,7 +52,7 @@ def opened(open_window: Open, qtbot: QtBot) -> Opened:
 
 
 def is_on(hand: Hand, key: str) -> bool:
-    return hand.window.actions_.by_key[key].isEnabled()
+    return hand.window.actions_.by_id[key].isEnabled()
 
 
 def card(hand: Hand) -> str:
@@ -196,7 +196,7 @@ def test_any_sides_are_walked_and_looked_at_closer(opened: Opened, shape: tuple[
 
 def test_every_pane_shows_captured_attention_or_says_why_not(opened: Opened) -> None:
     hand = opened(weights(2, 2, 4, 6))
-    for dock in hand.window.docks.by_name.values():
+    for dock in hand.window.docks.by_id.values():
         dock.show()
         dock.raise_()
         hand.settle()

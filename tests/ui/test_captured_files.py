@@ -13,9 +13,9 @@ from PySide6.QtGui import QImage
 from tests.state.making import KEYS, QUERIES, board, elsewhere, replayed
 from tests.ui import browser
 from tests.ui.test_webpage import POINT, described, in_a_browser, page, unpacked
+from visualizer.app import compute
 from visualizer.attention.captured import Captured
 from visualizer.attention.spec import InputError
-from visualizer.headless import compute
 from visualizer.state.compare.comparison import Against, Comparison
 from visualizer.state.document import Document
 from visualizer.state.figure import Extent, FigureLook, Shot

@@ -48,12 +48,12 @@ def test_the_cell_under_the_pointer_is_the_one_that_is_told(hand: Hand, cell: Ce
 def test_pointing_lights_the_tokens_and_leaving_lets_go(hand: Hand) -> None:
     hand.hover(JOURNEY)
     assert (hand.said, hand.status) == (SENTENCE, SENTENCE)
-    tokens = hand.window.editor.tokens._tokens
+    tokens = hand.window.token_pane.strip._tokens
     assert (tokens.query, tokens.key) == (1, 0)
     hand.leave()
     assert "Point at a cell" in hand.said
     assert hand.status.startswith("CPU")
-    assert hand.window.editor.tokens._tokens.query is None
+    assert hand.window.token_pane.strip._tokens.query is None
 
 
 def test_the_cursor_is_painted_in_every_panel(hand: Hand) -> None:

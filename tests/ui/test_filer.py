@@ -453,7 +453,7 @@ def test_recent_files_are_listed_newest_first(hand: Hand, tmp_path: Path) -> Non
     ]
     menu.actions()[1].trigger()
     hand.until(lambda: hand.window.statusBar().currentMessage().startswith("Opened"))
-    hand.window.actions_.by_key["recents.forget"].trigger()
+    hand.window.actions_.by_id["recents.forget"].trigger()
     menu.aboutToShow.emit()
     assert [action.text() for action in menu.actions() if not action.isSeparator()] == [
         "&Forget these"

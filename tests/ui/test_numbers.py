@@ -167,7 +167,7 @@ def test_weights_that_are_kept_in_part_are_kept_as_a_whole(clerk: Clerk) -> None
     clerk.click(0, 0)
     clerk.type("3")
     clerk.hand.settle()
-    keep = clerk.hand.window.actions_.by_key["workspace.keep_weights"]
+    keep = clerk.hand.window.actions_.by_id["workspace.keep_weights"]
     assert not keep.isChecked()
     clerk.hand.press(Qt.Key.Key_K)
     clerk.hand.settle()
@@ -384,7 +384,7 @@ def test_a_paste_that_is_wrong_changes_nothing_and_says_so(
     clerk.paste(text)
     assert clerk.problem == said
     assert clerk.document == before
-    assert not clerk.hand.window.actions_.by_key["workspace.undo"].isEnabled()
+    assert not clerk.hand.window.actions_.by_id["workspace.undo"].isEnabled()
 
 
 def test_what_is_copied_can_be_pasted_elsewhere(clerk: Clerk) -> None:
@@ -477,11 +477,11 @@ def test_two_hundred_edits_are_undone_to_the_very_same_document(hand: Hand) -> N
             hand.until(lambda: not workspace.is_working)
     assert edited > 10  # how many come before the numbers of the last is left to chance
     for wanted in seen[-2::-1]:
-        hand.window.actions_.by_key["workspace.undo"].trigger()
+        hand.window.actions_.by_id["workspace.undo"].trigger()
         assert workspace.document == wanted
     assert not workspace.screen.can_undo
     for wanted in seen[1:]:
-        hand.window.actions_.by_key["workspace.redo"].trigger()
+        hand.window.actions_.by_id["workspace.redo"].trigger()
         assert workspace.document == wanted
     assert not workspace.screen.can_redo
     hand.until(lambda: not workspace.is_working)

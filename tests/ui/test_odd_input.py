@@ -121,7 +121,7 @@ def test_many_tokens_are_pooled_and_say_so(hand: Hand) -> None:
     assert rows == columns < 600
     assert hand.panel("weights").notes[0].startswith("each cell: largest of ")
     hand.window.grab()
-    assert hand.window.editor.token_pane.says.text().count("600 tokens") == 1
+    assert hand.window.token_pane.says.text().count("600 tokens") == 1
 
 
 def test_a_larger_window_has_room_for_more_cells(hand: Hand) -> None:

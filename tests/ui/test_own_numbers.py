@@ -8,7 +8,7 @@ import numpy as np
 
 from visualizer.attention.spec import NumberMatrix
 from visualizer.state.weights import kept_weights
-from visualizer.ui.controls import Own
+from visualizer.ui.setup_controls import Own
 
 if TYPE_CHECKING:
     from tests.ui.hand import Hand

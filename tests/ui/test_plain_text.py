@@ -66,7 +66,7 @@ def captured(open_window: Open, qtbot: QtBot) -> Hand:
     hand = Hand(qtbot, open_window(document))
     hand.until(lambda: hand.window.workspace.run is not None)
     hand.settle()
-    for dock in hand.window.docks.by_name.values():
+    for dock in hand.window.docks.by_id.values():
         dock.show()
     hand.settle()
     return hand
@@ -128,7 +128,7 @@ def test_tokens_and_names_are_plain_in_every_pane(captured: Hand) -> None:
     hand = captured
     window = hand.window
     seen = set()
-    for dock in window.docks.by_name.values():
+    for dock in window.docks.by_id.values():
         dock.raise_()
         QApplication.processEvents()
         hand.settle()
@@ -183,8 +183,8 @@ def test_tokens_are_plain_in_playback_predictions_and_comparisons(captured: Hand
 
 
 def test_the_tips_of_tokens_are_plain(captured: Hand) -> None:
-    strip, grid = captured.window.editor.tokens, captured.window.panes["Numbers"].grid
-    captured.window.docks.by_name["Numbers"].raise_()
+    strip, grid = captured.window.token_pane.strip, captured.window.panes["Numbers"].grid
+    captured.window.docks.by_id["Numbers"].raise_()
     captured.until(lambda: grid.model().rowCount() == len(TOKENS))
     tips = []
     for chip in strip._chips:

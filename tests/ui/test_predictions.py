@@ -159,7 +159,7 @@ def test_a_stage_that_goes_is_no_longer_predicted(viewer: Viewer) -> None:
     viewer.click("player.predict")
     viewer.hand.press(Qt.Key.Key_M)
     viewer.hand.settle()
-    action = viewer.window.actions_.by_key["player.predict"]
+    action = viewer.window.actions_.by_id["player.predict"]
     assert not action.isChecked()
     viewer.click("player.predict")
     assert action.isChecked()

@@ -50,12 +50,12 @@ def teacher(usual_size: None, hand: Hand) -> Hand:
 
 
 def panes(window: Window) -> dict[str, bool]:
-    return {name: dock.isVisible() for name, dock in window.docks.by_name.items()}
+    return {name: dock.isVisible() for name, dock in window.docks.by_id.items()}
 
 
 def edges(window: Window) -> list[int]:
     """Where the panes that can be seen begin and end."""
-    shown = [window.docks.by_name[name] for name in sorted(window.workspace.wanted.panes)]
+    shown = [window.docks.by_id[name] for name in sorted(window.workspace.wanted.panes)]
     return [edge for dock in shown for edge in _ends(dock.geometry())]
 
 
@@ -79,7 +79,7 @@ def arrangement(window: Window) -> dict[str, object]:
 def test_a_room_sees_the_heatmaps_large(teacher: Hand) -> None:
     window = teacher.window
     assert window.isFullScreen()
-    assert window.actions_.by_key["presenter.toggle"].isChecked()
+    assert window.actions_.by_id["presenter.toggle"].isChecked()
     assert not any(panes(window).values())
     assert window.menuBar().height() == 0
     assert window.rail.isVisible()
@@ -91,7 +91,7 @@ def test_a_room_sees_the_heatmaps_large(teacher: Hand) -> None:
 def test_everything_is_as_it_was_after(usual_size: None, hand: Hand) -> None:
     hand.settle()
     hand.key(Key.Key_F4)  # one of the panes is closed, and one in front of another
-    hand.window.docks.by_name["Heads"].toggleViewAction().trigger()
+    hand.window.docks.by_id["Heads"].toggleViewAction().trigger()
     hand.board.setFocus()
     QApplication.processEvents()
     before, places = arrangement(hand.window), edges(hand.window)
@@ -114,7 +114,7 @@ def test_escape_lets_go_first_and_then_leaves(teacher: Hand) -> None:
     assert teacher.window.presenter.is_on
     teacher.key(Key.Key_Escape)
     assert not teacher.window.presenter.is_on
-    assert not teacher.window.actions_.by_key["presenter.toggle"].isChecked()
+    assert not teacher.window.actions_.by_id["presenter.toggle"].isChecked()
 
 
 def test_escape_leaves_from_wherever_the_keys_are(teacher: Hand) -> None:

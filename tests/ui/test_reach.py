@@ -172,7 +172,7 @@ def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> 
     assert heard(hand.board).value.endswith("journey (query 2) reads 48 % from Your (key 1).")
     button = hand.window.rail.button("weights")
     assert button.accessibleDescription() == "each row made to sum to 1, size 2 × 6 × 6"
-    assert "6 tokens" in hand.window.editor.tokens.accessibleName()
+    assert "6 tokens" in hand.window.token_pane.strip.accessibleName()
 
 
 def test_who_clicks_sees_no_ring(hand: Hand) -> None:
@@ -203,7 +203,7 @@ def test_the_ring_moves_and_hides_with_what_it_is_around(hand: Hand) -> None:
     editor.ensureWidgetVisible(editor.more_button)
     assert ring.isVisible()
     there = ring.geometry()
-    hand.window.docks.by_name["Setup"].hide()
+    hand.window.docks.by_id["Setup"].hide()
     assert not ring.isVisible() or ring.geometry() != there  # the focus goes elsewhere
 
 

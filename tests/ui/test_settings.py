@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QByteArray, QSettings
-from PySide6.QtWidgets import QApplication, QDockWidget
+from PySide6.QtWidgets import QApplication, QDockWidget, QToolBar
 
 from visualizer.ui import settings
 from visualizer.ui.panes import PANES
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Open = Callable[..., Window]
 
 
-CLOSED = {pane.name for pane in PANES if pane.beside}
+CLOSED = {pane.id for pane in PANES if pane.beside}
 """The panes that are closed at first."""
 
 
@@ -32,7 +32,7 @@ def open_window(open_window: Open) -> Open:
     return partial(open_window, size=None)
 
 
-AT_FIRST = {pane.name: pane.is_closed_at_first for pane in PANES if pane.name != "Lesson"}
+AT_FIRST = {pane.id: pane.is_closed_at_first for pane in PANES if pane.id != "Lesson"}
 """Which panes are hidden."""
 
 
@@ -47,6 +47,20 @@ def docks(window: Window) -> dict[str, bool]:
     found = {dock.objectName(): dock.isHidden() for dock in window.findChildren(QDockWidget)}
     assert found.pop("Lesson")
     return found
+
+
+def test_what_is_remembered_is_named_as_ever(open_window: Open) -> None:
+    """By ids that no title and no class decides: else it would be lost with the next version."""
+    window = open_window()
+    ids = [dock.objectName() for dock in window.findChildren(QDockWidget)]
+    assert sorted(ids) == [
+        *("Cell", "Code", "Colours", "Heads", "Lesson", "Lines", "Numbers", "Setup", "Shapes")
+    ]
+    assert [bar.objectName() for bar in window.findChildren(QToolBar)] == ["Playback"]
+    window.actions_.by_id["motion.toggle"].trigger()
+    window.close()
+    kept = {"geometry", "last", "reduced motion", "scheme", "seal", "state"}
+    assert set(QSettings().allKeys()) == kept
 
 
 def test_size_and_panes_come_back(open_window: Open) -> None:
@@ -67,7 +81,7 @@ def test_colours_come_back(open_window: Open) -> None:
     first.close()
     second = open_window()
     assert (second.scheme, second.theme) == (Scheme.DARK, DARK)
-    assert second.actions_.by_key["set_scheme dark"].isChecked()
+    assert second.actions_.by_id["set_scheme dark"].isChecked()
     second.set_scheme("light")
     assert second.theme is LIGHT
 
@@ -149,7 +163,7 @@ def test_a_pane_that_closes_gives_its_room_to_the_heatmaps(open_window: Open) ->
     def turn(name: str) -> tuple[int, int]:
         actions[name].trigger()
         QApplication.processEvents()
-        return window.board.width(), window.docks.by_name["Cell"].width()
+        return window.board.width(), window.docks.by_id["Cell"].width()
 
     QApplication.processEvents()
     wide = window.board.width()

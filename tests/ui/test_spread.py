@@ -102,4 +102,4 @@ def test_while_something_is_played_there_is_one_text(texts: Hand) -> None:
 
 
 def test_a_single_text_cannot_be_spread(hand: Hand) -> None:
-    assert not hand.window.actions_.by_key["gaze.toggle_spread"].isEnabled()
+    assert not hand.window.actions_.by_id["gaze.toggle_spread"].isEnabled()

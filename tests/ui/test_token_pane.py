@@ -27,18 +27,18 @@ WITH = Cell("weights", (1, 3, 2))
 @pytest.fixture
 def pane(hand: Hand) -> TokenPane:
     hand.settle()
-    return hand.window.editor.token_pane
+    return hand.window.token_pane
 
 
 def click(hand: Hand, token: int, modifiers: Qt.KeyboardModifier) -> None:
-    strip = hand.window.editor.tokens
+    strip = hand.window.token_pane.strip
     at = strip._chips[token].center().toPoint() - QPoint(0, strip.verticalScrollBar().value())
     QTest.mouseClick(strip.viewport(), LEFT, modifiers, at)
     hand.settle()
 
 
 def shown(hand: Hand) -> Shares:
-    shares = hand.window.editor.tokens._tokens.shares
+    shares = hand.window.token_pane.strip._tokens.shares
     assert shares is not None
     return shares
 
@@ -166,7 +166,7 @@ def long(open_window: Open, qtbot: QtBot) -> Hand:
 
 @pytest.mark.parametrize("role", Role)
 def test_a_found_token_is_seen_in_the_heatmaps(long: Hand, role: Role) -> None:
-    pane = long.window.editor.token_pane
+    pane = long.window.token_pane
     long.click(pane.roles[role])
     long.window.resize(700, 500)
     long.press(Qt.Key.Key_F)

@@ -31,7 +31,7 @@ def pinned(hand: Hand) -> Cell:
 
 
 def way(hand: Hand, by: int) -> QToolButton:
-    action = hand.window.actions_.by_key[f"pointer.go {by}"]
+    action = hand.window.actions_.by_id[f"pointer.go {by}"]
     buttons = hand.window.inspector.findChildren(QToolButton)
     (button,) = (one for one in buttons if one.defaultAction() is action)
     return button

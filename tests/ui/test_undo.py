@@ -25,8 +25,8 @@ BOOK = "Your journey starts with one step"
 
 
 def can(hand: Hand) -> tuple[bool, bool]:
-    by_key = hand.window.actions_.by_key
-    return by_key["workspace.undo"].isEnabled(), by_key["workspace.redo"].isEnabled()
+    by_id = hand.window.actions_.by_id
+    return by_id["workspace.undo"].isEnabled(), by_id["workspace.redo"].isEnabled()
 
 
 def test_typing_is_undone_word_by_word(hand: Hand) -> None:

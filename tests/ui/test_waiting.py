@@ -48,12 +48,12 @@ def test_the_window_is_there_before_the_numbers(
     assert hand.sentence.toPlainText() == Document().text
     assert hand.shown.columns == ()
     assert window.board._message == WAITING
-    assert not window.actions_.by_key["publisher.export"].isEnabled()
+    assert not window.actions_.by_id["publisher.export"].isEnabled()
     qtbot.waitUntil(lambda: window.progress.is_shown_working)
     gate.let_through()
     hand.settle()
     assert hand.stages == ["scores", "weights", "context"]
-    assert window.actions_.by_key["publisher.export"].isEnabled()
+    assert window.actions_.by_id["publisher.export"].isEnabled()
     assert not window.progress.is_shown_working
 
 
@@ -288,7 +288,7 @@ def test_weights_are_kept_only_when_they_are_those_of_the_module(
     gated: Window, gate: Gate, qtbot: QtBot
 ) -> None:
     hand = Hand(qtbot, gated)
-    keep = gated.actions_.by_key["workspace.keep_weights"]
+    keep = gated.actions_.by_id["workspace.keep_weights"]
     assert keep.isEnabled()
     gated.workspace.set("d_in", 5)
     assert not keep.isEnabled()

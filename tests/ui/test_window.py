@@ -64,7 +64,7 @@ def test_what_was_asked_for_at_the_start_stays(
     hand = Hand(qtbot, window)
     hand.settle()
     assert window.workspace.document == document
-    assert not window.actions_.by_key["workspace.undo"].isEnabled()
+    assert not window.actions_.by_id["workspace.undo"].isEnabled()
     hand.press(Qt.Key.Key_M)
     hand.settle()
     assert window.workspace.document == document.set("causal", False)

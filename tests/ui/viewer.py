@@ -49,7 +49,7 @@ class Viewer:
 
     def click(self, action: str) -> None:
         """Click the button of an action on the bar."""
-        wanted = self.window.actions_.by_key[action]
+        wanted = self.window.actions_.by_id[action]
         buttons = self.bar.findChildren(QToolButton)
         (button,) = (one for one in buttons if one.defaultAction() is wanted)
         self.hand.click(button)

@@ -1,7 +1,7 @@
 """What readers of the screen are told of widgets that draw themselves: role, value, changes.
 
-Names and descriptions are the widgets' own (`setAccessibleName`); Qt knows no role of a widget that
-we draw, nor a value other than a number.
+Names and descriptions are the widgets' own (`setAccessibleName`). Qt knows neither the role of a
+widget that we draw, which is its class's `ACCESSIBLE_ROLE`, nor a value other than a number.
 """
 
 from __future__ import annotations
@@ -16,52 +16,14 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QObject
 
     from visualizer.state.screen import Screen
-    from visualizer.ui.board import BoardView
 
-Role = QAccessible.Role
 Politeness = QAccessible.AnnouncementPoliteness
 
-# By the names of the widgets' classes, as Qt asks by them.
-ROLES = {
-    "BoardView": Role.Chart,
-    "ColourPane": Role.Grouping,
-    "CompareBar": Role.ToolBar,
-    "Editor": Role.Grouping,
-    "HeadsPane": Role.Grouping,
-    "Inspector": Role.Grouping,
-    "LessonPane": Role.Grouping,
-    "LinePane": Role.Grouping,
-    "LineView": Role.Chart,
-    "LossPlotView": Role.Chart,
-    "Minimap": Role.Graphic,
-    "NextBars": Role.List,
-    "NextPane": Role.Grouping,
-    "NumbersPane": Role.Grouping,
-    "PaintBar": Role.ToolBar,
-    "PlotPane": Role.Grouping,
-    "PreviewPane": Role.Graphic,
-    "Progress": Role.ProgressBar,
-    "Rail": Role.ToolBar,
-    "RunsPane": Role.Grouping,
-    "SettingsPane": Role.Grouping,
-    "ShapesPane": Role.Grouping,
-    "ScrubBar": Role.ToolBar,
-    "StoryPane": Role.Grouping,
-    "StoryStrip": Role.List,
-    "SplitView": Role.Graphic,
-    "TimeTrack": Role.Slider,
-    "TokenStrip": Role.List,
-    "Track": Role.Slider,
-    "TrainingBar": Role.ToolBar,
-    "TransportBar": Role.ToolBar,
-    "TwinPane": Role.Grouping,
-    "ViewBar": Role.ToolBar,
-}
 VALUE = "value told"
 
 
 class Told(QAccessibleWidget):
-    """A widget with the role of the table and the value that it was given."""
+    """A widget with the role of its class and the value that it was given."""
 
     def text(self, kind: QAccessible.Text) -> str:
         if kind is QAccessible.Text.Value:
@@ -70,8 +32,8 @@ class Told(QAccessibleWidget):
 
 
 def _told(name: str, thing: QObject) -> Told | None:
-    # Qt asks for the class, then for those that it is derived from.
-    role = ROLES.get(name)
+    """Give the interface of a widget whose class has an `ACCESSIBLE_ROLE`."""
+    role = getattr(thing, "ACCESSIBLE_ROLE", None)
     return Told(thing, role) if role is not None and isinstance(thing, QWidget) else None
 
 
@@ -104,7 +66,7 @@ class Voice:
         Where the keys have to be for it: elsewhere one types, and listens to that.
     """
 
-    def __init__(self, board: BoardView, readers: tuple[QWidget, ...]) -> None:
+    def __init__(self, board: QWidget, readers: tuple[QWidget, ...]) -> None:
         install()
         self._board, self._readers = board, readers
         self._said = ""

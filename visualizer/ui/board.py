@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from visualizer.state.cursor import cell_of
 from visualizer.ui.canvas import Canvas
+from visualizer.ui.focus import SHOWS_OWN_FOCUS
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent, QWheelEvent
@@ -37,6 +38,7 @@ class BoardView(Canvas):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.setProperty(SHOWS_OWN_FOCUS, True)
         self._grip: tuple[Slot, QPointF, QPointF] | None = None
         self._is_dragging = False
         self._turned = 0.0

@@ -6,6 +6,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QTimer, Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
     QComboBox,
     QGridLayout,
@@ -52,6 +53,7 @@ SEQUENTIAL = {
 class ColourPane(QScrollArea):
     """Choices, and two boxes a stage for ends that are typed."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     lensChosen = Signal(object)
     curveChosen = Signal(object)
     limitsChosen = Signal(object)

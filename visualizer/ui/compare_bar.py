@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
@@ -41,6 +42,7 @@ BUTTONS = {
 class CompareBar(QWidget):
     """Says what is compared, and lets one choose heads and samples, and stop."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     headsChosen = Signal(int, int)
     countChosen = Signal(int)
 

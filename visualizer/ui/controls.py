@@ -10,23 +10,19 @@ from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
     QHBoxLayout,
-    QPlainTextEdit,
-    QPushButton,
     QSlider,
     QSpinBox,
     QToolButton,
     QWidget,
 )
 
-from visualizer.state.setup import Kind, Setting, own_in_words, written_mask
+from visualizer.state.setup import Kind, Setting
 from visualizer.ui.icons import icon
-from visualizer.ui.labels import PlainLabel
 from visualizer.ui.manners import teach
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QWheelEvent
 
-    from visualizer.attention.spec import BooleanMatrix
     from visualizer.ui.theme import Theme
 
 STEPS_PER_UNIT = 100
@@ -50,10 +46,16 @@ class Control(QWidget):
         row.setSpacing(8)
         self.row = row
 
-    def add(self, widget: QWidget, stretch: int = 0) -> None:
-        """Add a part, which takes its name for readers of the screen from the setting."""
+    def add(self, widget: QWidget, part: str, stretch: int = 0) -> None:
+        """Add a part, which takes its name for readers of the screen from the setting.
+
+        Parameters
+        ----------
+        part : str
+            What its object name ends with, after the setting's name.
+        """
         widget.setAccessibleName(self.setting.label)
-        widget.setObjectName(f"{self.setting.name} {type(widget).__name__}")
+        widget.setObjectName(f"{self.setting.name} {part}")
         self.row.addWidget(widget, stretch)
         if not self.focusProxy():
             self.setFocusProxy(widget)
@@ -90,7 +92,7 @@ class Choice(Control):
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         )
         self.box.activated.connect(self._choose)
-        self.add(self.box, 1)
+        self.add(self.box, "QComboBox", 1)
 
     def show_value(self, value: Any) -> None:
         values = [choice for choice, _ in self.setting.choices]
@@ -103,12 +105,12 @@ class Choice(Control):
 class Typed(Control):
     """What every number has that can be typed."""
 
-    def take(self, box: QSpinBox | QDoubleSpinBox, stretch: int = 0) -> None:
+    def take(self, box: QSpinBox | QDoubleSpinBox, part: str, stretch: int = 0) -> None:
         """Add the box that is typed into."""
         teach(box)
         box.valueChanged.connect(self._type)
         box.editingFinished.connect(self.settled)
-        self.add(box, stretch)
+        self.add(box, part, stretch)
 
     def _type(self, value: float) -> None:
         self.chosen.emit(round(value, 3), True)
@@ -125,8 +127,8 @@ class Count(Typed):
         self.slider.sliderReleased.connect(self.settled)
         self.box.setRange(0, 9_999_999)
         self.box.setFixedWidth(self.box.fontMetrics().horizontalAdvance("00000") + 44)
-        self.add(self.slider, 1)
-        self.take(self.box)
+        self.add(self.slider, "Slider", 1)
+        self.take(self.box, "QSpinBox")
 
     def show_value(self, value: Any) -> None:
         self.slider.setValue(value)
@@ -160,8 +162,8 @@ class Rate(Typed):
         self.box.setRange(-9.999, 9.999)
         self.box.setSingleStep(0.05)
         self.box.setFixedWidth(self.box.fontMetrics().horizontalAdvance("00000") + 44)
-        self.add(self.slider, 1)
-        self.take(self.box)
+        self.add(self.slider, "Slider", 1)
+        self.take(self.box, "Decimal")
 
     def show_value(self, value: Any) -> None:
         self.slider.setValue(round(value * STEPS_PER_UNIT))
@@ -179,7 +181,7 @@ class Number(Typed):
         self.box = Decimal()
         self.box.setRange(-1000, 1000)
         self.box.setSingleStep(0.1)
-        self.take(self.box, 1)
+        self.take(self.box, "Decimal", 1)
 
     def show_value(self, value: Any) -> None:
         show_number(self.box, value)
@@ -192,7 +194,7 @@ class Switch(Control):
         super().__init__(setting)
         self.box = QCheckBox(setting.label)
         self.box.clicked.connect(self._click)
-        self.add(self.box, 1)
+        self.add(self.box, "QCheckBox", 1)
 
     def show_value(self, value: Any) -> None:
         self.box.setChecked(value)
@@ -208,8 +210,8 @@ class Seed(Typed):
         super().__init__(setting)
         self.box, self.next = QSpinBox(), QToolButton()
         self.box.setRange(0, 2**31 - 1)
-        self.take(self.box, 1)
-        self.add(self.next)
+        self.take(self.box, "QSpinBox", 1)
+        self.add(self.next, "QToolButton")
         self.next.setToolTip("Take the next seed")
         self.next.setAccessibleName(f"Next {setting.label.lower()}")
         self.next.clicked.connect(self._resample)
@@ -222,58 +224,6 @@ class Seed(Typed):
 
     def _resample(self) -> None:
         self.chosen.emit((self.box.value() + 1) % 2**31, False)
-
-
-class Matrix(Control):
-    """A matrix of 0 and 1, typed or pasted; what is chosen is the text, to be read elsewhere."""
-
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
-        self.box = QPlainTextEdit()
-        self.box.setPlaceholderText(written_mask(None)[1])
-        self.box.setTabChangesFocus(True)
-        self.box.setFixedHeight(self.box.fontMetrics().lineSpacing() * 6 + 12)
-        self.box.textChanged.connect(self._type)
-        self.box.setUndoRedoEnabled(False)
-        teach(self.box)
-        self._shown: BooleanMatrix | None = None
-        self.add(self.box, 1)
-
-    def show_value(self, value: Any) -> None:
-        if value == self._shown:
-            return
-        self._shown = value
-        text, hint = written_mask(value)
-        self.box.setPlaceholderText(hint)
-        if _bare(text) != _bare(self.box.toPlainText()):  # as typed it may have other spaces
-            with QSignalBlocker(self.box):
-                self.box.setPlainText(text)
-
-    def _type(self) -> None:
-        self.chosen.emit(self.box.toPlainText(), True)
-
-
-class Own(Control):
-    """Numbers that were given elsewhere: which, in words, and to have them drawn again."""
-
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
-        self.words, self.draw = PlainLabel(), QPushButton("Draw instead")
-        self.words.setWordWrap(True)
-        self.draw.clicked.connect(self._draw)
-        self.row.addWidget(self.words, 1)
-        self.add(self.draw)
-
-    def show_value(self, value: Any) -> None:
-        self.words.setText(own_in_words(self.setting, value))
-
-    def _draw(self) -> None:
-        self.chosen.emit(self.setting.choices[0][0], False)
-
-
-def _bare(text: str) -> list[str]:
-    lines = text.replace(",", " ").splitlines()
-    return [bare for line in lines if (bare := "".join(line.split()))]
 
 
 def show_number(box: QSpinBox | QDoubleSpinBox, value: Any) -> None:
@@ -290,6 +240,4 @@ CONTROLS: dict[Kind, type[Control]] = {
     Kind.NUMBER: Number,
     Kind.SWITCH: Switch,
     Kind.SEED: Seed,
-    Kind.MATRIX: Matrix,
-    Kind.OWN: Own,
 }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
@@ -19,18 +21,17 @@ from visualizer.state.document import Lines
 from visualizer.state.saved.texts import LONGEST_TEXT
 from visualizer.state.setup import SETTINGS, Setting, Setup
 from visualizer.ui.captured import CapturedCard
-from visualizer.ui.controls import CONTROLS, Control
+from visualizer.ui.controls import Control
 from visualizer.ui.icons import icon
 from visualizer.ui.labels import PlainLabel
 from visualizer.ui.sentence import LABELS, TEXT, SentenceBox
 from visualizer.ui.setting_row import Row
+from visualizer.ui.setup_controls import SETUP_CONTROLS
 from visualizer.ui.theme import LIGHT
-from visualizer.ui.token_pane import TokenPane
 from visualizer.ui.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from visualizer.state.screen import Screen
-    from visualizer.state.tokens import Tokens
     from visualizer.ui.theme import Theme
 
 # Qt gives an item's value back as a plain string.
@@ -40,6 +41,7 @@ KINDS = {"tokenizer": Tokenizer, "lines": Lines}
 class Editor(QScrollArea):
     """All settings; the common ones on top, the rest one click away."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     textTyped = Signal(str)
     textTooLong = Signal(int)
     chosen = Signal(str, object, bool)
@@ -81,8 +83,6 @@ class Editor(QScrollArea):
         self.problem.setWordWrap(True)
         self.problem.setProperty("role", "warning")
         self.problem.hide()
-        self.token_pane = TokenPane()
-        self.tokens = self.token_pane.strip
         self.tokenizer = self._choice(
             "tokenizer",
             "What counts as a token",
@@ -101,7 +101,8 @@ class Editor(QScrollArea):
             column.addWidget(widget)
         column.addLayout(choices)
         column.addWidget(self._text_chooser())
-        column.addWidget(self.token_pane)
+        self._sections = QVBoxLayout()
+        column.addLayout(self._sections)
 
     def _text_chooser(self) -> QWidget:
         self.texts = QWidget()
@@ -152,11 +153,22 @@ class Editor(QScrollArea):
         column.addWidget(self.more)
 
     def _row(self, setting: Setting) -> Row:
-        row = Row(CONTROLS[setting.kind](setting))
+        row = Row(SETUP_CONTROLS[setting.kind](setting))
         row.control.chosen.connect(self._take)
         row.control.settled.connect(self.settled)
         row.remedied.connect(self.remedied)
         return row
+
+    def add_section(self, widget: QWidget) -> None:
+        """Put a widget under the sentence; the tab key comes to it after what is above."""
+        parts, part = [], widget.nextInFocusChain()
+        while part is not None and part is not widget:
+            if part.focusPolicy() & Qt.FocusPolicy.TabFocus:
+                parts.append(part)
+            part = part.nextInFocusChain()
+        self._sections.addWidget(widget)
+        for before, after in pairwise([self.text_steps[1], *parts]):
+            self.setTabOrder(before, after)
 
     # ------------------------------------------------------------------ showing
 
@@ -177,9 +189,8 @@ class Editor(QScrollArea):
             self._show_captured(setup)
             for shown in setup.settings:
                 self.rows[shown.setting.name].show_setting(shown)
-        self.token_pane.show_tokens(screen.tokens, theme)
         self.texts.setVisible(screen.tokens.texts > 1)
-        self._show_place(screen.tokens)
+        self._show_place(screen.tokens.part, screen.tokens.text, screen.tokens.texts)
         hidden = any(shown.problem and not shown.setting.common for shown in setup.settings)
         if hidden and not self.more_button.isChecked():
             self.more_button.setChecked(True)  # a problem must be seen where it is
@@ -211,11 +222,16 @@ class Editor(QScrollArea):
         self.more.setVisible(has_module and self.more_button.isChecked())
         self.sentence.setPlaceholderText(TEXT if has_module else LABELS)
 
-    def _show_place(self, tokens: Tokens) -> None:
+    def _show_place(self, part: str, text: int, texts: int) -> None:
         """Say which text of a batch is looked at, or which captured layer."""
-        self.text_number.setText(f"{tokens.part.capitalize()} {tokens.text + 1} of {tokens.texts}")
+        self.text_number.setText(f"{part.capitalize()} {text + 1} of {texts}")
         for step, button in self.text_steps.items():
-            button.setAccessibleName(f"{'Previous' if step < 0 else 'Next'} {tokens.part}")
+            button.setAccessibleName(f"{'Previous' if step < 0 else 'Next'} {part}")
+
+    def edit_sentence(self) -> None:
+        """Have the sentence be typed anew."""
+        self.sentence.setFocus()
+        self.sentence.selectAll()
 
     def open_more(self) -> None:
         """Show every setting, and go to the first that counts."""

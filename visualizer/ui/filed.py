@@ -1,11 +1,9 @@
-"""What comes of reading and writing documents, and which window is on a file."""
+"""What comes of reading and writing documents."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from PySide6.QtWidgets import QApplication
 
 from visualizer.disk import files
 from visualizer.state.saved.document_file import SUFFIX, write_document
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from visualizer.state.saved.change import Change
     from visualizer.state.saved.document_file import Saved
     from visualizer.state.view import View
-    from visualizer.ui.window import Window
 
 _OWN, _PICTURES = f"*{SUFFIX}", "*.png *.svg *.pdf *.html"
 _TENSORS, _TEXTS = "*.npy *.npz *.safetensors *.pt *.pth *.bin", "*.txt"
@@ -53,11 +50,3 @@ def written(
     """Write a document, with the numbers of a run where there is one."""
     files.write(path, lambda file: write_document(file, document, view, run))
     return WasWritten(document, path, is_copy)
-
-
-def window_on(path: Path, one: Window) -> Window | None:
-    """Give the window, of all that are as this one is, in which a file is open."""
-    file = path.resolve()
-    same = (each for each in QApplication.topLevelWidgets() if isinstance(each, type(one)))
-    seen = ((each, each.filer.path) for each in same if each.isVisible())
-    return next((each for each, its in seen if its and its.resolve() == file), None)

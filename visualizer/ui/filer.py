@@ -12,25 +12,30 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.attention.spec import InputError
 from visualizer.state.saved.change import Change
-from visualizer.state.saved.document_file import SUFFIX
+from visualizer.state.saved.document_file import SUFFIX, UNTITLED
 from visualizer.ui.ask_file import ask_to_open, ask_to_save
-from visualizer.ui.filed import OPENED, WasRead, WasWritten, window_on, written
+from visualizer.ui.filed import OPENED, WasRead, WasWritten, written
 from visualizer.ui.keeper import Keeper
 from visualizer.ui.messages import ask_unsaved, refuse
+from visualizer.ui.settings import NOTICE_MS
 from visualizer.ui.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from PySide6.QtWidgets import QMainWindow, QWidget
 
     from visualizer.state.document import Document
     from visualizer.state.saved.document_file import Saved
     from visualizer.state.saved.recovery import Left
     from visualizer.state.view import View
     from visualizer.ui.program import Program
-    from visualizer.ui.window import Window
+    from visualizer.ui.workspace import Workspace
 
-UNTITLED = "Untitled"
-SAID_MS, NOTICE_MS = 5000, 20_000
+    WindowOn = Callable[[Path], QMainWindow | None]
+    """Gives the window in which a file is open."""
+
+SAID_MS = 5000
 
 
 class Filer(QObject):
@@ -40,13 +45,23 @@ class Filer(QObject):
     """The file, or whether it is saved, is not as it was."""
     anotherWanted = Signal(object, object)
     """A window of its own is wanted for what was read (or nothing), and its path."""
+    recoveredApart = Signal(object, object)
+    """A window of its own is wanted for what a crash left behind, and where it was left."""
     quitWanted = Signal()
+    lessonLeft = Signal()
+    """The user's own document is to come back, in place of a page of a lesson."""
+    said = Signal(str, int)
+    """How it goes, and for how many milliseconds that is said; 0 is until the next."""
+    broke = Signal(str)
     settled = Signal(object)
     """The path of a file that was opened or saved."""
 
-    def __init__(self, program: Program, window: Window) -> None:
+    def __init__(
+        self, program: Program, workspace: Workspace, window: QWidget, window_on: WindowOn
+    ) -> None:
         super().__init__(window)
-        self._program, self._window, self._workspace = program, window, window.workspace
+        self._program, self._workspace = program, workspace
+        self._window, self._window_on = window, window_on
         self.path: Path | None = None
         self._title = UNTITLED
         self.keeps_numbers = False
@@ -68,6 +83,10 @@ class Filer(QObject):
     def name(self) -> str:
         """What the document is called."""
         return self.path.stem if self.path else self._title
+
+    def figure_title(self) -> str:
+        """Give what stands over a figure at first: of a layer of a run, which it is."""
+        return "" if self.path or self.name == UNTITLED else self.name
 
     @property
     def is_saved(self) -> bool:
@@ -125,7 +144,7 @@ class Filer(QObject):
         self._go_on()
 
     def _start_reading(self, path: Path) -> None:
-        if there := window_on(path, self._window):  # two would write over each other
+        if there := self._window_on(path):  # two would write over each other
             there.activateWindow()
             there.raise_()
             there.statusBar().showMessage(f"{path.name} is open here already", SAID_MS)
@@ -146,6 +165,14 @@ class Filer(QObject):
         self._clean, self._is_restoring = None if saved.title else saved.document, True
         self._workspace.open(saved.document, saved.view, partial(self._program.restore, saved))
         self.changed.emit()
+
+    def take_recovered(self, saved: Saved, left: Left) -> None:
+        """Show what a crash left behind, here where there is nothing to lose, or else apart."""
+        is_of_this = self.path == left.path and self.is_saved  # or of none, as yet
+        if is_of_this or self.is_untouched:
+            self.recover(saved, left)
+        else:
+            self.recoveredApart.emit(saved, left)
 
     def recover(self, saved: Saved, left: Left) -> None:
         """Show what a crash left behind; it is not saved yet."""
@@ -174,7 +201,7 @@ class Filer(QObject):
     def _write_named(self, name: str) -> None:
         is_named = name.lower().endswith(SUFFIX)
         path = Path(name if is_named else name + SUFFIX)
-        if window_on(path, self._window) in (None, self._window):
+        if self._window_on(path) in (None, self._window):
             self._write(path)
         else:
             self._stay()
@@ -220,7 +247,7 @@ class Filer(QObject):
 
     def _save_and(self, then: Callable[[], object]) -> None:
         self._then = then
-        self._window.reader.close()  # what is saved is the user's own, and no page of a lesson
+        self.lessonLeft.emit()  # what is saved is the user's own, and no page of a lesson
         self.save()
 
     def _lose(self, then: Callable[[], object]) -> None:
@@ -291,7 +318,7 @@ class Filer(QObject):
                 self._window, "Not opened" if error.field == "open" else "Not saved", error.sentence
             )
         else:
-            self._window.show_bug("".join(traceback.format_exception(error)))
+            self.broke.emit("".join(traceback.format_exception(error)))
 
     def _say(self, words: str, for_ms: int = SAID_MS) -> None:
-        self._window.statusBar().showMessage(words, for_ms)
+        self.said.emit(words, for_ms)

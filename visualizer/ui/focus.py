@@ -5,26 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt
-from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPen
-from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QPlainTextEdit, QWidget
+from PySide6.QtGui import QAccessible, QColor, QGuiApplication, QPainter, QPen
+from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QWidget
 from shiboken6 import isValid
 
-from visualizer.ui.board import BoardView
-from visualizer.ui.presenter import Blank
 from visualizer.ui.theme import LIGHT, Theme
-from visualizer.ui.track import Track
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent
 
-# They show it themselves, or are all there is.
-NEED_NONE = (BoardView, Track, QPlainTextEdit, Blank)
+SHOWS_OWN_FOCUS = "shows own focus"
+"""The property of widgets that need no ring: they show it themselves, or are all there is."""
 AROUND = 3
 MOVES = {QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.Show, QEvent.Type.Hide}
 
 
 class FocusRing(QWidget):
     """Lies over a window, around the widget that has the focus; who clicked there needs none."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Border
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
@@ -45,8 +44,8 @@ class FocusRing(QWidget):
     def _follow(self, old: QWidget | None, new: QWidget | None) -> None:
         is_clicked = QGuiApplication.mouseButtons() != Qt.MouseButton.NoButton
         is_ours = new is not None and self._window.isAncestorOf(new)
-        marks = is_ours and not is_clicked and not isinstance(new, NEED_NONE)
-        self._around = new if marks else None
+        shows_own = new is not None and bool(new.property(SHOWS_OWN_FOCUS))
+        self._around = new if is_ours and not is_clicked and not shows_own else None
         for widget in filter(isValid, self._watched):  # a window that goes takes its parts first
             widget.removeEventFilter(self)
         self._watched = list(self._chain())

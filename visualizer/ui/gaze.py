@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject
 
 from visualizer.attention.derived import Fold, Lens
+from visualizer.state.code.dialects import Dialect
 from visualizer.state.colouring import Curve, Limits
 from visualizer.state.extent import look_of
 from visualizer.state.heatmaps import chosen_stages, shown_heads
@@ -221,6 +222,14 @@ class Gaze(QObject):
     def look_at_text(self, text: int) -> None:
         """Look at the text whose panel the pointer came to."""
         self._workspace.look(text=text)
+
+    def step_text(self, step: int) -> None:
+        """Look at the next text of a batch, or layer of what was captured, or the one before."""
+        self._workspace.show_text(self._workspace.screen.tokens.text + step)
+
+    def set_dialect(self, dialect: str) -> None:
+        """Read the code in one of its dialects."""
+        self._workspace.look(dialect=Dialect(dialect))
 
     def _let_go_of(self, heads: set[int]) -> None:
         pinned = self._wanted.pinned

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from visualizer.ui.accessible import tell
@@ -25,6 +26,7 @@ WIDTH = 252
 class HeadsPane(QWidget):
     """What the heads look at; `headChosen` names one to be seen alone."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     headChosen = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:

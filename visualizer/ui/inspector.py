@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QAccessible, QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QVBoxLayout, QWidget
 
 from visualizer.ui.accessible import tell
@@ -27,6 +27,7 @@ WIDTH = 252
 class Inspector(QScrollArea):
     """Explains one cell; each number that was read leads to the cell it was read from."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     followed = Signal(object)
 
     def __init__(self, parent: QWidget | None = None) -> None:

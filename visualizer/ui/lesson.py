@@ -6,6 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QPushButton,
@@ -65,6 +66,7 @@ class LessonPane(QWidget):
     `stepped` carries +1 or −1, `returned` asks for the page's own settings.
     """
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     stepped = Signal(int)
     returned = Signal()
     closed = Signal()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
 
 from visualizer.state.lines.look import FOLLOWS, MOST_OF_A_QUERY, LineLook
@@ -27,6 +28,7 @@ EMPTY = "Lines from each query to the keys that it reads will be here, as soon a
 class LinePane(QWidget):
     """The lines and their controls; `chosen` carries a field of `LineLook` and its new value."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     chosen = Signal(str, object)
 
     def __init__(self, parent: QWidget | None = None) -> None:

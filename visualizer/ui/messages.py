@@ -15,8 +15,8 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
-import visualizer
 from visualizer.ui.theme import text_scale
+from visualizer.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -121,7 +121,7 @@ class KeyList(QDialog):
 def show_about(window: QWidget) -> None:
     """Say what the program is."""
     text = "Real attention modules, computed and shown stage by stage, head by head."
-    tell(window, "About", f"<h3>Attention Visualizer {visualizer.__version__}</h3><p>{text}</p>")
+    tell(window, "About", f"<h3>Attention Visualizer {__version__}</h3><p>{text}</p>")
 
 
 def tell(window: QWidget, title: str, html: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QPainter, QPen, QPixmap
+from PySide6.QtGui import QAccessible, QColor, QPainter, QPen, QPixmap
 from PySide6.QtWidgets import QWidget
 
 from visualizer.state.playback.lights import Lights
@@ -25,6 +25,7 @@ EDGE = 4
 class Minimap(QWidget):
     """Shows which queries and keys are seen; a click or a drag looks there."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Graphic
     centred = Signal(int, int)
 
     def __init__(self, parent: QWidget) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSettings, Qt
+from PySide6.QtCore import QObject, QSettings, Qt, Signal
 from PySide6.QtWidgets import QApplication
 
-if TYPE_CHECKING:
-    from visualizer.ui.window import Window
+from visualizer.ui.settings import REDUCED_MOTION
 
-_KEY = "reduced motion"
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QMainWindow
+
 EFFECTS = (
     Qt.UIEffect.UI_AnimateMenu,
     Qt.UIEffect.UI_FadeMenu,
@@ -23,12 +24,12 @@ EFFECTS = (
 
 def is_reduced() -> bool:
     """Whether the user wants as little motion as can be."""
-    return QSettings().value(_KEY, defaultValue=False, type=bool) is True
+    return QSettings().value(REDUCED_MOTION, defaultValue=False, type=bool) is True
 
 
 def set_reduced(is_on: bool) -> None:
     """Remember whether the user wants as little motion as can be."""
-    QSettings().setValue(_KEY, is_on)
+    QSettings().setValue(REDUCED_MOTION, is_on)
 
 
 def style_sheet() -> str:
@@ -36,21 +37,26 @@ def style_sheet() -> str:
     return "* { widget-animation-duration: 0; }" if is_reduced() else ""
 
 
-class Motion:
+class Motion(QObject):
     """Has a window move, or not, as the user wants."""
 
-    def __init__(self, window: Window) -> None:
+    changed = Signal()
+
+    def __init__(self, window: QMainWindow) -> None:
+        super().__init__(window)
         self._window = window
+        self.is_on = is_reduced()
+        """Whether things stand still in this window."""
         self._effects = [effect for effect in EFFECTS if QApplication.isEffectEnabled(effect)]
 
     def toggle(self) -> None:
         """Have things move, or no longer."""
         set_reduced(not is_reduced())
-        self._window.set_scheme(self._window.scheme)
+        self.changed.emit()
 
     def apply(self) -> None:
         """Do what the user wants: panes, menus, lists and tips come at once, or glide."""
-        self._window.setAnimated(not is_reduced())
+        self.is_on = is_reduced()
+        self._window.setAnimated(not self.is_on)
         for effect in self._effects:
-            QApplication.setEffectEnabled(effect, not is_reduced())
-        self._window.actions_.check("motion.toggle", is_reduced())
+            QApplication.setEffectEnabled(effect, not self.is_on)

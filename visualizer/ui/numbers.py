@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from visualizer.state.view import Cell
@@ -28,6 +29,7 @@ class NumbersPane(QWidget):
     What is typed and pasted goes out with the tensor's name and the first cell's row and column.
     """
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     tensorChosen = Signal(str)
     headChosen = Signal(int)
     cellPinned = Signal(object)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QPushButton,
@@ -43,6 +44,7 @@ NUMBERS = {
 class PaintBar(Strip):
     """A row of brushes, over the heatmaps while the mask is painted."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     brushChosen = Signal(str)
     numberChosen = Signal(str, int)
     settled = Signal()

@@ -38,6 +38,8 @@ class Pane:
 
     Parameters
     ----------
+    id : str
+        What saved window states and views name it by, whatever its title.
     make : callable
         Makes its widget, which has ``show_screen(screen, theme)``.
     keys : str
@@ -45,12 +47,13 @@ class Pane:
     height : int
         Its share of its side's height, beside the others'.
     beside : str
-        The pane with which it shares a place, as tabs; it is closed at first.
+        The id of the pane with which it shares a place, as tabs; it is closed at first.
     width : int
         Of the place that it has for itself, next to the heatmaps; it is closed at first.
     """
 
-    name: str
+    id: str
+    title: str
     make: Callable[[], QWidget]
     keys: str
     side: Qt.DockWidgetArea
@@ -65,31 +68,31 @@ class Pane:
 
 
 PANES: tuple[Pane, ...] = (
-    Pane("Lesson", LessonPane, "F6", LEFT, 430),
-    Pane("Setup", Editor, "F2", LEFT, 220),
-    Pane("Lines", LinePane, "F9", RIGHT, 0, width=300),
-    Pane("Cell", Inspector, "F3", RIGHT, 360),
-    Pane("Code", TwinPane, "F4", RIGHT, 280),
-    Pane("Colours", ColourPane, "F11", RIGHT, 280, beside="Code"),
-    Pane("Numbers", NumbersPane, "F7", RIGHT, 280, beside="Code"),
-    Pane("Shapes", ShapesPane, "Shift+F4", RIGHT, 280, beside="Code"),
-    Pane("Heads", HeadsPane, "F8", RIGHT, 280, beside="Code"),
+    Pane("Lesson", "Lesson", LessonPane, "F6", LEFT, 430),
+    Pane("Setup", "Setup", Editor, "F2", LEFT, 220),
+    Pane("Lines", "Lines", LinePane, "F9", RIGHT, 0, width=300),
+    Pane("Cell", "Cell", Inspector, "F3", RIGHT, 360),
+    Pane("Code", "Code", TwinPane, "F4", RIGHT, 280),
+    Pane("Colours", "Colours", ColourPane, "F11", RIGHT, 280, beside="Code"),
+    Pane("Numbers", "Numbers", NumbersPane, "F7", RIGHT, 280, beside="Code"),
+    Pane("Shapes", "Shapes", ShapesPane, "Shift+F4", RIGHT, 280, beside="Code"),
+    Pane("Heads", "Heads", HeadsPane, "F8", RIGHT, 280, beside="Code"),
 )
 LEFT_WIDTH, RIGHT_WIDTH = 248, 264
 
 
 class Docks(QObject):
-    """The window's docks, by the names of their panes."""
+    """The window's docks, by the ids of their panes."""
 
     changed = Signal(object)
-    """The panes that can be seen; of tabs, the one in front."""
+    """The ids of the panes that can be seen; of tabs, the one in front."""
 
     def __init__(self, window: QMainWindow, widgets: Mapping[str, QWidget]) -> None:
         super().__init__(window)
         self._window = window
         self._seen: frozenset[str] = frozenset()
-        self.by_name = {pane.name: _dock(window, pane, widgets[pane.name]) for pane in PANES}
-        for dock in self.by_name.values():
+        self.by_id = {pane.id: _dock(window, pane, widgets[pane.id]) for pane in PANES}
+        for dock in self.by_id.values():
             dock.visibilityChanged.connect(self._see)
             dock.toggleViewAction().triggered.connect(self._keep_widths)
         for pane in PANES:
@@ -97,18 +100,18 @@ class Docks(QObject):
                 self._set_apart(pane)
         for pane in PANES:
             if pane.beside:
-                window.tabifyDockWidget(self.by_name[pane.beside], self.by_name[pane.name])
-                self.by_name[pane.name].hide()
+                window.tabifyDockWidget(self.by_id[pane.beside], self.by_id[pane.id])
+                self.by_id[pane.id].hide()
         usual = {LEFT: LEFT_WIDTH, RIGHT: RIGHT_WIDTH}
         widths = [pane.width or usual[pane.side] for pane in PANES]
-        docks = list(self.by_name.values())
+        docks = list(self.by_id.values())
         window.resizeDocks(docks, widths, Qt.Orientation.Horizontal)
         self.share_height(RIGHT)
 
     def _set_apart(self, pane: Pane) -> None:
         """Give a pane the whole height of its side; the side's others stand beyond it."""
-        apart = self.by_name[pane.name]
-        others = [self.by_name[other.name] for other in PANES if _is_beyond(other, pane)]
+        apart = self.by_id[pane.id]
+        others = [self.by_id[other.id] for other in PANES if _is_beyond(other, pane)]
         self._window.splitDockWidget(apart, others[0], Qt.Orientation.Horizontal)
         for above, below in pairwise(others):
             self._window.splitDockWidget(above, below, Qt.Orientation.Vertical)
@@ -117,37 +120,37 @@ class Docks(QObject):
     def share_height(self, side: Qt.DockWidgetArea) -> None:
         """Give the panes of a side their usual heights."""
         panes = [pane for pane in PANES if pane.side is side and not pane.is_closed_at_first]
-        docks = [self.by_name[pane.name] for pane in panes]
+        docks = [self.by_id[pane.id] for pane in panes]
         heights = [pane.height for pane in panes]
         self._window.resizeDocks(docks, heights, Qt.Orientation.Vertical)
 
     def add_to_menu(self, menu: QMenu) -> None:
         """Let panes be opened and closed from a menu and by their keys."""
         for pane in PANES:
-            self.actions[pane.name].setShortcut(pane.keys)
-            menu.addAction(self.actions[pane.name])
+            self.actions[pane.id].setShortcut(pane.keys)
+            menu.addAction(self.actions[pane.id])
 
     @property
     def actions(self) -> dict[str, QAction]:
         """What opens and closes each pane."""
-        return {name: dock.toggleViewAction() for name, dock in self.by_name.items()}
+        return {id_: dock.toggleViewAction() for id_, dock in self.by_id.items()}
 
     @property
     def seen(self) -> frozenset[str]:
-        """The panes that can be seen; of tabs, the one in front."""
+        """The ids of the panes that can be seen; of tabs, the one in front."""
         return self._seen
 
     def _keep_widths(self) -> None:
         """Have the heatmaps take the room of a pane that closes, not the panes that stay."""
-        staying = [dock for dock in self.by_name.values() if dock.isVisible()]
+        staying = [dock for dock in self.by_id.values() if dock.isVisible()]
         widths = [dock.width() for dock in staying]
         self._window.resizeDocks(staying, widths, Qt.Orientation.Horizontal)
 
     def _see(self, is_seen: bool) -> None:
         if not isValid(self._window):  # torn down from outside, as when the screen has gone
             return
-        name = frozenset({self.sender().objectName()})
-        self._seen = self._seen | name if is_seen else self._seen - name
+        pane = frozenset({self.sender().objectName()})
+        self._seen = self._seen | pane if is_seen else self._seen - pane
         for bar in self._window.findChildren(QTabBar, options=_DIRECT):
             bar.setAccessibleName("Panes")
             bar.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every pane has its key
@@ -159,10 +162,10 @@ def _is_beyond(pane: Pane, apart: Pane) -> bool:
 
 
 def _dock(window: QMainWindow, pane: Pane, widget: QWidget) -> QDockWidget:
-    dock = QDockWidget(pane.name, window)
-    dock.setObjectName(pane.name)
+    dock = QDockWidget(pane.title, window)
+    dock.setObjectName(pane.id)
     dock.setWidget(widget)
-    title = PlainLabel(pane.name)
+    title = PlainLabel(pane.title)
     title.setProperty("role", "pane")
     dock.setTitleBarWidget(title)  # in line with what is under it; can still be dragged
     dock.setFeatures(
@@ -175,10 +178,12 @@ def _dock(window: QMainWindow, pane: Pane, widget: QWidget) -> QDockWidget:
     return dock
 
 
-def add_bar(window: QMainWindow, name: str, widget: QWidget, side: Qt.ToolBarArea) -> None:
-    """Put a bar along a whole edge of the window."""
-    bar = QToolBar(name, window)
-    bar.setObjectName(name)
+def add_bar(
+    window: QMainWindow, id_: str, title: str, widget: QWidget, side: Qt.ToolBarArea
+) -> None:
+    """Put a bar along a whole edge of the window; saved window states name it by its id."""
+    bar = QToolBar(title, window)
+    bar.setObjectName(id_)
     bar.setMovable(False)
     bar.addWidget(widget)
     window.addToolBar(side, bar)

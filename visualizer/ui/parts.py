@@ -10,14 +10,32 @@ from PySide6.QtWidgets import QApplication, QWidget
 from visualizer.ui.panes import PANES
 
 if TYPE_CHECKING:
-    from visualizer.ui.window import Window
+    from collections.abc import Mapping
+
+    from visualizer.ui.panes import Docks
 
 
 class Parts:
-    """The parts of a window that are seen; a round through them begins at the heatmaps."""
+    """The parts of a window that are seen.
 
-    def __init__(self, window: Window) -> None:
-        self._window = window
+    Parameters
+    ----------
+    fixed : tuple of QWidget
+        Where a round through them begins, at the first.
+    panes : mapping
+        By their ids.
+    bars : tuple of QWidget
+        Those that come and go, after the panes.
+    """
+
+    def __init__(
+        self,
+        fixed: tuple[QWidget, ...],
+        panes: Mapping[str, QWidget],
+        docks: Docks,
+        bars: tuple[QWidget, ...],
+    ) -> None:
+        self._fixed, self._panes, self._docks, self._bars = fixed, panes, docks, bars
 
     def go(self, steps: int) -> None:
         """Give the keys to the next part, or to the one before."""
@@ -29,10 +47,8 @@ class Parts:
         following.setFocus(Qt.FocusReason.TabFocusReason)
 
     def _seen(self) -> list[QWidget]:
-        window = self._window
-        panes = [window.panes[pane.name] for pane in PANES if pane.name in window.docks.seen]
-        bars = (window.rail, window.viewbar, window.paintbar, window.compare_bar)
-        return [window.board, window.transport, *panes, *(bar for bar in bars if bar.isVisible())]
+        panes = [self._panes[pane.id] for pane in PANES if pane.id in self._docks.seen]
+        return [*self._fixed, *panes, *(bar for bar in self._bars if bar.isVisible())]
 
 
 def _holds(part: QWidget, widget: QWidget | None) -> bool:

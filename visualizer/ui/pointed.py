@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QCursor, QPainter, QPen
+from PySide6.QtGui import QAccessible, QColor, QCursor, QPainter, QPen
 from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QWidget
 
 from visualizer.ui.manners import is_command
@@ -38,6 +38,7 @@ class PointedArea(QAbstractScrollArea):
     `cellHovered` and `cellClicked` carry a `Cell` or None, `walked` rows down and columns right.
     """
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Chart
     cellHovered = Signal(object)
     cellClicked = Signal(object)
     walked = Signal(int, int)
@@ -46,6 +47,7 @@ class PointedArea(QAbstractScrollArea):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.setProperty("role", "plot")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.viewport().setMouseTracking(True)

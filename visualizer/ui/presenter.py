@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import (
+    QAccessible,
     QColor,
     QFont,
     QGuiApplication,
@@ -17,14 +18,17 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QApplication, QWidget
 
+from visualizer.ui.focus import SHOWS_OWN_FOCUS
 from visualizer.ui.telling import TellingLabel
 from visualizer.ui.theme import LIGHT, Theme, larger_font
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent
+    from PySide6.QtWidgets import QMainWindow
 
     from visualizer.state.screen import Screen
-    from visualizer.ui.window import Window
+    from visualizer.ui.panes import Docks
+    from visualizer.ui.workspace import Workspace
 
 LARGER = 1.5
 STROKE = 1.75
@@ -49,11 +53,13 @@ class Arrangement:
 class Blank(QWidget):
     """Paper over the window, so that a room looks at who speaks; any key or click takes it away."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.LayeredPane
     taken = Signal()
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setProperty(SHOWS_OWN_FOCUS, True)
         self.setAccessibleName("Blank. Any key shows the heatmaps again")
         self._theme = LIGHT
         self.hide()
@@ -83,9 +89,19 @@ class Blank(QWidget):
 class Presenter(QObject):
     """Goes into presenter mode and out of it; all is as it was before."""
 
-    def __init__(self, window: Window) -> None:
+    styleChanged = Signal()
+    """The size of the type and the stroke of the frames are others."""
+    paintingLeft = Signal()
+    cellLeft = Signal()
+    said = Signal(str)
+    """Which keys there are."""
+
+    def __init__(
+        self, workspace: Workspace, window: QMainWindow, docks: Docks, board: QWidget
+    ) -> None:
         super().__init__(window)
-        self._window = window
+        self._workspace, self._window = workspace, window
+        self._docks, self._board = docks, board
         self._before: Arrangement | None = None
         self.sentence = TellingLabel("The cell that is looked at")
         self.sentence.setContentsMargins(16, 0, 16, 0)
@@ -117,12 +133,12 @@ class Presenter(QObject):
         window = self._window
         font = QFont(QGuiApplication.font())
         self._before = Arrangement(window.saveState(), window.windowState(), font)
-        for dock in window.docks.by_name.values():
+        for dock in self._docks.by_id.values():
             dock.hide()
         window.menuBar().setFixedHeight(0)  # and not hidden: its keys are to work
         window.setWindowState(window.windowState() | Qt.WindowState.WindowFullScreen)
         self._show_mode(larger_font(LARGER))
-        window.board.setFocus()
+        self._board.setFocus()
 
     def leave(self) -> None:
         """Go out of presenter mode."""
@@ -142,23 +158,21 @@ class Presenter(QObject):
     def _restore(self, panes: QByteArray) -> None:
         if not self.is_on:
             self._window.restoreState(panes)
-            has_lesson = self._window.workspace.screen.lesson is not None
-            self._window.docks.by_name["Lesson"].setVisible(has_lesson)
+            has_lesson = self._workspace.screen.lesson is not None
+            self._docks.by_id["Lesson"].setVisible(has_lesson)
 
     def _show_mode(self, font: QFont) -> None:
         QApplication.setFont(font)  # all sizes follow it
         self.sentence.setVisible(self.is_on)
         self._escape.setEnabled(self.is_on)
-        self._window.actions_.check("presenter.toggle", self.is_on)
-        self._window.actions_.enable("presenter.hide_all", self.is_on)
-        self._window.set_scheme(self._window.scheme)
+        self.styleChanged.emit()
 
     def _go_back(self) -> None:
         """Paint no more; else let go of the pinned cell; where none is, leave."""
-        if self._window.workspace.screen.painting:
-            self._window.painter.stop()
-        elif self._window.workspace.screen.cursor.pinned:
-            self._window.pointer.let_go()
+        if self._workspace.screen.painting:
+            self.paintingLeft.emit()
+        elif self._workspace.screen.cursor.pinned:
+            self.cellLeft.emit()
         else:
             self.leave()
 
@@ -175,11 +189,11 @@ class Presenter(QObject):
         """Take the paper away."""
         if self.blank.isVisible():
             self.blank.hide()
-            self._window.board.setFocus()
+            self._board.setFocus()
             self._say_keys()
 
     def _say_keys(self) -> None:
-        self._window.facts.setText(BLANK_HINT if self.blank.isVisible() else HINT)
+        self.said.emit(BLANK_HINT if self.blank.isVisible() else HINT)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         """Say the sentence of the cell that is looked at, as large as that of playback."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QTimer
-from PySide6.QtGui import QColor, QPainter
+from PySide6.QtGui import QAccessible, QColor, QPainter
 from PySide6.QtWidgets import QWidget
 
 from visualizer.ui.accessible import tell
@@ -21,6 +21,8 @@ READY, WORKING = "All computed", "Numbers are on their way"
 
 class Progress(QWidget):
     """The line between the rail and the heatmaps: a hairline, or the accent while working."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.ProgressBar
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from visualizer.state.figure import FigureLook
 from visualizer.state.formats import named
@@ -16,8 +16,8 @@ from visualizer.ui.exports import Exporter
 from visualizer.ui.figures.dialog import ExportDialog
 from visualizer.ui.figures.preview import Previewer
 from visualizer.ui.figures.saving import Saving
-from visualizer.ui.filer import UNTITLED
 from visualizer.ui.messages import refuse
+from visualizer.ui.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,19 +25,26 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
     from visualizer.state.wish import Wish
-    from visualizer.ui.window import Window
     from visualizer.ui.workspace import Workspace
-
-ACTIONS = ("publisher.export", "publisher.copy_picture", "publisher.copy_script")
-"""What can be done while there are numbers, and nothing is being written."""
 
 
 class Publisher(QObject):
-    """Exports what a workspace holds; every method is something a person wants."""
+    """Exports what a workspace holds; every method is something a person wants.
 
-    def __init__(self, workspace: Workspace, window: Window) -> None:
+    Parameters
+    ----------
+    window : QWidget
+        Over which it asks.
+    title : callable
+        Gives what stands over a figure at first.
+    """
+
+    broke = Signal(str)
+
+    def __init__(self, workspace: Workspace, window: QWidget, title: Callable[[], str]) -> None:
         super().__init__(window)
-        self._workspace, self._window = workspace, window
+        self._workspace, self._window, self._title = workspace, window, title
+        self._theme = LIGHT
         self.exporter, self.previewer, self.saving = Exporter(self), Previewer(self), Saving()
         self.wish = settings.load_wish()
         self.folder = Path.home()
@@ -48,15 +55,19 @@ class Publisher(QObject):
         self.exporter.changed.connect(self._show_working)
         self.exporter.refused.connect(self.refuse)
         for part in (self.exporter, self.previewer):
-            part.broke.connect(window.show_bug)
+            part.broke.connect(self.broke)
+
+    def show_theme(self, theme: Theme) -> None:
+        """Take the colours of a theme, for the dialogs that follow."""
+        self._theme = theme
 
     def export(self) -> None:
         """Ask what to export and how."""
         shot = self._workspace.shot
         if shot is None or self.dialog is not None:
             return
-        wish = _titled(self.wish, "", self._title)
-        dialog = ExportDialog(shot, wish, self._window.theme, self.previewer, self._window)
+        wish = _titled(self.wish, "", self._title())
+        dialog = ExportDialog(shot, wish, self._theme, self.previewer, self._window)
         dialog.wished.connect(self._remember)
         dialog.saveWanted.connect(self._ask_where)
         dialog.copyWanted.connect(self._copy)
@@ -67,7 +78,7 @@ class Publisher(QObject):
     def copy_picture(self) -> None:
         """Put the figure that is shown on the clipboard, as pixels and as a drawing."""
         if shot := self._workspace.shot:
-            self.exporter.ask_for_picture(shot, FigureLook(title=self._title))
+            self.exporter.ask_for_picture(shot, FigureLook(title=self._title()))
 
     def copy_script(self) -> None:
         """Put a script that rebuilds the numbers on the clipboard."""
@@ -105,14 +116,8 @@ class Publisher(QObject):
 
     # ------------------------------------------------------------------ of the dialog
 
-    @property
-    def _title(self) -> str:
-        """What stands over a figure at first: of a layer of a run, which it is."""
-        filer = self._window.filer
-        return "" if filer.path or filer.name == UNTITLED else filer.name
-
     def _remember(self, wish: Wish) -> None:
-        self.wish = _titled(wish, self._title, "")  # the next figure may be of something else
+        self.wish = _titled(wish, self._title(), "")  # the next figure may be of something else
         settings.save_wish(wish)
 
     def _forget_dialog(self) -> None:

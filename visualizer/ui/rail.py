@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
 from visualizer.attention.stages import TABLE
@@ -41,6 +42,7 @@ class StageButton(QToolButton):
 class Rail(Strip):
     """A button a stage, checked where the stage has panels."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     stageToggled = Signal(str)
     stageAlone = Signal(str)
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.attention.spec import InputError
-from visualizer.ui.filer import UNTITLED
+from visualizer.state.saved.document_file import UNTITLED
 from visualizer.ui.messages import ask_recover, refuse
 
 if TYPE_CHECKING:
+    from PySide6.QtWidgets import QWidget
+
     from visualizer.state.saved.recovery import Left
-    from visualizer.ui.window import Window
 
 MOST_NAMED = 8
 LONGEST_WORDS = 40
@@ -22,12 +23,12 @@ QUICKLY_READ = 2**20
 
 
 class Rescue(QObject):
-    """Offers what was left behind, and opens it where nothing is lost by it."""
+    """Offers what was left behind."""
 
-    anotherWanted = Signal(object, object)
-    """A window of its own is wanted for what was read, and where it was left."""
+    recovered = Signal(object, object)
+    """What was read, and where it was left."""
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self._window = window
 
@@ -42,13 +43,8 @@ class Rescue(QObject):
                 saved = each.saved()
             except InputError as damaged:
                 refuse(self._window, "Not recovered", damaged.sentence)
-                continue
-            filer = self._window.filer
-            is_of_this = filer.path == each.path and filer.is_saved  # or of none, as yet
-            if is_of_this or filer.is_untouched:
-                filer.recover(saved, each)
             else:
-                self.anotherWanted.emit(saved, each)
+                self.recovered.emit(saved, each)
 
 
 def _named(left: Left) -> str:

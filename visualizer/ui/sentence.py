@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QPlainTextEdit
 
 from visualizer.state.document import changed_span
 from visualizer.state.saved.texts import LONGEST_TEXT
+from visualizer.ui.focus import SHOWS_OWN_FOCUS
 from visualizer.ui.manners import teach
 
 TEXT = "Type or paste a text"
@@ -31,6 +32,7 @@ class SentenceBox(QPlainTextEdit):
         self.setUndoRedoEnabled(False)
         teach(self)
         self.setTabChangesFocus(True)
+        self.setProperty(SHOWS_OWN_FOCUS, True)
         self.setPlaceholderText(TEXT)
         self.setAccessibleName("Sentence")
         self.setObjectName("sentence")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from visualizer.state.shapes import Ledger
@@ -27,6 +28,7 @@ FIRST = 2
 class ShapesPane(QWidget):
     """The ledger with the drawing over it; `stageChosen` carries the stage of a clicked row."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     stageChosen = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEasingCurve, QLineF, QRectF, QSize, Qt, QVariantAnimation
-from PySide6.QtGui import QColor, QFont, QPainter, QPen
+from PySide6.QtGui import QAccessible, QColor, QFont, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from visualizer.ui.motion import is_reduced
@@ -25,6 +25,8 @@ PROJECTED = {"queries", "keys", "values"}
 
 class SplitView(QWidget):
     """A matrix of tokens and columns, whose heads are together at 0 and apart at 1."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Graphic
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)

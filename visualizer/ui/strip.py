@@ -21,6 +21,7 @@ class Strip(QScrollArea):
     def __init__(self, height: int, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._height = height
+        self.setProperty("role", "strip")
         self.setWidgetResizable(True)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 from safetensors.numpy import save
 
-from visualizer import __version__
 from visualizer.attention.spec import InputError
 from visualizer.state.caption import caption
 from visualizer.state.written.specs import plain_spec
 from visualizer.state.written.whole import PROGRAM
+from visualizer.version import __version__
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run

@@ -186,6 +186,7 @@ def palette(theme: Theme) -> QPalette:
 def style_sheet(theme: Theme) -> str:
     """Give the few rules that a palette cannot express."""
     small = round(12 * text_scale())
+    bar = '[role="strip"] QScrollBar'
     return f"""
         * {{ font-size: {small}px; }}
         QMainWindow::separator {{ background: {theme.hairline}; width: 1px; height: 1px; }}
@@ -199,12 +200,12 @@ def style_sheet(theme: Theme) -> str:
         QLabel[role="quiet"] {{ color: {theme.quiet}; }}
         QLabel[role="notice"] {{ color: {theme.warning}; padding: 6px 16px; }}
         QLabel[role="warning"] {{ color: {theme.warning}; }}
-        Strip QScrollBar:horizontal {{ height: 6px; border: none; background: transparent; }}
-        Strip QScrollBar::handle:horizontal {{ background: {theme.border}; border-radius: 2px; }}
-        Strip QScrollBar::add-line:horizontal, Strip QScrollBar::sub-line:horizontal,
-        Strip QScrollBar::add-page:horizontal, Strip QScrollBar::sub-page:horizontal {{
+        {bar}:horizontal {{ height: 6px; border: none; background: transparent; }}
+        {bar}::handle:horizontal {{ background: {theme.border}; border-radius: 2px; }}
+        {bar}::add-line:horizontal, {bar}::sub-line:horizontal,
+        {bar}::add-page:horizontal, {bar}::sub-page:horizontal {{
             width: 0; background: transparent; }}
-        QScrollArea, BoardView, LineView {{ border: none; }}
+        QScrollArea, [role="plot"] {{ border: none; }}
         QPlainTextEdit {{
             background: {theme.field}; color: {theme.ink}; border: 1px solid {theme.border};
             border-radius: 3px; padding: 2px;

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QPainter
+from PySide6.QtGui import QAccessible, QColor, QPainter
 from PySide6.QtWidgets import (
     QButtonGroup,
     QHBoxLayout,
@@ -162,6 +162,8 @@ class SearchLine(QLineEdit):
 
 class ShareBar(QWidget):
     """The bar of colours with the numbers at its ends; its place is kept while there is none."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Graphic
 
     def __init__(self) -> None:
         super().__init__()

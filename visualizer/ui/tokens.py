@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QHelpEvent, QKeySequence, QPainter
+from PySide6.QtGui import QAccessible, QHelpEvent, QKeySequence, QPainter
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QSizePolicy, QWidget
 
 from visualizer.state.chosen import span
@@ -42,6 +42,7 @@ class TokenStrip(QAbstractScrollArea):
     `chose` carries all tokens that are to be looked at together.
     """
 
+    ACCESSIBLE_ROLE = QAccessible.Role.List
     chose = Signal(object)
 
     def __init__(self, parent: QWidget | None = None) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QPainter
+from PySide6.QtGui import QAccessible, QPainter
 
 from visualizer.state.playback.transport import Transport
 from visualizer.ui.accessible import tell
+from visualizer.ui.focus import SHOWS_OWN_FOCUS
 from visualizer.ui.groove import Groove
 from visualizer.ui.manners import is_command
 from visualizer.ui.segments import Segments, paint_track, track_height
@@ -29,6 +30,7 @@ STAGES = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
 class Track(Groove):
     """Where playback stands; click a stage or drag to go elsewhere."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Slider
     sought = Signal(object)
     stepped = Signal(int)
     skipped = Signal(int)
@@ -36,6 +38,7 @@ class Track(Groove):
     def __init__(self, parent: QWidget | None = None) -> None:
         keys = "Left and right go by a step, up and down by a stage."
         super().__init__("Step", keys, 120, parent)
+        self.setProperty(SHOWS_OWN_FOCUS, True)
         self._transport = Transport()
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from visualizer.state.playback.timeline import SPEEDS, Grain
@@ -34,6 +35,7 @@ QUESTIONS = {Question.LARGEST: "Which is largest?", Question.ZERO: "Which are ze
 class TransportBar(QWidget):
     """Says what is computed, and lets a viewer play, pause, step and seek."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     sought = Signal(object)
     stepped = Signal(int)
     skipped = Signal(int)

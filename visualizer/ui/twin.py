@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import (
+    QAccessible,
     QColor,
     QFont,
     QFontDatabase,
@@ -25,6 +26,7 @@ from PySide6.QtWidgets import (
 
 from visualizer.state.code.twin import TITLES
 from visualizer.ui.accessible import tell
+from visualizer.ui.focus import SHOWS_OWN_FOCUS
 from visualizer.ui.labels import RichLabel
 from visualizer.ui.manners import teach
 from visualizer.ui.theme import LIGHT, Theme, text_scale
@@ -50,6 +52,7 @@ class Code(QPlainTextEdit):
         self.setUndoRedoEnabled(False)
         self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.setTabChangesFocus(True)
+        self.setProperty(SHOWS_OWN_FOCUS, True)
         self.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
@@ -149,6 +152,7 @@ class TwinPane(QWidget):
     `dialectChosen` carries a `Dialect`; `scriptWanted` says that the whole script is to be copied.
     """
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     dialectChosen = Signal(object)
     scriptWanted = Signal()
 

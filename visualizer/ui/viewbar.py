@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QAction, QColor, QIcon, QPainter, QPixmap
+from PySide6.QtGui import QAccessible, QAction, QColor, QIcon, QPainter, QPixmap
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QToolButton, QWidget
 
 from visualizer.attention.derived import Fold
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 HEIGHT = 26
 PANES = ("Lines", "Heads", "Colours")
-"""Those that a reader looks for here; all of them are in the menu."""
+"""The ids of those that a reader looks for here; all of them are in the menu."""
 MOST_CHIPS = 8
 DOT = 8
 LAYOUTS = {
@@ -50,6 +50,7 @@ class Chip(QToolButton):
 class ViewBar(Strip):
     """A row of controls; what is in it is in the View menu, too."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     layoutChosen = Signal(object)
     headToggled = Signal(int)
     headAlone = Signal(int)
@@ -82,15 +83,16 @@ class ViewBar(Strip):
         for widget in (self.box, self.chips, self.many):
             self.row.addWidget(widget)
         for by in Fold:
-            self.row.addWidget(self._button(actions[f"gaze.toggle_fold {by}"], FOLDS[by]))
+            id_ = f"gaze.toggle_fold {by}"
+            self.row.addWidget(self._button(id_, actions[id_], FOLDS[by]))
         self.row.addWidget(self.part, 1)
         for key, words in (("gaze.further", "−"), ("gaze.whole", "1:1"), ("gaze.closer", "+")):
-            self.row.addWidget(self._button(actions[key], words))
+            self.row.addWidget(self._button(key, actions[key], words))
         for pane in PANES:
-            self.row.addWidget(self._button(actions[pane], pane))
+            self.row.addWidget(self._button(pane, actions[pane], actions[pane].text()))
         self.setWidget(inner)
 
-    def _button(self, action: QAction, words: str) -> QToolButton:
+    def _button(self, id_: str, action: QAction, words: str) -> QToolButton:
         button = QToolButton()
         button.setText(words)
         button.setAutoRaise(True)
@@ -100,7 +102,7 @@ class ViewBar(Strip):
         button.setChecked(action.isChecked())
         action.toggled.connect(button.setChecked)
         button.clicked.connect(action.trigger)
-        self.buttons[action.objectName() or words] = button
+        self.buttons[id_] = button
         return button
 
     # ------------------------------------------------------------------ showing

@@ -7,24 +7,29 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QApplication, QMainWindow, QVBoxLayout, QWidget
 
-from visualizer.attention.spec import Mode
-from visualizer.state.code.dialects import Dialect
 from visualizer.state.cursor import cell_of
 from visualizer.ui import accessible, messages, motion, settings
-from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
 from visualizer.ui.brush import HandBrush
 from visualizer.ui.chooser import Chooser
+from visualizer.ui.commands import (
+    COMMANDS,
+    LESSONS,
+    OPEN_PANES,
+    RECENT,
+    Controllers,
+    WindowState,
+)
 from visualizer.ui.compare_bar import CompareBar
 from visualizer.ui.comparer import Comparer
 from visualizer.ui.drops import Drops
-from visualizer.ui.entries import shortcuts
 from visualizer.ui.filer import Filer
 from visualizer.ui.focus import FocusRing
 from visualizer.ui.gaze import Gaze
 from visualizer.ui.icons import icon
 from visualizer.ui.labels import PlainLabel
 from visualizer.ui.liner import Liner
+from visualizer.ui.menus import Menus
 from visualizer.ui.motion import Motion
 from visualizer.ui.paintbar import PaintBar
 from visualizer.ui.painter import MaskPainter
@@ -34,21 +39,23 @@ from visualizer.ui.player import Player
 from visualizer.ui.pointer import Pointer
 from visualizer.ui.presenter import Presenter
 from visualizer.ui.progress import Progress
-from visualizer.ui.publisher import ACTIONS, Publisher
+from visualizer.ui.publisher import Publisher
 from visualizer.ui.rail import Rail
 from visualizer.ui.reader import Reader
 from visualizer.ui.recents import Recents
 from visualizer.ui.rescue import Rescue
+from visualizer.ui.setup_controller import SetupController
 from visualizer.ui.theme import Scheme, palette, style_sheet, theme_of
+from visualizer.ui.token_pane import TokenPane
 from visualizer.ui.transport import TransportBar
 from visualizer.ui.typist import Typist
 from visualizer.ui.viewbar import ViewBar
-from visualizer.ui.wiring import connect
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QCloseEvent
 
     from visualizer.ui.editor import Editor
+    from visualizer.ui.filer import WindowOn
     from visualizer.ui.inspector import Inspector
     from visualizer.ui.lesson import LessonPane
     from visualizer.ui.lines import LinePane
@@ -64,7 +71,7 @@ class Window(QMainWindow):
     closed = Signal(object)
     labWanted = Signal()
 
-    def __init__(self, workspace: Workspace, program: Program) -> None:
+    def __init__(self, workspace: Workspace, program: Program, window_on: WindowOn) -> None:
         super().__init__()
         self.workspace = workspace
         self.scheme = settings.load_scheme()
@@ -72,45 +79,50 @@ class Window(QMainWindow):
         self.setWindowIcon(icon("app", "#000000"))
         self.rail, self.board, self.progress = Rail(), BoardView(), Progress()
         self.brush, self.paintbar = HandBrush(self.board), PaintBar()
-        self.panes: dict[str, Any] = {pane.name: pane.make() for pane in PANES}
+        self.panes: dict[str, Any] = {pane.id: pane.make() for pane in PANES}
         self.editor: Editor = self.panes["Setup"]
+        self.token_pane = TokenPane()
+        self.editor.add_section(self.token_pane)
         self.inspector: Inspector = self.panes["Cell"]
         self.lesson: LessonPane = self.panes["Lesson"]
         self.twin: TwinPane = self.panes["Code"]
         self.lines: LinePane = self.panes["Lines"]
         self.shapes: ShapesPane = self.panes["Shapes"]
+        self.filer = Filer(program, workspace, self, window_on)
+        self.rescue, self.drops = Rescue(self), Drops(self)
         self._add_intents()
-        self.filer, self.rescue, self.drops = Filer(program, self), Rescue(self), Drops(self)
         self._has_lesson = False
         self.facts, self.notice = PlainLabel(), PlainLabel()
         self.statusBar().addWidget(self.facts, 1)
         self.statusBar().addPermanentWidget(self.publisher.saving)
-        self.docks, self.actions_ = Docks(self, self.panes), Actions(self)
-        self.viewbar = ViewBar({**self.actions_.by_key, **self.docks.actions})
-        self.compare_bar = CompareBar(self.actions_.by_key)
+        self.docks, self.actions_ = Docks(self, self.panes), Menus(self, COMMANDS)
+        self.presenter = Presenter(workspace, self, self.docks, self.board)
+        self.viewbar = ViewBar({**self.actions_.by_id, **self.docks.actions})
+        self.compare_bar = CompareBar(self.actions_.by_id)
         self.setCentralWidget(self._centre())
-        self.reader = Reader(workspace, self.actions_.menus["&Lessons"], self)
-        self.inspector.add_trail(*(self.actions_.by_key[f"pointer.go {by}"] for by in (-1, 1)))
-        self.transport = TransportBar(self.actions_.by_key)
-        add_bar(self, "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
+        self.reader = Reader(workspace, self.actions_.menus[LESSONS], self)
+        self.inspector.add_trail(*(self.actions_.by_id[f"pointer.go {by}"] for by in (-1, 1)))
+        self.transport = TransportBar(self.actions_.by_id)
+        add_bar(self, "Playback", "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
         self._serve_keys()
-        self.docks.add_to_menu(self.actions_.menu("&View>Pan&es"))
-        self.recents = Recents(self.actions_.menu("&File>Open &recent"), self)
+        self.docks.add_to_menu(self.actions_.menu(OPEN_PANES))
+        self.recents = Recents(self.actions_.menu(RECENT), self)
         self.motion = Motion(self)
-        connect(self)
+        self.actions_.act_on(self._controllers())
+        _connect(self)
         self.set_scheme(self.scheme)
         self._take_place()
         self.show_name()
 
     def _add_intents(self) -> None:
-        """Add what a hand can want, part by part; the actions name them."""
+        """Add what a hand can want, part by part; the commands act on them."""
         self.player, self.pointer = Player(self.workspace, self), Pointer(self.workspace, self)
         self.typist, self.chooser = Typist(self.workspace, self), Chooser(self.workspace, self)
         self.liner = Liner(self.workspace, self)
         self.painter = MaskPainter(self.workspace, self.pointer, self)
         self.comparer = Comparer(self.workspace, self.pointer, self)
-        self.gaze, self.presenter = Gaze(self.workspace, self), Presenter(self)
-        self.publisher = Publisher(self.workspace, self)
+        self.gaze, self.setup = Gaze(self.workspace, self), SetupController(self.workspace, self)
+        self.publisher = Publisher(self.workspace, self, self.filer.figure_title)
         self.exporter = self.publisher.exporter
 
     def _serve_keys(self) -> None:
@@ -118,7 +130,35 @@ class Window(QMainWindow):
         readers = (self.board, self.lines.view, *self.transport.readers)
         self.actions_.give_keys(*readers)
         self.voice = accessible.Voice(self.board, readers)
-        self.focus_ring, self.parts = FocusRing(self), Parts(self)
+        bars = (self.rail, self.viewbar, self.paintbar, self.compare_bar)
+        self.parts = Parts((self.board, self.transport), self.panes, self.docks, bars)
+        self.focus_ring = FocusRing(self)
+
+    def _controllers(self) -> Controllers:
+        return Controllers(
+            window=self,
+            workspace=self.workspace,
+            filer=self.filer,
+            recents=self.recents,
+            publisher=self.publisher,
+            editor=self.editor,
+            setup=self.setup,
+            inspector=self.inspector,
+            shapes=self.shapes,
+            pointer=self.pointer,
+            chooser=self.chooser,
+            painter=self.painter,
+            player=self.player,
+            comparer=self.comparer,
+            gaze=self.gaze,
+            reader=self.reader,
+            parts=self.parts,
+            presenter=self.presenter,
+            motion=self.motion,
+            find_token=self.find_token,
+            set_scheme=self.set_scheme,
+            open_lab=self.labWanted.emit,
+        )
 
     def _centre(self) -> QWidget:
         centre = QWidget()
@@ -135,11 +175,10 @@ class Window(QMainWindow):
 
     def _take_place(self) -> None:
         """Be where one was; at first, as large as is usual."""
-        if not settings.restore_window(self):
+        if not settings.restore_window(self, settings.MAIN_WINDOW):
             screen = self.screen().availableGeometry().size()
             self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
-        self.docks.by_name["Lesson"].hide()
-        self.actions_.enable("presenter.hide_all", False)
+        self.docks.by_id["Lesson"].hide()
 
     def begin(self) -> None:
         """Do what can wait until there is a window to be seen."""
@@ -165,6 +204,7 @@ class Window(QMainWindow):
         self._open_lesson(screen.lesson is not None)
         for pane in self.panes.values():
             pane.show_screen(screen, self.theme)
+        self.token_pane.show_tokens(screen.tokens, self.theme)
         self.progress.show_working(screen.status.is_working, self.theme)
         said = screen.readout.plain if screen.readout else screen.status.facts
         self.facts.setText(said)
@@ -172,18 +212,29 @@ class Window(QMainWindow):
         self.notice.setVisible(bool(screen.status.notices))
         self.voice.show_screen(screen)
         self.presenter.show_screen(screen, self.theme)
-        self.actions_.show_screen(screen, self.workspace.document, self.workspace.view, self.theme)
-        can_write = bool(screen.board.columns) and not self.exporter.is_working
-        for action in ACTIONS:
-            self.actions_.enable(action, can_write)
-        has_code = can_write and not screen.setup.captured
-        self.actions_.enable("publisher.copy_script", has_code)
-        self.twin.allow_copying(has_code)
+        state = self._state()
+        self.actions_.show_state(state, self.theme)
+        self.twin.allow_copying(state.can_copy_script)
+
+    def _state(self) -> WindowState:
+        screen = self.workspace.screen
+        can_export = bool(screen.board.columns) and not self.exporter.is_working
+        return WindowState(
+            screen,
+            self.workspace.document,
+            self.workspace.view,
+            self.scheme,
+            can_export=can_export,
+            can_copy_script=can_export and not screen.setup.captured,
+            keeps_numbers=self.filer.keeps_numbers,
+            is_presenting=self.presenter.is_on,
+            is_motion_reduced=self.motion.is_on,
+        )
 
     def _open_lesson(self, has_lesson: bool) -> None:
         if has_lesson != self._has_lesson:  # its pane comes and goes with it
             self._has_lesson = has_lesson
-            self.docks.by_name["Lesson"].setVisible(has_lesson)
+            self.docks.by_id["Lesson"].setVisible(has_lesson)
             self.docks.share_height(LEFT)
 
     def show_name(self) -> None:
@@ -191,17 +242,11 @@ class Window(QMainWindow):
         self.setWindowTitle(f"{self.filer.name}[*] — Attention Visualizer")
         self.setWindowModified(not self.filer.is_saved)
         self.setWindowFilePath(str(self.filer.path or ""))
-        self.actions_.check("filer.toggle_numbers", self.filer.keeps_numbers)
+        self.actions_.show_state(self._state(), self.theme)
 
     def show_bug(self, details: str) -> None:
         """Say that something broke."""
         messages.show_bug(self, details)
-
-    def choose(self, name: str, value: object, going_on: bool) -> None:
-        if name == "own_mask":
-            self.workspace.write_mask(str(value))
-        else:
-            self.workspace.set(name, value, going_on=going_on)
 
     def see_panes(self, panes: frozenset[str]) -> None:
         self.workspace.look(panes=panes)
@@ -232,34 +277,14 @@ class Window(QMainWindow):
 
     def follow_system(self) -> None:
         if self.scheme is Scheme.SYSTEM:
-            self.set_scheme(self.scheme)
+            self.restyle()
 
     # ------------------------------------------------------------------ actions
 
-    def edit_sentence(self) -> None:
-        self.editor.sentence.setFocus()
-        self.editor.sentence.selectAll()
-
-    def toggle_mask(self) -> None:
-        self.workspace.set("causal", not self.workspace.document.get("causal"))
-
-    def toggle_mode(self) -> None:
-        trains = self.workspace.document.spec.mode is Mode.TRAIN
-        self.workspace.set("mode", Mode.EVAL if trains else Mode.TRAIN)
-
     def find_token(self) -> None:
-        self.docks.by_name["Setup"].show()
-        self.editor.token_pane.open_search()
-        self.editor.ensureWidgetVisible(self.editor.token_pane)
-
-    def open_settings(self) -> None:
-        self.editor.open_more()
-
-    def step_text(self, step: int) -> None:
-        self.workspace.show_text(self.workspace.screen.tokens.text + step)
-
-    def set_dialect(self, dialect: str) -> None:
-        self.workspace.look(dialect=Dialect(dialect))
+        self.docks.by_id["Setup"].show()
+        self.token_pane.open_search()
+        self.editor.ensureWidgetVisible(self.token_pane)
 
     def set_scheme(self, scheme: str) -> None:
         """Change the colours of everything."""
@@ -270,22 +295,20 @@ class Window(QMainWindow):
         self.motion.apply()
         self.actions_.show_theme(self.theme)
         self.focus_ring.show_theme(self.theme)
-        self.actions_.check(f"set_scheme {self.scheme}")
+        self.publisher.show_theme(self.theme)
         settings.save_scheme(self.scheme)
         self.show_screen()
 
-    def show_shortcuts(self) -> None:
-        messages.show_shortcuts(self, shortcuts())
-
-    def show_about(self) -> None:
-        messages.show_about(self)
+    def restyle(self) -> None:
+        """Show everything in the same colours, where something else about the style is new."""
+        self.set_scheme(self.scheme)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if not all(part.may_close(self.close) for part in (self.publisher, self.filer)):
             event.ignore()
             return
         self.presenter.leave()  # what is remembered is how it was before
-        settings.save_window(self)
+        settings.save_window(self, settings.MAIN_WINDOW)
         settings.save_last(self.filer.path)
         self.hide()
         self.player.stop()
@@ -293,3 +316,155 @@ class Window(QMainWindow):
             part.close()
         event.accept()
         self.closed.emit(self)
+
+
+# ----------------------------------------------------------- which signal leads to what
+
+
+def _connect(window: Window) -> None:
+    """Lead every signal to the intent that it means."""
+    _connect_state(window)
+    _connect_files(window)
+    _connect_setup(window)
+    _connect_tokens(window)
+    _connect_board(window)
+    _connect_playback(window)
+    _connect_panes(window)
+    _connect_numbers(window)
+    _connect_lines(window)
+    _connect_painting(window)
+    QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
+
+
+def _connect_state(window: Window) -> None:
+    window.workspace.changed.connect(window.show_screen)
+    window.workspace.broke.connect(window.show_bug)
+    exporter = window.exporter
+    exporter.said.connect(window.statusBar().showMessage)
+    exporter.changed.connect(window.show_screen)
+    window.publisher.broke.connect(window.show_bug)
+    window.motion.changed.connect(window.restyle)
+    window.docks.changed.connect(window.see_panes)
+
+
+def _connect_files(window: Window) -> None:
+    filer, drops = window.filer, window.drops
+    filer.changed.connect(window.show_name)
+    filer.said.connect(window.statusBar().showMessage)
+    filer.broke.connect(window.show_bug)
+    filer.lessonLeft.connect(window.reader.close)
+    filer.keeper.found.connect(window.rescue.offer)
+    window.rescue.recovered.connect(filer.take_recovered)
+    filer.keeper.broke.connect(window.show_bug)
+    filer.settled.connect(window.recents.remember)
+    window.recents.chosen.connect(filer.open)
+    drops.fileDropped.connect(filer.open)
+    drops.textDropped.connect(window.editor.take_text)
+
+
+def _connect_setup(window: Window) -> None:
+    editor, workspace = window.editor, window.workspace
+    editor.textTyped.connect(workspace.set_text)
+    editor.textTooLong.connect(workspace.refuse_text)
+    editor.chosen.connect(window.setup.choose)
+    editor.settled.connect(workspace.seal)
+    editor.remedied.connect(workspace.remedy)
+    editor.textStepped.connect(window.gaze.step_text)
+    editor.captured.left.connect(workspace.leave_captured)
+
+
+def _connect_tokens(window: Window) -> None:
+    pane, chooser = window.token_pane, window.chooser
+    pane.strip.chose.connect(chooser.choose)
+    pane.roleChosen.connect(chooser.set_role)
+    pane.sought.connect(chooser.seek)
+    pane.stepped.connect(chooser.go)
+    chooser.wanted.connect(window.board.reveal)
+
+
+def _connect_board(window: Window) -> None:
+    board, pointer = window.board, window.pointer
+    board.cellHovered.connect(pointer.hover)
+    board.cellClicked.connect(pointer.pin)
+    board.walked.connect(window.walk)
+    board.textPointed.connect(window.gaze.look_at_text)
+    board.zoomed.connect(window.gaze.zoom_at)
+    board.dragged.connect(window.gaze.drag)
+    board.minimap.centred.connect(window.gaze.centre)
+    board.roomChanged.connect(window.make_room)
+    bar, gaze = window.viewbar, window.gaze
+    bar.layoutChosen.connect(gaze.arrange)
+    bar.headToggled.connect(gaze.toggle_head)
+    bar.headAlone.connect(gaze.solo_clicked_head)
+    window.rail.stageToggled.connect(window.go_to_stage)
+    window.rail.stageAlone.connect(window.gaze.stage_alone)
+    window.compare_bar.headsChosen.connect(window.comparer.choose_heads)
+    window.compare_bar.countChosen.connect(window.comparer.choose_count)
+
+
+def _connect_playback(window: Window) -> None:
+    transport, player = window.transport, window.player
+    transport.sought.connect(player.seek)
+    transport.stepped.connect(player.step)
+    transport.skipped.connect(player.skip)
+    transport.grainChosen.connect(player.set_grain)
+    transport.speedChosen.connect(player.set_speed)
+    transport.questionChosen.connect(player.ask)
+    presenter = window.presenter
+    presenter.styleChanged.connect(window.restyle)
+    presenter.paintingLeft.connect(window.painter.stop)
+    presenter.cellLeft.connect(window.pointer.let_go)
+    presenter.said.connect(window.facts.setText)
+
+
+def _connect_panes(window: Window) -> None:
+    lesson, reader = window.lesson, window.reader
+    lesson.stepped.connect(reader.step)
+    lesson.returned.connect(reader.back)
+    lesson.closed.connect(reader.close)
+    window.inspector.followed.connect(window.pointer.follow)
+    colours, gaze = window.panes["Colours"], window.gaze
+    colours.lensChosen.connect(gaze.set_lens)
+    colours.curveChosen.connect(gaze.set_curve)
+    colours.limitsChosen.connect(gaze.set_limits)
+    colours.mapChosen.connect(gaze.set_map)
+    colours.endsTyped.connect(gaze.type_limits)
+    window.shapes.stageChosen.connect(window.show_stage)
+    window.panes["Heads"].headChosen.connect(window.gaze.solo_head)
+    window.twin.dialectChosen.connect(window.gaze.set_dialect)
+    window.twin.scriptWanted.connect(window.publisher.copy_script)
+
+
+def _connect_numbers(window: Window) -> None:
+    numbers, typist = window.panes["Numbers"], window.typist
+    numbers.tensorChosen.connect(typist.choose)
+    numbers.headChosen.connect(typist.choose_head)
+    numbers.cellPinned.connect(typist.pin)
+    numbers.numberTyped.connect(typist.type)
+    numbers.numbersPasted.connect(typist.paste)
+    numbers.copyWanted.connect(typist.copy)
+    numbers.drawnAgain.connect(typist.draw_again)
+
+
+def _connect_lines(window: Window) -> None:
+    lines, liner = window.lines, window.liner
+    lines.chosen.connect(liner.choose)
+    lines.view.cellHovered.connect(liner.hover)
+    lines.view.cellClicked.connect(liner.pin)
+    lines.view.tokenHovered.connect(liner.point)
+    lines.view.tokenClicked.connect(liner.hold)
+    lines.view.walked.connect(window.walk)
+
+
+def _connect_painting(window: Window) -> None:
+    brush, bar, painter = window.brush, window.paintbar, window.painter
+    brush.begun.connect(painter.begin)
+    brush.swept.connect(painter.sweep)
+    brush.ended.connect(painter.end)
+    brush.extended.connect(painter.extend)
+    brush.left.connect(painter.stop)
+    bar.brushChosen.connect(painter.start_from)
+    bar.numberChosen.connect(painter.set_number)
+    bar.settled.connect(painter.end)
+    bar.left.connect(painter.stop)
+    bar.left.connect(window.board.setFocus)

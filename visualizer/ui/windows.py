@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QObject, QPoint, Qt
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication
 
 from visualizer.state.document import Document
 from visualizer.ui import settings
@@ -41,11 +42,19 @@ STEP = QPoint(32, 32)
 def make_window(program: Program, document: Document) -> Window:
     """Make a window on a document; its first numbers are computed once it can be seen."""
     workspace = Workspace(program.compute, document)
-    window = Window(workspace, program)
+    window = Window(workspace, program, window_on)
     workspace.setParent(window)
     # Not before there is a window to be seen: loading torch would hold it up.
     window.board.painted.connect(window.begin, _ONCE)
     return window
+
+
+def window_on(path: Path) -> Window | None:
+    """Give the window in which a file is open, of all that are seen."""
+    file = path.resolve()
+    windows = (each for each in QApplication.topLevelWidgets() if isinstance(each, Window))
+    seen = ((each, each.filer.path) for each in windows if each.isVisible())
+    return next((each for each, its in seen if its and its.resolve() == file), None)
 
 
 class Windows(QObject):
@@ -64,7 +73,7 @@ class Windows(QObject):
         """Open one more window on a document."""
         window = make_window(self._program, document)
         window.filer.anotherWanted.connect(self._open_another)
-        window.rescue.anotherWanted.connect(self._recover_apart)
+        window.filer.recoveredApart.connect(self._recover_apart)
         window.filer.quitWanted.connect(self.quit)
         window.labWanted.connect(self.open_lab)
         window.closed.connect(self._forget)

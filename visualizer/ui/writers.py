@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
-from visualizer import __version__
 from visualizer.attention.spec import InputError
 from visualizer.disk import files
 from visualizer.state.figure import framed
@@ -20,6 +19,7 @@ from visualizer.ui.figures.inside import carried
 from visualizer.ui.figures.page import THEMES, figure_within
 from visualizer.ui.figures.png import write_png
 from visualizer.ui.figures.webpage import room_for, write_webpage
+from visualizer.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,8 +18,8 @@ from tests.state.saved.making import GOLDEN, OWN, OWN_VIEW, PLAIN, run_of
 from tests.state.saved.strategies import VIEWS
 from tests.state.saved.test_document_file import opened
 from visualizer.app import compute
-from visualizer.attention.recorded import restored
 from visualizer.attention.spec import InputError
+from visualizer.headless import restored
 from visualizer.state.needed import warm
 from visualizer.state.saved.document_file import document_bytes
 from visualizer.state.screen import Screen, present

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.state.saved.making import BATCH, GOLDEN, golden
-from visualizer.attention.recorded import restored
+from visualizer.headless import restored
 from visualizer.state.saved.inside import open_any
 from visualizer.state.saved.lasting import lasting
 from visualizer.state.saved.migrations import SCHEMA, STEPS, migrated

@@ -22,7 +22,8 @@ import torch
 from PIL import Image
 from PySide6.QtGui import QGuiApplication
 
-from visualizer.headless import ROOMY, compute
+from visualizer.app import compute
+from visualizer.headless import ROOMY
 from visualizer.state.document import Document
 from visualizer.state.figure import FigureLook, Shot
 from visualizer.state.film import FilmLook

@@ -40,7 +40,7 @@ def problem(student: Student) -> str:
 
 
 def can_draw(student: Student) -> tuple[bool, ...]:
-    story, menus = student.window.story, student.window.menus.by_key
+    story, menus = student.window.story, student.window.menus.by_id
     buttons: tuple[QWidget, ...] = (story.sample, story.run)
     actions = (menus["teller.sample"], menus["teller.toggle"])
     return (*(one.isEnabled() for one in buttons), *(one.isEnabled() for one in actions))

@@ -66,7 +66,7 @@ def test_axes_and_smoothing_by_keys(watching: Student) -> None:
     for key, axis in ((Qt.Key.Key_1, "losses"), (Qt.Key.Key_2, "steps")):
         watching.press(key)
         assert getattr(watching.window.plotter.look, axis) == "log"
-        assert watching.window.menus.by_key[f"plotter.turn_axis {axis}"].isChecked()
+        assert watching.window.menus.by_id[f"plotter.turn_axis {axis}"].isChecked()
     watching.press(Qt.Key.Key_1)
     assert watching.window.plotter.look.losses == "linear"
     before = watching.window.plotter.look.smoothing

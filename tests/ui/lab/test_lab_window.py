@@ -7,7 +7,6 @@ import shutil
 import signal
 import sys
 import threading
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from PySide6.QtGui import QKeySequence, QPalette
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox
 
+from tests.ui.called import called
 from tests.ui.hand import CONTROL, LEFT, SHIFT, link_in, words
 from tests.ui.lab.student import NONE, Student
 from visualizer.language.presets import PRESETS
@@ -25,7 +25,7 @@ from visualizer.state.colouring import Limits
 from visualizer.state.lab import shelf
 from visualizer.state.lab.run import Phase
 from visualizer.ui.lab import background
-from visualizer.ui.lab.entries import LAB_ENTRIES, shortcuts
+from visualizer.ui.lab.commands import LAB_COMMANDS, shortcut_list
 from visualizer.ui.lab.process import Training
 from visualizer.ui.lab.window import LabWindow
 from visualizer.ui.theme import DARK, LIGHT, Scheme, palette, theme_of
@@ -176,10 +176,10 @@ def test_colours_go_up_to_each_rows_largest(student: Student) -> None:
     assert panel.colour.limits is Limits.ROW
     assert panel.row_ends is not None
     np.testing.assert_array_equal(panel.row_ends, panel.values.max(axis=-1))
-    assert student.window.menus.by_key["pictures.turn_colours"].isChecked()
+    assert student.window.menus.by_id["pictures.turn_colours"].isChecked()
     student.press(Qt.Key.Key_5)
     assert board._board.heatmaps[0].colour.limits is Limits.SHARED
-    assert not student.window.menus.by_key["pictures.turn_colours"].isChecked()
+    assert not student.window.menus.by_id["pictures.turn_colours"].isChecked()
 
 
 def test_a_preset_is_chosen_and_a_file(student: Student, tmp_path: Path) -> None:
@@ -514,12 +514,14 @@ def test_a_run_is_opened_again_as_it_was(student: Student) -> None:
 
 
 def test_every_action_has_its_own_keys_and_acts(student: Student) -> None:
-    keys = [QKeySequence(key).toString() for entry in LAB_ENTRIES for key in entry.keys]
+    keys = [QKeySequence(key).toString() for one in LAB_COMMANDS for key in one.shortcuts]
     assert len(keys) == len(set(keys))
-    for entry in LAB_ENTRIES:
-        assert callable(attrgetter(entry.name)(student.window))
-        assert entry.keys
-    assert len(shortcuts()) > len(LAB_ENTRIES)
+    for command in LAB_COMMANDS:
+        assert command.shortcuts
+        if command.id != "show_shortcuts":  # which opens a box over the window
+            controllers = student.window.menus.by_id[command.id].controllers
+            assert callable(called(command, controllers))
+    assert len(shortcut_list()) > len(LAB_COMMANDS)
 
 
 def test_light_and_dark_by_keys(student: Student) -> None:

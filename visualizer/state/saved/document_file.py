@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from visualizer import __version__
 from visualizer.attention.spec import InputError
 from visualizer.disk.coding import DamagedError, Members
 from visualizer.state.document import Document
@@ -26,6 +25,7 @@ from visualizer.state.saved.lawful import check_saved
 from visualizer.state.saved.migrations import SCHEMA, migrated
 from visualizer.state.saved.traces import is_of, taken, trace_members
 from visualizer.state.view import View
+from visualizer.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["SCHEMA", "SUFFIX", "Saved", "document_bytes", "read_document", "write_document"]
 
 SUFFIX = ".attention"
+UNTITLED = "Untitled"
+"""What a document is called that has no file."""
 _TREE = "document.json"
 _NUMBERS = "numbers"
 """The field of bytes that are better read as floating-point numbers."""
@@ -53,7 +55,7 @@ class Saved:
     ----------
     view : View
         How it is looked at, as `lasting` leaves it. A comparison with a kept A has its document
-        and not its run: `restored` of `attention.recorded` puts it in.
+        and not its run: `restored` of `headless` puts it in.
     recorded : Recorded or None
         The document's numbers as they were computed where it was saved.
     kept : Recorded or None

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFontDatabase, QImage, QPainter
+from PySide6.QtGui import QAccessible, QColor, QFontDatabase, QImage, QPainter
 from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy, QWidget
 
 from visualizer.attention.spec import InputError
@@ -23,6 +23,7 @@ from visualizer.ui.beginning import beginning, told
 from visualizer.ui.figures.film import reel_of
 from visualizer.ui.figures.page import figure_of, page_of
 from visualizer.ui.figures.png import LARGEST_SIDE, picture
+from visualizer.ui.focus import SHOWS_OWN_FOCUS
 from visualizer.ui.theme import LIGHT
 from visualizer.ui.worker import Worker
 
@@ -189,6 +190,7 @@ def _go_on(called_off: threading.Event, done: int, of: int) -> None:
 class PreviewPane(QWidget):
     """Shows the last preview until there is a newer one."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Graphic
     resized = Signal()
 
     def __init__(self) -> None:
@@ -200,6 +202,7 @@ class PreviewPane(QWidget):
         self.text = QPlainTextEdit(self)
         self.text.setReadOnly(True)
         self.text.setTabChangesFocus(True)
+        self.text.setProperty(SHOWS_OWN_FOCUS, True)
         self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.text.setAccessibleName("How the file begins")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QBrush, QColor, QFont, QHelpEvent, QPainter, QPen
+from PySide6.QtGui import QAccessible, QBrush, QColor, QFont, QHelpEvent, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from visualizer.state.lab.bars import MOST, Bar, Bars
@@ -31,6 +31,7 @@ WIDEST, ALONE = "< 0.1 % (model < 0.1 %)", "less than 0.1 %"
 class NextBars(QWidget):
     """A row a token: its name, its bar, its share. `tokenPicked` carries its number."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.List
     tokenPicked = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:

@@ -29,7 +29,7 @@ class Whole(Typed):
         self.box.setRange(int(least), int(min(most, 2**31 - 1)))
         self.box.setStepType(ADAPTIVE)
         self.box.setMinimumWidth(NARROW)
-        self.take(self.box, 1)
+        self.take(self.box, "QSpinBox", 1)
 
     def show_value(self, value: Any) -> None:
         show_number(self.box, value)
@@ -55,7 +55,7 @@ class Small(Typed):
         self.box = Tiny()
         self.box.setRange(*RANGES[setting.name])
         self.box.setMinimumWidth(NARROW)
-        self.take(self.box, 1)
+        self.take(self.box, "Tiny", 1)
 
     def show_value(self, value: Any) -> None:
         show_number(self.box, value)
@@ -72,8 +72,8 @@ class FileName(Control):
         self.box, self.choose = QLineEdit(), QPushButton("Choose…")
         self.box.editingFinished.connect(self._type)
         self.choose.clicked.connect(self._ask)
-        self.add(self.box, 1)
-        self.add(self.choose)
+        self.add(self.box, "QLineEdit", 1)
+        self.add(self.choose, "QPushButton")
         self.choose.setAccessibleName("Choose a text file")
         self._shown = ""
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 
 from visualizer.ui import settings
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
-
-    from visualizer.ui.lab.window import LabWindow
 
 LEFT, LOSSES = "left", "losses"
 NARROW = 800
@@ -21,10 +19,12 @@ NARROW = 800
 class Folding(QObject):
     """Folds parts away and shows them again; remembers it."""
 
-    def __init__(self, window: LabWindow) -> None:
+    changed = Signal()
+
+    def __init__(self, window: QWidget, left: QWidget, losses: QWidget) -> None:
         super().__init__(window)
         self._window = window
-        self._parts: dict[str, QWidget] = {LEFT: window.left, LOSSES: window.plot_pane}
+        self._parts = {LEFT: left, LOSSES: losses}
 
     @property
     def folded(self) -> frozenset[str]:
@@ -52,4 +52,4 @@ class Folding(QObject):
 
     def _show(self, name: str, is_shown: bool) -> None:
         self._parts[name].setVisible(is_shown)
-        self._window.menus.check(f"folding.toggle {name}", is_shown)
+        self.changed.emit()

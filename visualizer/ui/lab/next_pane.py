@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QFormLayout, QVBoxLayout, QWidget
 
 from visualizer.attention.errors import InputError
@@ -41,6 +42,7 @@ class NextPane(QWidget):
     `tokenPicked` carries a token's number, `samplingChosen` a `Sampling`.
     """
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     tokenPicked = Signal(int)
     samplingChosen = Signal(object)
 

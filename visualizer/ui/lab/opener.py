@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.state.lab.opening import saved_of
-from visualizer.ui.filer import NOTICE_MS
+from visualizer.ui.settings import NOTICE_MS
 
 if TYPE_CHECKING:
     from visualizer.language.wire import Message

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 
 from visualizer.state.colouring import Colouring, Limits
 from visualizer.state.lab.attention import NO_TEXT, AttentionPanel, present_attention
@@ -18,24 +19,59 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from PySide6.QtWidgets import QLabel, QLineEdit, QWidget
+
     from visualizer.state.lab.story import Story
     from visualizer.state.view import Cell
-    from visualizer.ui.lab.window import LabWindow
+    from visualizer.ui.lab.attention import AttentionView
+    from visualizer.ui.lab.lab import Lab
+    from visualizer.ui.lab.next_pane import NextPane
+    from visualizer.ui.lab.puller import Puller
+    from visualizer.ui.lab.scrub import ScrubBar
+    from visualizer.ui.lab.story import StoryPane
+    from visualizer.ui.lab.teller import Teller
     from visualizer.ui.theme import Theme
 
 BEFORE = "Start the training, and the attention of every layer and head is shown here as it forms."
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Watched:
+    """The widgets in which a training is watched.
+
+    Parameters
+    ----------
+    continued : QWidget
+        What holds what comes next and the text that is continued.
+    """
+
+    probe: QLineEdit
+    problem: QLabel
+    attention: AttentionView
+    scrub: ScrubBar
+    continued: QWidget
+    next: NextPane
+    story: StoryPane
+
+
 class Pictures(QObject):
     """Shows what is watched."""
 
-    def __init__(self, window: LabWindow) -> None:
-        super().__init__(window)
-        self._window = window
+    changed = Signal()
+    """It is looked at in another way."""
+    layerWanted = Signal(int, int, object)
+    """A layer and a head are to be opened, at a cell (query, key), or None."""
+
+    def __init__(self, lab: Lab, puller: Puller, teller: Teller, widgets: Watched) -> None:
+        super().__init__(lab)
+        self._lab, self._puller, self._teller, self._widgets = lab, puller, teller, widgets
         self._panel = AttentionPanel(message=BEFORE)
         self._pointing = Pointing()
         self._room = 256
-        self._colouring = Colouring()
+        self.colouring = Colouring()
+        """How weights are coloured."""
+        self.can_play = False
+        """Whether there are moments of training to be gone through."""
         # What was shown last: nothing is painted again while only a line of numbers changes.
         self._bars_of: tuple[object, ...] = ()
         self._told: tuple[Story, bool, bool, int, Theme] | None = None
@@ -46,82 +82,82 @@ class Pictures(QObject):
         """Whether there is a layer that could be opened."""
         return bool(self._panel.board.columns)
 
-    def show(self) -> None:
+    @property
+    def can_draw(self) -> bool:
+        """Whether a token can be drawn."""
+        return self._is_known and self._teller.can_draw
+
+    def show(self, theme: Theme) -> None:
         """Show the attention, and where in training time it is."""
-        window = self._window
-        run = window.lab.run
+        run = self._lab.run
         if (run.folder if run else None) != self._folder:
             self._folder = run.folder if run else None
             self._pointing = Pointing()
-            window.next.forget()
+            self._widgets.next.forget()
         self._panel = self._read_panel()
-        window.attention.show_attention(self._panel, window.theme)
+        self._widgets.attention.show_attention(self._panel, theme)
         self._show_probe()
-        self._show_scrub()
-        self._show_story()
+        self._show_scrub(theme)
+        self._show_story(theme)
 
     def _read_panel(self) -> AttentionPanel:
-        lab, reading = self._window.lab, self._window.puller.reading
+        lab, reading = self._lab, self._puller.reading
         if lab.run is None:
             return AttentionPanel(message=BEFORE)
         if lab.run.is_open and not lab.view.probe:
             return AttentionPanel(message=NO_TEXT)
-        model, look = lab.run.settings.model, self._colouring
+        model, look = lab.run.settings.model, self.colouring
         return present_attention(reading, model, self._pointing, self._room, look, self._panel)
 
     @property
     def _is_known(self) -> bool:
         """Whether there is a model to be asked, or was: not while a run is opened at first."""
-        run = self._window.lab.run
+        run = self._lab.run
         return run is not None and bool(run.tokens)
 
     def _show_probe(self) -> None:
         """Show the text that is to be read, and whether it is what the pictures are of."""
-        window, puller = self._window, self._window.puller
-        window.probe.setVisible(self._is_known)
-        if window.probe.text() != window.lab.view.probe:
-            window.probe.setText(window.lab.view.probe)
+        probe, puller = self._widgets.probe, self._puller
+        probe.setVisible(self._is_known)
+        if probe.text() != self._lab.view.probe:
+            probe.setText(self._lab.view.probe)
         said = [puller.refused] if puller.refused else []
         if puller.reading and puller.older:
             text, step = shortened(puller.older), puller.reading.step
             said.append(f"Shown is still “{text}” at step {step:,}.")
-        window.probe_problem.setText(" ".join(said))
-        window.probe_problem.setVisible(bool(said))
+        self._widgets.problem.setText(" ".join(said))
+        self._widgets.problem.setVisible(bool(said))
 
-    def _show_story(self) -> None:
+    def _show_story(self, theme: Theme) -> None:
         """Show what may come next, and the text that is continued."""
-        window, teller = self._window, self._window.teller
-        run, reading = window.lab.run, teller.reading
-        window.right.setVisible(self._is_known)
-        made_of = (reading, teller.sampling, window.theme, self._folder)
-        is_coming = reading is None and teller.can_draw and not window.puller.older
+        widgets, teller = self._widgets, self._teller
+        run, reading = self._lab.run, teller.reading
+        widgets.continued.setVisible(self._is_known)
+        made_of = (reading, teller.sampling, theme, self._folder)
+        is_coming = reading is None and teller.can_draw and not self._puller.older
         stays = is_coming and self._folder in self._bars_of  # until the next ones are there
         if run is not None and self._is_known and not stays and made_of != self._bars_of:
             self._bars_of = made_of
             bars = Bars(sampling=teller.sampling, vocabulary=len(run.tokens))
             if reading is not None:
                 bars = present_bars(reading.tokens, reading.logits, run.tokens, teller.sampling)
-            window.next.show_bars(bars, window.theme)
-        can_draw = teller.can_draw
-        block = window.lab.settings.block
-        told = (teller.story, teller.is_running, can_draw, block, window.theme)
-        for key in ("teller.sample", "teller.toggle"):
-            window.menus.enable(key, self._is_known and can_draw)
+            widgets.next.show_bars(bars, theme)
+        block = self._lab.settings.block
+        told = (teller.story, teller.is_running, teller.can_draw, block, theme)
         if told != self._told:
             self._told = told
-            window.story.show_story(present_story(*told[:4]), window.theme)
+            widgets.story.show_story(present_story(*told[:4]), theme)
 
-    def _show_scrub(self) -> None:
-        window = self._window
-        run, view = window.lab.run, window.lab.view
-        window.scrub.setVisible(self._is_known)
+    def _show_scrub(self, theme: Theme) -> None:
+        run, view = self._lab.run, self._lab.view
+        self._widgets.scrub.setVisible(self._is_known)
         if run is None or not run.tokens:
-            window.menus.enable("scrub.toggle", False)
+            self.can_play = False
             return
         losses = run.losses_now if view.step is None else run.losses_at(view.step)
-        scrub = present_scrub(run.snapshots, run.step, view.step, *losses, window.puller.is_waiting)
-        window.scrub.show_scrub(scrub, window.theme)
-        window.menus.enable("scrub.toggle", len(scrub.stops) > 1)
+        scrub = present_scrub(run.snapshots, run.step, view.step, *losses, self._puller.is_waiting)
+        self._widgets.scrub.show_scrub(scrub, theme)
+        self.can_play = len(scrub.stops) > 1
 
     # ------------------------------------------------------------------ the hand
 
@@ -139,21 +175,19 @@ class Pictures(QObject):
 
     def _point(self, pointing: Pointing) -> None:
         self._pointing = pointing
-        self.show()
+        self.changed.emit()
 
     def make_room(self, room: int) -> None:
         """Draw as many cells as there is room for."""
         if room != self._room:
             self._room = room
-            self.show()
+            self.changed.emit()
 
     def turn_colours(self) -> None:
         """Have the colours of each row go up to its largest weight, or all to 1 again."""
-        is_on = self._colouring.limits is Limits.ROW
-        self._colouring = Colouring(limits=Limits.AUTO if is_on else Limits.ROW)
-        self._window.saver.colouring = self._colouring
-        self._window.menus.check("pictures.turn_colours", not is_on)
-        self.show()
+        is_on = self.colouring.limits is Limits.ROW
+        self.colouring = Colouring(limits=Limits.AUTO if is_on else Limits.ROW)
+        self.changed.emit()
 
     def open_layer(self) -> None:
         """Open the layer and head of the cell that is looked at; else the first."""
@@ -164,7 +198,7 @@ class Pictures(QObject):
         """Open a layer in the visualizer, at a head of it, and at the cell that is looked at."""
         cells = (cell for place, cell in self._looked_at() if place == (layer, head))
         cell = next(cells, None)
-        self._window.opener.want(layer, head, (cell.place[-2], cell.place[-1]) if cell else None)
+        self.layerWanted.emit(layer, head, (cell.place[-2], cell.place[-1]) if cell else None)
 
     def _looked_at(self) -> Iterator[tuple[tuple[int, int], Cell]]:
         """Give the cells that are looked at with their layers and heads: the pinned one first."""

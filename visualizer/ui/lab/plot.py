@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QImage, QPainter, QPen, QPixmap
+from PySide6.QtGui import QAccessible, QColor, QImage, QPainter, QPen, QPixmap
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from visualizer.state.lab.plot_reading import nearest, read_at
@@ -45,6 +45,7 @@ class LossPlotView(QWidget):
     Where there are stops, it is the nearest of them.
     """
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Chart
     stepPicked = Signal(int)
     presentPicked = Signal()
     """The present is to be looked at again."""

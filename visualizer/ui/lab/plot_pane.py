@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from visualizer.state.lab.plotted import PlotLook
@@ -37,6 +38,7 @@ def smoother(look: PlotLook, by: int) -> PlotLook:
 class PlotPane(QWidget):
     """The plot, and how it is looked at."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     lookChosen = Signal(object)
 
     def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:

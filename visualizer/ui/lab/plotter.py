@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 
 from visualizer.state.lab.axis import Scale
 from visualizer.state.lab.plot import present_plot
@@ -13,26 +13,31 @@ from visualizer.state.lab.plotted import Curve, LossPlot, PlotLook, Reference
 from visualizer.ui.lab.plot_pane import smoother
 
 if TYPE_CHECKING:
-    from visualizer.ui.lab.window import LabWindow
+    from visualizer.ui.lab.keeper import Keeper
+    from visualizer.ui.lab.lab import Lab
+    from visualizer.ui.lab.plot_pane import PlotPane
+    from visualizer.ui.theme import Theme
 
 
 class Plotter(QObject):
     """Holds how losses are looked at; shows them."""
 
-    def __init__(self, window: LabWindow) -> None:
-        super().__init__(window)
-        self._window = window
+    changed = Signal()
+    """They are looked at in another way."""
+
+    def __init__(self, lab: Lab, keeper: Keeper, pane: PlotPane) -> None:
+        super().__init__(lab)
+        self._lab, self._keeper, self._pane = lab, keeper, pane
         self.look = PlotLook()
         self._plot = LossPlot()
         self._made_of: tuple[object, ...] = ()
 
-    def show(self) -> None:
+    def show(self, theme: Theme) -> None:
         """Show the losses; they are made into a plot only when they are others."""
-        window = self._window
-        run, overlaid = window.lab.run, window.keeper.overlaid
+        run, overlaid = self._lab.run, self._keeper.overlaid
         losses = run.losses if run else None
         stops = (*run.snapshots, run.step) if run else ()
-        stand = window.lab.view.step
+        stand = self._lab.view.step
         made_of = (losses, tuple(overlaid.items()), stand, stops, self.look)
         if made_of != self._made_of:
             self._made_of = made_of
@@ -46,14 +51,11 @@ class Plotter(QObject):
             self._plot = present_plot(
                 [*own, *others], self.look, lines, stand, stops, before=self._plot
             )
-        window.plot_pane.show_plot(self._plot, self.look, window.theme)
-        for axis in ("losses", "steps"):
-            is_log = getattr(self.look, axis) is Scale.LOG
-            window.menus.check(f"plotter.turn_axis {axis}", is_log)
+        self._pane.show_plot(self._plot, self.look, theme)
 
     def _references(self, *, is_alone: bool) -> list[Reference]:
         """Give the losses to beat: the run's own, which are others for other texts."""
-        run = self._window.lab.run
+        run = self._lab.run
         if run is None or not run.tokens:
             return []
         named = (("guessing by frequency", run.frequency), ("counted pairs", run.bigram))
@@ -65,7 +67,7 @@ class Plotter(QObject):
     def choose(self, look: PlotLook) -> None:
         """Look at the losses in another way."""
         self.look = look
-        self.show()
+        self.changed.emit()
 
     def turn_axis(self, axis: str) -> None:
         """Have an axis be logarithmic, or no longer."""
@@ -79,6 +81,6 @@ class Plotter(QObject):
 
     def pick(self, step: int) -> None:
         """Look at a moment of training that is pointed at; at its end, at the present."""
-        run = self._window.lab.run
+        run = self._lab.run
         if run:
-            self._window.lab.scrub(None if step >= run.step else step)
+            self._lab.scrub(None if step >= run.step else step)

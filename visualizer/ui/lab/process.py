@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import (
@@ -18,7 +17,7 @@ from PySide6.QtCore import (
     Signal,
 )
 
-import visualizer
+from visualizer.assets import PACKAGE
 from visualizer.language.wire import Message, Unpacker
 from visualizer.state.lab.run import Failure
 
@@ -172,7 +171,7 @@ def _why(code: int, status: QProcess.ExitStatus) -> str:
 def environment() -> QProcessEnvironment:
     """Give the surroundings of a training: it finds this very program, wherever it was started."""
     made = QProcessEnvironment.systemEnvironment()
-    home = str(Path(visualizer.__file__).parents[1])
+    home = str(PACKAGE.parent)
     paths = [home, *filter(None, made.value("PYTHONPATH").split(os.pathsep))]
     made.insert("PYTHONPATH", os.pathsep.join(paths))
     return made

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QHeaderView,
@@ -36,6 +37,7 @@ AT_WORK = "It trains in the background. Open it to watch it here."
 class RunsPane(QWidget):
     """The runs, the newest first. The signals carry names."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     opened = Signal(str)
     overlaid = Signal(str, bool)
     renamed = Signal(str, str)

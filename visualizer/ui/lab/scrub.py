@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, QTimer, Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
 from visualizer.state.lab.scrub import Scrub
@@ -35,6 +36,7 @@ class ScrubBar(QWidget):
     when the one before is seen.
     """
 
+    ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     stepLooked = Signal(object)
     playingChanged = Signal(bool)
 

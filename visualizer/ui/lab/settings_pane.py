@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFontDatabase
+from PySide6.QtGui import QAccessible, QFontDatabase
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QPlainTextEdit,
@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 
 from visualizer.state.lab.setup import LAB_SETTINGS
 from visualizer.ui.controls import Control
+from visualizer.ui.focus import SHOWS_OWN_FOCUS
 from visualizer.ui.lab.controls import LAB_CONTROLS
 from visualizer.ui.labels import PlainLabel
 from visualizer.ui.setting_row import Row
@@ -39,6 +40,7 @@ SAMPLE_LINES = 7
 class SettingsPane(QScrollArea):
     """All settings, each with what is wrong with it; locked where a run is made of them."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     chosen = Signal(str, object)
     remedied = Signal(str)
     anotherWanted = Signal()
@@ -94,6 +96,7 @@ class SettingsPane(QScrollArea):
         title = PlainLabel("How the text begins")
         title.setProperty("role", "quiet")
         self.sample = QPlainTextEdit()
+        self.sample.setProperty(SHOWS_OWN_FOCUS, True)
         self.sample.setReadOnly(True)
         self.sample.setTabChangesFocus(True)
         self.sample.setAccessibleName("How the text begins")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QPushButton,
@@ -41,6 +42,7 @@ class StoryPane(QWidget):
     `runWanted` whether token after token is to be drawn.
     """
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     sampleWanted = Signal()
     runWanted = Signal(bool)
     steppedBack = Signal()

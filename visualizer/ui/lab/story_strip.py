@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QHelpEvent, QPainter, QPen
+from PySide6.QtGui import QAccessible, QColor, QFont, QHelpEvent, QPainter, QPen
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
 from visualizer.state.lab.chips import Chip, StoryPanel
@@ -31,6 +31,7 @@ class StoryStrip(QAbstractScrollArea):
     `nodeChosen` carries the node of a chip, `turned` by how many ways to go on.
     """
 
+    ACCESSIBLE_ROLE = QAccessible.Role.List
     nodeChosen = Signal(int)
     steppedBack = Signal()
     steppedOn = Signal()

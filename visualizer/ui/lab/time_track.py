@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QPainter
+from PySide6.QtGui import QAccessible, QPainter
 
 from visualizer.state.lab.scrub import Scrub
 from visualizer.ui.accessible import tell
@@ -32,6 +32,7 @@ STEPS = {
 class TimeTrack(Groove):
     """Click or drag to look at another moment; `sought` carries the number of a stop."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.Slider
     sought = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:

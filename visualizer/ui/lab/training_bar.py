@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QHBoxLayout,
@@ -36,6 +37,7 @@ MANY_MORE = 1_000
 class TrainingBar(QWidget):
     """What can be done with a training now, and how far it is."""
 
+    ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     moreWanted = Signal(int)
 
     def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:

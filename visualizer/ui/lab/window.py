@@ -20,14 +20,14 @@ from visualizer.ui import accessible, messages, motion, settings
 from visualizer.ui.focus import FocusRing
 from visualizer.ui.icons import icon
 from visualizer.ui.lab.attention import AttentionView
-from visualizer.ui.lab.entries import LAB_ENTRIES, shortcuts
+from visualizer.ui.lab.commands import LAB_COMMANDS, LabControllers, LabState
 from visualizer.ui.lab.folding import Folding
 from visualizer.ui.lab.keeper import Keeper
 from visualizer.ui.lab.lab import Lab
 from visualizer.ui.lab.next_pane import NextPane
 from visualizer.ui.lab.notices import Notices
 from visualizer.ui.lab.opener import Opener
-from visualizer.ui.lab.pictures import Pictures
+from visualizer.ui.lab.pictures import Pictures, Watched
 from visualizer.ui.lab.plot_pane import PlotPane
 from visualizer.ui.lab.plotter import Plotter
 from visualizer.ui.lab.process import SERVICE
@@ -41,7 +41,6 @@ from visualizer.ui.lab.splitter import KeepingSplitter
 from visualizer.ui.lab.story import StoryPane
 from visualizer.ui.lab.teller import Teller
 from visualizer.ui.lab.training_bar import TrainingBar
-from visualizer.ui.lab.wiring import connect
 from visualizer.ui.labels import PlainLabel
 from visualizer.ui.menus import Menus
 from visualizer.ui.theme import Scheme, palette, style_sheet, theme_of
@@ -52,9 +51,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QAction, QCloseEvent, QShowEvent
 
-    from visualizer.state.lab.screen import LabScreen
 
-PLACE = "lab/"
 WIDTHS = [264, 676, 340]
 """Of the settings, the pictures and the text, at first."""
 HEIGHTS = [172, 508]
@@ -84,7 +81,7 @@ class LabWindow(QMainWindow):
         self.setWindowIcon(icon("app", "#000000"))
         self.lab = Lab(command, self)
         self.puller, self.sampler = Puller(self.lab), Sampler(self.lab)
-        self.menus = Menus(self, LAB_ENTRIES)
+        self.menus = Menus(self, LAB_COMMANDS)
         self.settings_pane = settings_pane or SettingsPane()
         self.runs_pane = RunsPane(self._of(OF_RUNS))
         self.keeper = Keeper(self.lab, self.runs_pane, self)
@@ -95,16 +92,19 @@ class LabWindow(QMainWindow):
         self.statusBar().addWidget(self.facts, 1)
         self.next, self.story = NextPane(), StoryPane()
         self.teller = Teller(self.lab, self.puller)
-        self.plot_pane, self.plotter = PlotPane(self._of(AXES)), Plotter(self)
-        self.pictures, self.opener = Pictures(self), Opener(self.lab)
+        self.plot_pane, self.opener = PlotPane(self._of(AXES)), Opener(self.lab)
+        self.plotter = Plotter(self.lab, self.keeper, self.plot_pane)
         self.left = QTabWidget()
         self.setCentralWidget(self._centre())
-        self._is_left, self.folding = False, Folding(self)
+        self.pictures = Pictures(self.lab, self.puller, self.teller, self._watched_parts())
+        self.folding = Folding(self, self.left, self.plot_pane)
+        self._is_left = False
+        self.menus.act_on(self._controllers())
         # What changes several times in a turn of the event loop is shown once.
         self.show_soon = QTimer(self, singleShot=True, interval=0)
         self.show_soon.timeout.connect(self.show_screen)
         self.focus_ring = FocusRing(self)
-        connect(self)
+        _connect(self)
         self._show_theme()
         self._take_place()
         self.folding.restore()
@@ -114,7 +114,7 @@ class LabWindow(QMainWindow):
         self.bar.buttons["toggle"].setFocus()
 
     def _of(self, names: dict[str, str]) -> dict[str, QAction]:
-        return {name: self.menus.by_key[key] for name, key in names.items()}
+        return {name: self.menus.by_id[id_] for name, id_ in names.items()}
 
     def _centre(self) -> QWidget:
         self.left.setDocumentMode(True)
@@ -159,19 +159,51 @@ class LabWindow(QMainWindow):
         column.addWidget(self.scrub)
         return read
 
+    def _watched_parts(self) -> Watched:
+        return Watched(
+            self.probe,
+            self.probe_problem,
+            self.attention,
+            self.scrub,
+            self.right,
+            self.next,
+            self.story,
+        )
+
+    def _controllers(self) -> LabControllers:
+        return LabControllers(
+            window=self,
+            lab=self.lab,
+            keeper=self.keeper,
+            saver=self.saver,
+            teller=self.teller,
+            folding=self.folding,
+            plotter=self.plotter,
+            pictures=self.pictures,
+            scrub=self.scrub,
+            train_more=self.train_more,
+            edit_probe=self.edit_probe,
+            show_pane=self.show_pane,
+            set_scheme=self.set_scheme,
+        )
+
     def _take_place(self) -> None:
         """Be where one was; at first, as large as is usual."""
-        if not settings.restore_window(self, PLACE):
+        if not settings.restore_window(self, settings.LAB_WINDOW):
             screen = self.screen().availableGeometry().size()
             self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
-        for name, splitter in self._splitters.items():
-            sizes = settings.load_sizes(PLACE + name)
+        for key, splitter in self._splitters.items():
+            sizes = settings.load_sizes(key)
             if len(sizes) == splitter.count() and all(sizes):
                 splitter.want(sizes)
 
     @property
     def _splitters(self) -> dict[str, KeepingSplitter]:
-        return {"across": self.across, "middle": self.middle, "right": self.right}
+        return {
+            settings.ACROSS: self.across,
+            settings.MIDDLE: self.middle,
+            settings.RIGHT: self.right,
+        }
 
     # ------------------------------------------------------------------ showing
 
@@ -182,9 +214,9 @@ class LabWindow(QMainWindow):
         self.bar.show_progress(screen.progress)
         self.notices.show_notices(screen.notices, screen.failure)
         self.show_runs()
-        self.plotter.show()
-        self.pictures.show()
-        self._show_actions(screen)
+        self.plotter.show(self.theme)
+        self.pictures.show(self.theme)
+        self.show_commands()
         self.facts.setText(screen.facts)
         self.setWindowTitle(f"{screen.title or 'Language lab'} — Attention Visualizer")
 
@@ -194,24 +226,33 @@ class LabWindow(QMainWindow):
         keeper, name = self.keeper, run.name if run else ""
         self.runs_pane.show_runs(keeper.runs, keeper.ticked, keeper.at_work, name)
 
-    def _show_actions(self, screen: LabScreen) -> None:
-        progress = screen.progress
-        toggle = self.menus.by_key["lab.toggle"]
-        if self.bar.buttons["toggle"].hasFocus() and not progress.can_toggle:
+    def show_plot(self) -> None:
+        """Show the losses, and how they are looked at."""
+        self.plotter.show(self.theme)
+        self.show_commands()
+
+    def show_pictures(self) -> None:
+        """Show what is watched, and how it is looked at."""
+        self.saver.colouring = self.pictures.colouring
+        self.pictures.show(self.theme)
+        self.show_commands()
+
+    def show_commands(self) -> None:
+        """Let what is possible now be done, and only that; mark what is on."""
+        screen = self.lab.screen
+        if self.bar.buttons["toggle"].hasFocus() and not screen.progress.can_toggle:
             self.attention.setFocus()  # else it would go to whatever comes next
-        toggle.setIconText(progress.button)
-        toggle.setIcon(icon("pause" if progress.is_running else "play", self.theme.ink))
-        for key, can in (
-            ("lab.toggle", progress.can_toggle),
-            ("lab.step", progress.can_step),
-            ("lab.stop", progress.can_stop),
-            ("train_more", progress.can_train_more),
-            ("keeper.begin_another", screen.has_run),
-            ("saver.save_weights", screen.is_open),
-            ("saver.save_film", screen.is_open and self.pictures.has_layers),
-            ("open_layer", self.pictures.has_layers),
-        ):
-            self.menus.enable(key, can)
+        state = LabState(
+            screen,
+            self.plotter.look,
+            self.pictures.colouring,
+            self.scheme,
+            self.folding.folded,
+            has_layers=self.pictures.has_layers,
+            can_draw=self.pictures.can_draw,
+            can_play=self.pictures.can_play,
+        )
+        self.menus.show_state(state, self.theme)
 
     def show_bug(self, details: str) -> None:
         """Say that something broke."""
@@ -233,9 +274,6 @@ class LabWindow(QMainWindow):
         self.left.setCurrentWidget(pane)
         (self.runs_pane.list if pane is self.runs_pane else pane).setFocus()
 
-    def open_layer(self) -> None:
-        self.pictures.open_layer()
-
     def set_scheme(self, scheme: str) -> None:
         """Change the colours of everything."""
         self.scheme = Scheme(scheme)
@@ -252,7 +290,6 @@ class LabWindow(QMainWindow):
     def _show_theme(self) -> None:
         self.menus.show_theme(self.theme)
         self.focus_ring.show_theme(self.theme)
-        self.menus.check(f"set_scheme {self.scheme}")
         self.show_screen()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -263,9 +300,6 @@ class LabWindow(QMainWindow):
     def follow_system(self) -> None:
         if self.scheme is Scheme.SYSTEM:
             self.set_scheme(self.scheme)
-
-    def show_shortcuts(self) -> None:
-        messages.show_shortcuts(self, shortcuts())
 
     def open_run(self, folder: Path) -> None:
         """Open a run that was named."""
@@ -287,11 +321,83 @@ class LabWindow(QMainWindow):
             event.ignore()
             return
         self.lab.leave()
-        settings.save_window(self, PLACE)
-        for name, splitter in self._splitters.items():
-            settings.save_sizes(PLACE + name, splitter.wanted)
+        settings.save_window(self, settings.LAB_WINDOW)
+        for key, splitter in self._splitters.items():
+            settings.save_sizes(key, splitter.wanted)
         self.hide()
         for part in (self.sampler, self.saver, self.keeper):
             part.close()
         event.accept()
         self.closed.emit(self)
+
+
+# ----------------------------------------------------------- which signal leads to what
+
+
+def _connect(window: LabWindow) -> None:
+    """Lead every signal to the intent that it means."""
+    _connect_run(window)
+    _connect_pictures(window)
+    QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
+
+
+def _connect_run(window: LabWindow) -> None:
+    lab, keeper = window.lab, window.keeper
+    lab.changed.connect(window.show_soon.start)
+    for broken in (window.sampler, keeper):
+        broken.broke.connect(window.show_bug)
+    pane = window.settings_pane
+    pane.chosen.connect(lab.set)
+    pane.remedied.connect(lab.remedy)
+    pane.anotherWanted.connect(keeper.begin_another)
+    keeper.changed.connect(window.show_soon.start)
+    window.folding.changed.connect(window.show_commands)
+    keeper.settingsWanted.connect(partial(window.show_pane, "settings"))
+    for part in (lab, keeper, window.saver):
+        part.said.connect(window.statusBar().showMessage)
+    window.saver.filmer.broke.connect(window.show_bug)
+    runs = window.runs_pane
+    # Later, as the list is made anew by it, and cannot be while it changes one of its rows.
+    for signal, intent in (
+        (runs.opened, keeper.open_name),
+        (runs.overlaid, keeper.overlay),
+        (runs.renamed, keeper.rename_to),
+    ):
+        signal.connect(intent, Qt.ConnectionType.QueuedConnection)
+
+
+def _connect_pictures(window: LabWindow) -> None:
+    lab, pictures = window.lab, window.pictures
+    window.puller.changed.connect(window.show_soon.start)
+    window.probe.textEdited.connect(lab.probe)
+    attention = window.attention
+    attention.cellHovered.connect(pictures.hover)
+    attention.cellClicked.connect(pictures.pin)
+    attention.walked.connect(pictures.walk)
+    attention.roomChanged.connect(pictures.make_room)
+    attention.layerWanted.connect(pictures.open_layer_of)
+    _connect_story(window)
+    plot = window.plot_pane
+    plot.lookChosen.connect(window.plotter.choose)
+    plot.view.stepPicked.connect(window.plotter.pick)
+    plot.view.presentPicked.connect(partial(lab.scrub, None))
+    window.plotter.changed.connect(window.show_plot)
+    pictures.changed.connect(window.show_pictures)
+    pictures.layerWanted.connect(window.opener.want)
+    window.opener.opened.connect(window.layerOpened)
+    window.opener.refused.connect(window.statusBar().showMessage)
+    window.scrub.stepLooked.connect(lab.scrub)
+
+
+def _connect_story(window: LabWindow) -> None:
+    teller, story = window.teller, window.story
+    teller.changed.connect(window.show_pictures)
+    window.next.tokenPicked.connect(teller.pick)
+    window.next.samplingChosen.connect(teller.choose)
+    story.sampleWanted.connect(teller.sample)
+    story.runWanted.connect(teller.run)
+    story.steppedBack.connect(teller.step_back)
+    story.steppedOn.connect(teller.step_on)
+    story.turned.connect(teller.turn)
+    story.nodeChosen.connect(teller.go)
+    story.seedChosen.connect(teller.reseed)
