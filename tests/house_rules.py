@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 ROOT = Path(__file__).parents[1]
 
@@ -86,9 +86,13 @@ class Source:
     def may_hold_torch(self) -> bool:
         return self.within(*TORCH_HOMES) and not self.is_package and not self.within(*TORCH_FREE)
 
+    @property
+    def module(self) -> str:
+        """The name that it is imported by."""
+        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
     def within(self, *modules: str) -> bool:
-        name = self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        return within(name, *modules)
+        return within(self.module, *modules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +290,31 @@ def is_plain(text: ast.expr) -> bool:
     if isinstance(text, ast.Subscript):
         return is_plain(text.value)
     return isinstance(text, ast.Constant) or name_of(text).isupper()
+
+
+def in_circles(sources: list[Source]) -> set[str]:
+    """Modules that import each other in a circle, for types too, and those between two circles.
+
+    What imports nothing that is left, or is imported by nothing that is left, is left out until
+    there is no such module any more.
+    """
+    modules = {source.module: source for source in sources}
+    left: dict[str, set[str]] = {}
+    for module, source in modules.items():
+        names = {found.name for found in Imports(source, with_types=True).found}
+        left[module] = {_module_of(name, modules) for name in names} - {module, ""}
+    while True:
+        imported = set().union(*left.values())
+        ends = {module for module, tos in left.items() if not tos or module not in imported}
+        if not ends:
+            return set(left)
+        left = {module: tos - ends for module, tos in left.items() if module not in ends}
+
+
+def _module_of(name: str, modules: Mapping[str, Source]) -> str:
+    """Give the module that an import is of: the name, or what comes before its last part."""
+    above = name.rpartition(".")[0]
+    return name if name in modules else above if above in modules else ""
 
 
 # ------------------------------------------------------------------------------ rules of tests
