@@ -11,13 +11,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import psutil
-from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop, Qt
+from PySide6.QtCore import QCoreApplication, QEvent, QEventLoop, Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QSlider
 
 from tests.benchmarks import children
 from tests.benchmarks.heartbeat import DRAG_MS, GAP_MS, Heart
-from tests.benchmarks.stand import Stand, application, linger
+from tests.benchmarks.stand import TIMEOUT_S, Stand, application, linger
 from tests.benchmarks.table import Line, show
 from tests.benchmarks.training import SETTINGS
 from visualizer.app import program
@@ -125,14 +125,18 @@ class Bench:
         while app.findChildren(Training):
             linger(20)
             QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-        self.window.close()
+        if not self.window.close():
+            raise RuntimeError("the lab refused to close")
         linger(20)
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
     """Let the windows work until something is so."""
-    loop = QEventLoop()
+    loop, late = QEventLoop(), QTimer(singleShot=True, interval=TIMEOUT_S * 1000)
+    late.start()
     while not is_so():
+        if not late.isActive():
+            raise TimeoutError("what was waited for did not come")
         loop.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents)
 
 

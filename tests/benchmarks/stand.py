@@ -71,8 +71,9 @@ def document(tokens: int, size: int, heads: int) -> Document:
 
 @contextmanager
 def application() -> Iterator[QApplication]:
-    """The program's application; nobody's settings are read or written."""
-    with tempfile.TemporaryDirectory() as folder:
+    """The program's application; nobody's settings or recovery files are read or written."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        os.environ["XDG_DATA_HOME"] = folder
         QSettings.setDefaultFormat(QSettings.Format.IniFormat)
         for kind in (QSettings.Format.IniFormat, QSettings.Format.NativeFormat):
             QSettings.setPath(kind, QSettings.Scope.UserScope, folder)
@@ -90,6 +91,8 @@ class Stand:
 
     def __init__(self, window: Window) -> None:
         self.window, self.workspace, self.board = window, window.workspace, window.board
+        self._bugs: list[str] = []
+        self.workspace.broke.connect(self._bugs.append)
 
     @classmethod
     def with_numbers(cls, document: Document) -> Self:
@@ -101,9 +104,27 @@ class Stand:
         return stand
 
     def close(self) -> None:
-        self.window.close()
+        """Close the window, give up what is unsaved in it, and end its threads.
+
+        Raises
+        ------
+        RuntimeError
+            When the window stays open, or reported an error while it was measured.
+        """
+        self.window.exporter.cancel()
+        while self.window.exporter.is_working:  # until then closing would be put off
+            QCoreApplication.processEvents()
+        self.window.filer.give_up()  # else it would ask whether to save
+        if not self.window.close():  # its threads run on, and deleting it would abort the process
+            raise RuntimeError("the window refused to close")
         self.window.deleteLater()
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
         QCoreApplication.processEvents()
+        self._check_for_bugs()
+
+    def _check_for_bugs(self) -> None:
+        if self._bugs:
+            raise RuntimeError(f"the window reported an error:\n{self._bugs[0]}")
 
     # ------------------------------------------------------------------ what a hand does
 
@@ -250,6 +271,7 @@ class Stand:
         view.painted.connect(look)
         loop.exec()
         view.painted.disconnect(look)
+        self._check_for_bugs()
         if not moments:
             raise TimeoutError("the frame that was waited for was not painted")
         return moments[0]

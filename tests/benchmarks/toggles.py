@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import closing
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
 
-from tests.benchmarks import peers
-from tests.benchmarks.stand import Stand, document
+from tests.benchmarks import children, peers
+from tests.benchmarks.stand import Stand, application, document
 from tests.benchmarks.table import Line, ratio, show, times
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SIZES = ((6, 3, 2), (64, 64, 8), (1024, 768, 12))
 """Tokens, embedding size and heads."""
@@ -22,19 +18,13 @@ AHEAD = {64: 5.0, 1024: 3.0}
 WARM_UPS = 2
 
 
-@dataclass
-class Samples:
-    """Seconds by what was timed; all of one round were taken one after the other."""
+Samples = dict[str, list[float]]
+"""Seconds by what was timed; all of one round were taken one after the other."""
 
-    taken: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    def time(self, name: str, act: Callable[[], object]) -> None:
-        self.taken[name].append(peers.seconds(act))
-
-    def pairs(self, name: str) -> list[float]:
-        """Each two after one another, mask on and mask off, as one."""
-        taken = self.taken[name]
-        return [first + second for first, second in zip(taken[::2], taken[1::2], strict=True)]
+def _pairs(taken: list[float]) -> list[float]:
+    """Each two after one another, mask on and mask off, as one."""
+    return [first + second for first, second in zip(taken[::2], taken[1::2], strict=True)]
 
 
 class Drawers:
@@ -61,71 +51,92 @@ class Drawers:
         for name, drawer in self.all.items():
             for weights in self.weights:
                 drawer.weights = weights
-                samples.time(name, drawer.draw)
+                samples[name].append(peers.seconds(drawer.draw))
 
 
 def measure(repeats: int) -> int:
-    """Measure and print every size; give the number of targets that were missed."""
+    """Measure every size in a process of its own and print; give the number of targets missed."""
     return sum(_measure(repeats, *size) for size in SIZES)
 
 
 def _measure(repeats: int, tokens: int, size: int, heads: int) -> int:
+    told = children.run("toggles", *map(str, (repeats, tokens, size, heads)))
     named = f"{tokens:,} tokens × {size} × {heads} heads"
+    missed = show(f"{named}, all stages, 1280 × 800", _lines(tokens, told["stages"]))
+    seen = f"{told['seen']} of {heads} heads seen, board {told['board']}"
+    lines = [*_lines(tokens, told["weights"]), *_drawers_lines(tokens, told["weights"])]
+    return missed + show(f"{named}, weights only, {seen}", lines)
+
+
+def _lines(tokens: int, samples: Samples) -> list[Line]:
+    toggle, least = _pairs(samples["toggle"]), _pairs(samples["least toggle"])
+    at_most = {"at_most": LEAST_TIMES} if tokens >= 1024 else {}
+    return [
+        times("mask toggle → painted", samples["toggle"], FRAME_MS if tokens == 64 else 0),
+        times("  least torch work for it", samples["least toggle"]),
+        ratio("  painted ÷ least torch work", toggle, least, **at_most),
+        times("sentence edit → painted", samples["edit"]),
+        times("  least torch work for it", samples["least edit"]),
+        times("  nn.MultiheadAttention with all weights", samples["module"]),
+        ratio("  painted ÷ least torch work", samples["edit"], samples["least edit"]),
+        ratio("  painted ÷ nn.MultiheadAttention", samples["edit"], samples["module"]),
+    ]
+
+
+def _drawers_lines(tokens: int, samples: Samples) -> list[Line]:
+    toggle = _pairs(samples["toggle"])
+    at_least = {"at_least": AHEAD[tokens]} if tokens in AHEAD else {}
+    full, bare, graph = (_pairs(samples[name]) for name in ("full", "bare", "graph"))
+    return [
+        times("matplotlib, drawn only, bars and labels", samples["full"]),
+        times("matplotlib, drawn only, bare images", samples["bare"]),
+        times("pyqtgraph, drawn only, bare images", samples["graph"]),
+        ratio("matplotlib with bars and labels ÷ our toggle", full, toggle, **at_least),
+        ratio("matplotlib with bare images ÷ our toggle", bare, toggle),
+        ratio("pyqtgraph with bare images ÷ our toggle", graph, toggle),
+    ]
+
+
+# ------------------------------------------------------------------- in a process of its own
+
+
+def _timed(repeats: int, tokens: int, size: int, heads: int) -> dict[str, object]:
     with closing(Stand.with_numbers(document(tokens, size, heads))) as stand:
-        samples = _round_by_round(stand, repeats, None)
-        missed = show(f"{named}, all stages, 1280 × 800", _lines(tokens, samples))
+        stages = _round_by_round(stand, repeats, None)
         stand.look_at_weights()
-        seen = f"{stand.heads_in_view} of {heads} heads seen, board {stand.size_in_words}"
         with closing(Drawers(stand)) as drawers:
-            samples = _round_by_round(stand, repeats, drawers)
-        lines = [*_lines(tokens, samples), *_drawers_lines(tokens, samples)]
-        return missed + show(f"{named}, weights only, {seen}", lines)
+            weights = _round_by_round(stand, repeats, drawers)
+        seen, board = stand.heads_in_view, stand.size_in_words
+    return {"stages": stages, "weights": weights, "seen": seen, "board": board}
 
 
 def _round_by_round(stand: Stand, repeats: int, drawers: Drawers | None) -> Samples:
-    samples = Samples()
+    samples: Samples = defaultdict(list)
     for round_ in range(WARM_UPS + repeats):
         if round_ == WARM_UPS:
-            samples = Samples()  # what came before was to warm up
+            samples.clear()  # what came before was to warm up
         for _ in range(2):
-            samples.taken["toggle"].append(stand.toggle())
+            samples["toggle"].append(stand.toggle())
             least = peers.Torch(stand.trace)
-            causal = stand.is_causal
-            samples.time("least toggle", lambda: least.toggle(causal))  # noqa: B023 - now
-        samples.taken["edit"].append(stand.edit())
+            toggle = partial(least.toggle, stand.is_causal)
+            samples["least toggle"].append(peers.seconds(toggle))
+        samples["edit"].append(stand.edit())
         least = peers.Torch(stand.trace)
-        samples.time("least edit", least.edit)
-        samples.time("module", least.multi_head)
+        samples["least edit"].append(peers.seconds(least.edit))
+        samples["module"].append(peers.seconds(least.multi_head))
         if drawers:
             drawers.time(samples)
     return samples
 
 
-def _lines(tokens: int, samples: Samples) -> list[Line]:
-    taken = samples.taken
-    toggle, least = samples.pairs("toggle"), samples.pairs("least toggle")
-    at_most = {"at_most": LEAST_TIMES} if tokens >= 1024 else {}
-    return [
-        times("mask toggle → painted", taken["toggle"], FRAME_MS if tokens == 64 else 0),
-        times("  least torch work for it", taken["least toggle"]),
-        ratio("  painted ÷ least torch work", toggle, least, **at_most),
-        times("sentence edit → painted", taken["edit"]),
-        times("  least torch work for it", taken["least edit"]),
-        times("  nn.MultiheadAttention with all weights", taken["module"]),
-        ratio("  painted ÷ least torch work", taken["edit"], taken["least edit"]),
-        ratio("  painted ÷ nn.MultiheadAttention", taken["edit"], taken["module"]),
-    ]
+def main(arguments: list[str]) -> None:
+    """Measure here, for the process that asked."""
+    with application():
+        repeats, tokens, size, heads = map(int, arguments)
+        children.hand_over(_timed(repeats, tokens, size, heads))
 
 
-def _drawers_lines(tokens: int, samples: Samples) -> list[Line]:
-    toggle = samples.pairs("toggle")
-    at_least = {"at_least": AHEAD[tokens]} if tokens in AHEAD else {}
-    full, bare, graph = (samples.pairs(name) for name in ("full", "bare", "graph"))
-    return [
-        times("matplotlib, drawn only, bars and labels", samples.taken["full"]),
-        times("matplotlib, drawn only, bare images", samples.taken["bare"]),
-        times("pyqtgraph, drawn only, bare images", samples.taken["graph"]),
-        ratio("matplotlib with bars and labels ÷ our toggle", full, toggle, **at_least),
-        ratio("matplotlib with bare images ÷ our toggle", bare, toggle),
-        ratio("pyqtgraph with bare images ÷ our toggle", graph, toggle),
-    ]
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1:])

@@ -1,0 +1,217 @@
+"""Pictures of the language lab: on its own, and with a small run that was trained for them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QPoint, QSettings, QStandardPaths, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QTreeWidget
+
+from tests.behaviour_snapshots.driver import (
+    Driver,
+    bury,
+    choose,
+    forget_settings,
+    key,
+    linger,
+    number,
+    point_at,
+    start,
+    write,
+)
+from visualizer.state.lab.run import OPEN
+from visualizer.state.view import Cell
+from visualizer.ui.lab.process import Training
+from visualizer.ui.lab.window import LabWindow
+
+if TYPE_CHECKING:
+    from tests.behaviour_snapshots.driver import Step
+
+    Scenes = dict[str, tuple[Step, ...]]
+    """One after another in the same window, each beginning where the one before ended."""
+
+SMALL = ("--block=8", "--width=8", "--heads=2", "--batch=4", "--size=4000", "--threads=1")
+RUNS = {"small": ("--steps=120",), "other": ("--steps=60", "--seed=5"),
+        "bigram": ("--steps=60", "--model=bigram")}  # fmt: skip
+TRAINED_AT = 1_600_000_000
+"""When the runs went on last, in seconds since 1970."""
+PROBE = "The text that the model reads"
+
+
+class Lab(Driver):
+    """The lab's window, and the hand at it."""
+
+    def __init__(self, runs: Path, size: tuple[int, int]) -> None:
+        forget_settings()
+        home = _home()
+        shutil.rmtree(home, ignore_errors=True)
+        shutil.copytree(runs, home)
+        self.lab = LabWindow()
+        super().__init__(self.lab)
+        self.lab.resize(*size)
+        self.lab.show()
+        self.settle()
+
+    def is_idle(self) -> bool:
+        window, lab, puller = self.lab, self.lab.lab, self.lab.puller
+        if window.show_soon.isActive() or not super().is_idle():
+            return False
+        if lab.run is None:
+            return True
+        is_read = puller.reading is not None and puller.text == lab.view.probe
+        is_there = is_read and not puller.is_waiting
+        return lab.run.phase in OPEN and (is_there or bool(puller.refused) or not lab.view.probe)
+
+    def open(self, name: str) -> None:
+        """Open a run."""
+        self.lab.open_run(_home() / name)
+        self.settle()
+
+    def tick(self, name: str) -> None:
+        """Lay the losses of a run over the plot."""
+        tree = self.find(QTreeWidget, "Runs")
+        (item,) = tree.findItems(name, Qt.MatchFlag.MatchExactly)
+        tree.setCurrentItem(item)
+        item.setCheckState(0, Qt.CheckState.Checked)
+        self.settle()
+
+    def place(self, layer: int, *place: int) -> QPoint:
+        """Where a cell of a head is."""
+        area = self.lab.attention.board.area_of(Cell(f"layer {layer}", place))
+        if area is None:
+            raise LookupError(f"no panel shows {place} of layer {layer}")
+        return area.center()
+
+    def hover(self, layer: int, *place: int) -> None:
+        """Move the pointer over a cell of a head."""
+        board = self.lab.attention.board
+        point_at(board.viewport(), self.place(layer, *place))
+        self.settle()
+
+    def pin(self, layer: int, *place: int) -> None:
+        """Click a cell of a head."""
+        board = self.lab.attention.board
+        where = self.place(layer, *place)
+        QTest.mouseClick(board.viewport(), Qt.MouseButton.LeftButton, pos=where)
+        self.settle()
+
+    def close(self) -> None:
+        """Close the window, and wait until its training has ended."""
+        for dialog in self._tops()[:0:-1]:
+            dialog.close()
+        self.lab.lab.leave()
+        application = QApplication.instance()
+        while application and application.findChildren(Training):
+            linger(20)
+        if not self.lab.close():
+            raise RuntimeError("the lab refused to close")
+        bury(self.lab)
+
+
+def _home() -> Path:
+    """Where the lab keeps its runs."""
+    kind = QStandardPaths.StandardLocation.AppDataLocation
+    return Path(QStandardPaths.writableLocation(kind)) / "runs"
+
+
+def open_run(name: str) -> Step:
+    return lambda on: on.open(name)
+
+
+FRESH: Scenes = {
+    "fresh": (),
+    "fresh dark": ("Theme: dark",),
+    "brackets": ("Theme: light", choose("Begin with", "Brackets")),
+    "small world": (choose("Text", "A small world"),),
+    "words": (choose("Tokens", "Words"),),
+    "transformer": (choose("Text", "Task: add"), choose("Model", "Transformer")),
+    "width does not divide": (number("Heads", 7),),
+    "block too large": (number("Heads", 1), number("Block size", 4_000)),
+    "no file": (number("Block size", 8), choose("Text", "A text file")),
+    "runs": ("The runs",),
+    "without settings": ("Show settings and runs",),
+    "without losses": ("Show losses",),
+}
+OPENED: Scenes = {
+    "run": (open_run("small"),),
+    "run dark": ("Theme: dark",),
+    "run settings": ("Theme: light", "The settings"),
+    "losses on a log axis": ("Losses on a log axis",),
+    "steps on a log axis": ("Steps on a log axis",),
+    "rougher losses": ("Losses on a log axis", "Steps on a log axis", "Rougher losses"),
+    "other run laid over": ("The runs", lambda on: on.tick("other")),
+    "cell hovered": (lambda on: on.hover(1, 0, 4, 2),),
+    "cell pinned": (lambda on: on.pin(2, 1, 5, 3),),
+    "cell walked": (key("Attention of all layers and heads", Qt.Key.Key_Up),),
+    "colours of rows": ("Colours up to each row’s largest",),
+    "first moment": (key("Training time", Qt.Key.Key_Home),),
+    "moment later": (key("Training time", Qt.Key.Key_PageDown),),
+    "now": (key("Training time", Qt.Key.Key_End),),
+    "text typed": (write(PROBE, "abcabca"),),
+    "text refused": (write(PROBE, "ab7"),),
+    "text too long": (write(PROBE, "abcdefghijkl" * 3),),
+    "text drawn": (write(PROBE, "abc"), *["Draw a token"] * 4),
+    "text stepped back": ("Step back", "Step back"),
+    "text of another branch": ("Draw a token", "Step back", "Other branch that was tried here"),
+    "run without settings": ("Show settings and runs",),
+    "run without losses": ("Show losses",),
+    "shortcuts": ("Keyboard shortcuts",),
+}
+BIGRAM: Scenes = {"model without attention": (open_run("bigram"),)}
+LARGE: Scenes = {"run large": (open_run("small"),)}
+SESSIONS = ((FRESH, (1280, 800)), (OPENED, (1280, 800)), (BIGRAM, (1280, 800)),
+            (LARGE, (1920, 1080)))  # fmt: skip
+
+
+def main(folder: Path) -> int:
+    """Draw all scenes; say which could not be, and give 1 where any could not."""
+    start()
+    runs = Path.cwd() / "runs"
+    for name, options in RUNS.items():
+        train(runs / name, options)
+    failed = [scenes for scenes, size in SESSIONS if not _draws(scenes, size, runs, folder)]
+    return int(bool(failed))
+
+
+def train(folder: Path, options: tuple[str, ...]) -> None:
+    """Train a small model, and write into its files that each step took a second."""
+    command = [sys.executable, "-m", "visualizer", "train", "repeat", "--out", str(folder)]
+    subprocess.run([*command, *SMALL, *options, "--quiet"], check=True, capture_output=True)
+    losses, checkpoint = folder / "losses.csv", folder / "checkpoint.safetensors"
+    losses.write_text(re.sub(r"^(\d+)(,.*,)[\d.]+$", r"\1\2\1", losses.read_text(), flags=re.M))
+    checkpoint.write_bytes(re.sub(rb'(seconds\\": )([\d.]+)', _a_minute, checkpoint.read_bytes()))
+    for file in folder.glob("*.*"):
+        os.utime(file, (TRAINED_AT, TRAINED_AT))
+
+
+def _a_minute(found: re.Match[bytes]) -> bytes:
+    """Write the same number of digits, as the file says how long its beginning is."""
+    return found[1] + b"60.".ljust(len(found[2]), b"0")
+
+
+def _draws(scenes: Scenes, size: tuple[int, int], runs: Path, folder: Path) -> bool:
+    on, name = Lab(runs, size), ""
+    try:
+        if scenes is FRESH:
+            (folder / "actions.txt").write_text("\n".join(on.listed_actions()) + "\n")
+        for name, steps in scenes.items():
+            on.act(steps)
+            on.take(folder / name)
+    except Exception as error:  # noqa: BLE001 - it is named, and the other sessions are drawn
+        print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        return False
+    finally:
+        on.close()
+        QSettings().sync()
+    return True
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(Path(sys.argv[1])))
