@@ -17,6 +17,7 @@ import sys
 
 from visualizer import app
 from visualizer.ui.windows import Windows
+from visualizer.state.present_screen import STATUS
 
 open_window = Windows.open
 kept = []
@@ -39,7 +40,7 @@ def note_first_paint():
 def close_when_there():
     window = kept[0]
     if window.workspace.run is not None and window.isVisible():
-        print("computed", "torch" in sys.modules, window.workspace.screen.status.facts[:16])
+        print("computed", "torch" in sys.modules, window.workspace.screen.panel(STATUS).facts[:16])
         window.close()
         print("closed", window.isVisible(), window.workspace._worker.isRunning())
 

@@ -181,9 +181,10 @@ def show_bug(
 
 def program() -> Program:
     """Give the windows what they need of the parts that hold torch."""
+    from visualizer.state.present_screen import PanelTable
     from visualizer.ui.program import Program
 
-    return Program(compute, read, begin)
+    return Program(compute, read, begin, PanelTable)
 
 
 def make_application() -> QApplication:

@@ -62,18 +62,15 @@ def say(sentence: str) -> None:
         print(f"attention-visualizer: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
 
 
-def compute(document: Document, view: View, previous: Run | None) -> Run:
-    """Compute a document, and read of it what will be shown; for the worker.
+def compute(document: Document, previous: Run | None) -> Run:
+    """Compute a document; for the worker.
 
     torch is imported here, on the worker, so that the window is there before it.
     """
     from visualizer.attention.run import share_cores
-    from visualizer.state.needed import warm
 
     _leave_out_of_collections()
-    computed = run_of(document, previous, share_cores)
-    warm(computed, view)
-    return computed
+    return run_of(document, previous, share_cores)
 
 
 def run_of(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     class Compute(Protocol):
         """Computes a document, keeping of the last run what did not change."""
 
-        def __call__(self, document: Document, view: View, previous: Run | None) -> Run: ...
+        def __call__(self, document: Document, previous: Run | None) -> Run: ...
 
 
 RECORDED = "recorded on "
@@ -85,7 +85,7 @@ def restored(saved: Saved, compute: Compute) -> tuple[Run, View]:
     if saved.recorded:
         return recorded_run(saved.document.spec, saved.recorded), view
     kept = view.comparison.kept if view.comparison else None
-    return compute(saved.document, view, kept), view
+    return compute(saved.document, kept), view
 
 
 def _with_a(saved: Saved, compute: Compute) -> View:
@@ -97,7 +97,7 @@ def _with_a(saved: Saved, compute: Compute) -> View:
         if saved.kept:
             kept = recorded_run(comparison.document.spec, saved.kept)
         else:
-            kept = compute(comparison.document, alone, None)
+            kept = compute(comparison.document, None)
     except InputError:
         return alone
     return replace(view, comparison=replace(comparison, kept=kept))

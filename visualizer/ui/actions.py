@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow
 
-    from visualizer.state.document import Document
     from visualizer.state.screen import Screen
-    from visualizer.state.view import View
     from visualizer.ui.theme import Theme
 
 from visualizer.attention.derived import Fold
 from visualizer.attention.spec import Mode
+from visualizer.state.cell import CELL
+from visualizer.state.compare.bar import COMPARISON
 from visualizer.state.compare.comparison import Against
-from visualizer.state.painting import target_of
+from visualizer.state.lessons.pages import LESSON
+from visualizer.state.looks import LOOKS
+from visualizer.state.painting import PAINTING, target_of
+from visualizer.state.picture import PICTURE
+from visualizer.state.playback.transport import PLAYBACK
+from visualizer.state.setup import SETUP
+from visualizer.state.shapes import SHAPES
+from visualizer.state.tokens import TOKENS
 from visualizer.state.weights import are_kept
 from visualizer.ui.entries import ENTRIES
 from visualizer.ui.icons import icon
@@ -35,11 +42,12 @@ class Actions(Menus):
         super().__init__(window, ENTRIES)
         self._play: tuple[str, Theme] | None = None
 
-    def show_screen(self, screen: Screen, document: Document, view: View, theme: Theme) -> None:
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
         """Let what is possible now be done, and only that; check what is on."""
+        document, view = screen.document, screen.view
         self._enable_for(screen)
         for key in OF_MODULES:
-            self.enable(key, not screen.setup.captured)
+            self.enable(key, not screen.panel(SETUP).captured)
         for key, is_on in (
             ("toggle_mask", document.get("causal")),
             ("toggle_mode", document.spec.mode is Mode.TRAIN),
@@ -55,7 +63,7 @@ class Actions(Menus):
             (f"set_dialect {view.dialect}", True),
             (f"player.set_grain {view.playhead.grain}", True),
             ("player.toggle_loop", view.playhead.loops),
-            ("player.predict", screen.stand.transport.question is not None),
+            ("player.predict", screen.panel(PLAYBACK).question is not None),
         ):
             self.check(key, is_on)
         name = "pause" if view.playhead.is_playing else "play"
@@ -65,42 +73,41 @@ class Actions(Menus):
             self.by_key["player.toggle"].setToolTip(f"{name.capitalize()} (Space)")
 
     def _enable_for(self, screen: Screen) -> None:
-        self.enable("workspace.undo", screen.can_undo)
-        self.enable("workspace.redo", screen.can_redo)
+        resolved, lesson = screen.resolved, screen.panel(LESSON)
         for way in (-1, 1):
-            self.enable(f"pointer.go {way}", way in screen.can_go)
-        self.enable("inspector.copy", screen.readout is not None)
-        self.enable("player.predict", bool(screen.rail))
-        self.enable("workspace.keep_weights", screen.can_keep_weights)
+            is_there = resolved is not None and way in resolved.directions
+            self.enable(f"pointer.go {way}", is_there)
+        self.enable("inspector.copy", screen.panel(CELL) is not None)
+        self.enable("player.predict", resolved is not None)
         self.enable("pointer.mark", self._can_mark(screen))
-        self.enable("reader.step 1", bool(screen.lesson and screen.lesson.has_next))
-        self.enable("reader.step -1", bool(screen.lesson and screen.lesson.number > 1))
-        self.enable("reader.back", bool(screen.lesson and screen.lesson.is_changed))
-        self.enable("reader.close", screen.lesson is not None)
-        split = screen.shapes.split
+        self.enable("reader.step 1", bool(lesson and lesson.has_next))
+        self.enable("reader.step -1", bool(lesson and lesson.number > 1))
+        self.enable("reader.back", bool(lesson and lesson.is_changed))
+        self.enable("reader.close", lesson is not None)
+        split = screen.panel(SHAPES).split
         self.enable("shapes.drawing.turn", split is not None and split.heads > 1)
-        self.enable("chooser.let_go", bool(screen.tokens.chosen))
-        pinned, painting = screen.cursor.pinned, screen.painting
+        self.enable("chooser.let_go", bool(screen.panel(TOKENS).chosen))
+        pinned, painting = screen.panel(PICTURE).cursor.pinned, screen.panel(PAINTING)
         can_paint = bool(painting and pinned and target_of(pinned) in painting.targets)
         self.enable("painter.paint_pinned", can_paint)
-        self.enable("pointer.let_go", screen.cursor.pinned is not None)
+        self.enable("pointer.let_go", pinned is not None)
         for key in ("step_text 1", "step_text -1", "gaze.toggle_spread"):
-            self.enable(key, screen.tokens.texts > 1)
+            self.enable(key, screen.panel(TOKENS).texts > 1)
         for key in ("gaze.whole", "gaze.further"):
-            self.enable(key, bool(screen.looks.part))
+            self.enable(key, bool(screen.panel(LOOKS).part))
         self._enable_comparing(screen)
-        transport = screen.stand.transport
+        transport = screen.panel(PLAYBACK)
         self.enable("player.reveal", transport.question is not None and not transport.is_revealed)
 
     def _enable_comparing(self, screen: Screen) -> None:
-        bar = screen.comparison
+        bar, has_numbers = screen.panel(COMPARISON), screen.resolved is not None
         samples = bar.count if bar and bar.against is Against.SAMPLES else 0
         most = bar.most if bar else 0
         for key, is_possible in (
-            ("comparer.keep_as_a", bool(screen.rail)),
+            ("comparer.keep_as_a", has_numbers),
             ("comparer.swap", bar is not None and bar.can_swap),
-            ("comparer.compare_heads", bool(screen.rail)),
-            ("comparer.compare_samples", bool(screen.rail)),
+            ("comparer.compare_heads", has_numbers),
+            ("comparer.compare_samples", has_numbers),
             ("comparer.scale_samples 1", 0 < samples < most),
             ("comparer.scale_samples -1", samples > 1),
             ("comparer.add_sample", 0 < samples < most),
@@ -111,5 +118,6 @@ class Actions(Menus):
 
     @staticmethod
     def _can_mark(screen: Screen) -> bool:
-        pinned = screen.cursor.pinned
-        return pinned is not None and pinned.stage in screen.stand.lights.covered
+        resolved = screen.resolved
+        pinned = resolved.reached_pinned if resolved else None
+        return bool(resolved and pinned and pinned.stage in resolved.covered)

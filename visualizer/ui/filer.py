@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from visualizer.state.document import Document
+    from visualizer.state.lessons.opened import OpenLessons
     from visualizer.state.saved.document_file import Saved
     from visualizer.state.saved.recovery import Left
     from visualizer.state.view import View
@@ -44,9 +45,10 @@ class Filer(QObject):
     settled = Signal(object)
     """The path of a file that was opened or saved."""
 
-    def __init__(self, program: Program, window: Window) -> None:
+    def __init__(self, program: Program, lessons: OpenLessons, window: Window) -> None:
         super().__init__(window)
         self._program, self._window, self._workspace = program, window, window.workspace
+        self._lessons = lessons
         self.path: Path | None = None
         self._title = UNTITLED
         self.keeps_numbers = False
@@ -77,9 +79,8 @@ class Filer(QObject):
     @property
     def _own(self) -> tuple[Document, View]:
         """The user's document and view: while a lesson is read, those that come back after it."""
-        reading = self._workspace.wanted.reading
-        if reading:
-            return reading.document, reading.view
+        if self._workspace.wanted.lesson and self._lessons.before:
+            return self._lessons.before
         return self._workspace.document, self._workspace.wanted
 
     @property
@@ -158,7 +159,7 @@ class Filer(QObject):
 
     def save(self) -> None:
         """Write the document into its file; ask for one where it has none, or a lesson is read."""
-        if self.path and not self._workspace.wanted.reading:
+        if self.path and not self._workspace.wanted.lesson:
             self._write(self.path)
         else:
             self.save_as()
@@ -202,7 +203,7 @@ class Filer(QObject):
             return
         run = self._workspace.run if self.keeps_numbers else None
         document, view = self._workspace.document, self._workspace.wanted
-        is_copy = view.reading is not None  # of a page of a lesson, which is nobody's document
+        is_copy = view.lesson is not None  # of a page of a lesson, which is nobody's document
         self._worker.ask(partial(written, path, document, view, run, is_copy=is_copy))
 
     # ------------------------------------------------------------------ being done

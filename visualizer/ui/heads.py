@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
+from visualizer.state.measures import HEADS
 from visualizer.ui.accessible import tell
 from visualizer.ui.head_table import HeadView
 from visualizer.ui.theme import LIGHT, Theme, text_scale
@@ -49,7 +50,7 @@ class HeadsPane(QWidget):
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         """Show what the heads of a screen look at."""
-        self.show_heads(screen.heads, theme)
+        self.show_heads(screen.panel(HEADS), theme)
 
     def show_heads(self, table: HeadTable | None, theme: Theme) -> None:
         """Show what heads look at, or what would be said here."""

@@ -14,7 +14,7 @@ from visualizer.ui.strip import Strip
 if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent
 
-    from visualizer.state.screen import RailItem
+    from visualizer.state.rail import RailItem
     from visualizer.ui.theme import Theme
 
 HEIGHT = 36

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
-from visualizer.state.shapes import Ledger
+from visualizer.state.shapes import SHAPES, Ledger
 from visualizer.ui.shape_row import ShapeButton
 from visualizer.ui.split import SplitView
 from visualizer.ui.theme import LIGHT, Theme, text_scale
@@ -69,7 +69,7 @@ class ShapesPane(QWidget):
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         """Show what of a screen is for this pane."""
-        self.show_ledger(screen.shapes, theme)
+        self.show_ledger(screen.panel(SHAPES), theme)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         self.drawing.make_room(self.height() / 7)

@@ -8,8 +8,18 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QApplication, QLabel, QMainWindow, QVBoxLayout, QWidget
 
 from visualizer.attention.spec import Mode
+from visualizer.state.cell import CELL
 from visualizer.state.code.dialects import Dialect
+from visualizer.state.compare.bar import COMPARISON
 from visualizer.state.cursor import cell_of
+from visualizer.state.lessons.pages import LESSON
+from visualizer.state.painting import PAINTING
+from visualizer.state.picture import PICTURE
+from visualizer.state.playback.transport import PLAYBACK
+from visualizer.state.present_screen import STATUS
+from visualizer.state.rail import RAIL
+from visualizer.state.setup import SETUP
+from visualizer.state.tokens import TOKENS
 from visualizer.ui import accessible, messages, motion, settings
 from visualizer.ui.actions import Actions
 from visualizer.ui.board import BoardView
@@ -47,6 +57,7 @@ from visualizer.ui.wiring import connect
 if TYPE_CHECKING:
     from PySide6.QtGui import QCloseEvent
 
+    from visualizer.state.lessons.opened import OpenLessons
     from visualizer.ui.editor import Editor
     from visualizer.ui.inspector import Inspector
     from visualizer.ui.lesson import LessonPane
@@ -63,7 +74,7 @@ class Window(QMainWindow):
     closed = Signal(object)
     labWanted = Signal()
 
-    def __init__(self, workspace: Workspace, program: Program) -> None:
+    def __init__(self, workspace: Workspace, program: Program, lessons: OpenLessons) -> None:
         super().__init__()
         self.workspace = workspace
         self.scheme = settings.load_scheme()
@@ -79,7 +90,11 @@ class Window(QMainWindow):
         self.lines: LinePane = self.panes["Lines"]
         self.shapes: ShapesPane = self.panes["Shapes"]
         self._add_intents()
-        self.filer, self.rescue, self.drops = Filer(program, self), Rescue(self), Drops(self)
+        self.filer, self.rescue, self.drops = (
+            Filer(program, lessons, self),
+            Rescue(self),
+            Drops(self),
+        )
         self._has_lesson = False
         self.facts, self.notice = QLabel(), QLabel()
         self.facts.setTextFormat(Qt.TextFormat.PlainText)  # tokens may look like tags
@@ -89,7 +104,7 @@ class Window(QMainWindow):
         self.viewbar = ViewBar({**self.actions_.by_key, **self.docks.actions})
         self.compare_bar = CompareBar(self.actions_.by_key)
         self.setCentralWidget(self._centre())
-        self.reader = Reader(workspace, self.actions_.menus["&Lessons"], self)
+        self.reader = Reader(workspace, lessons, self.actions_.menus["&Lessons"], self)
         self.inspector.add_trail(*(self.actions_.by_key[f"pointer.go {by}"] for by in (-1, 1)))
         self.transport = TransportBar(self.actions_.by_key)
         add_bar(self, "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
@@ -153,33 +168,44 @@ class Window(QMainWindow):
     def show_screen(self) -> None:
         """Show the workspace's screen."""
         screen = self.workspace.screen
-        board = (screen.board, screen.cursor, screen.lights)
-        self.board.show_board(*board, self.theme, screen.message)
+        shown = screen.panel(PICTURE)
+        board = (shown.board, shown.cursor, shown.lights)
+        self.board.show_board(*board, self.theme, shown.message)
         if self.workspace.screen is not screen:
             return  # its panels asked for another room, and what is newer has been shown
-        self.rail.show_items(screen.rail, self.theme)
+        self.rail.show_items(screen.panel(RAIL), self.theme)
         self.viewbar.show_screen(screen, self.theme)
-        self.brush.show_painting(screen.painting)
-        self.paintbar.show_painting(screen.painting)
-        self.compare_bar.show_comparison(screen.comparison)
-        self.transport.show_transport(screen.stand.transport, self.theme)
-        self._open_lesson(screen.lesson is not None)
+        painting, status = screen.panel(PAINTING), screen.panel(STATUS)
+        self.brush.show_painting(painting)
+        self.paintbar.show_painting(painting)
+        self.compare_bar.show_comparison(screen.panel(COMPARISON))
+        self.transport.show_transport(screen.panel(PLAYBACK), self.theme)
+        self._open_lesson(screen.panel(LESSON) is not None)
         for pane in self.panes.values():
             pane.show_screen(screen, self.theme)
-        self.progress.show_working(screen.status.is_working, self.theme)
-        said = screen.readout.plain if screen.readout else screen.status.facts
+        self.progress.show_working(status.is_working, self.theme)
+        readout = screen.panel(CELL)
+        said = readout.plain if readout else status.facts
         self.facts.setText(said)
-        self.notice.setText("\n".join(screen.status.notices))
-        self.notice.setVisible(bool(screen.status.notices))
+        self.notice.setText("\n".join(status.notices))
+        self.notice.setVisible(bool(status.notices))
         self.voice.show_screen(screen)
         self.presenter.show_screen(screen, self.theme)
-        self.actions_.show_screen(screen, self.workspace.document, self.workspace.view, self.theme)
-        can_write = bool(screen.board.columns) and not self.exporter.is_working
+        self.actions_.show_screen(screen, self.theme)
+        self._enable_changes()
+        can_write = bool(shown.board.columns) and not self.exporter.is_working
         for action in ACTIONS:
             self.actions_.enable(action, can_write)
-        has_code = can_write and not screen.setup.captured
+        has_code = can_write and not screen.panel(SETUP).captured
         self.actions_.enable("publisher.copy_script", has_code)
         self.twin.allow_copying(has_code)
+
+    def _enable_changes(self) -> None:
+        """Let be undone and kept what can be."""
+        workspace = self.workspace
+        self.actions_.enable("workspace.undo", workspace.can_undo)
+        self.actions_.enable("workspace.redo", workspace.can_redo)
+        self.actions_.enable("workspace.keep_weights", workspace.can_keep_weights)
 
     def _open_lesson(self, has_lesson: bool) -> None:
         if has_lesson != self._has_lesson:  # its pane comes and goes with it
@@ -211,22 +237,24 @@ class Window(QMainWindow):
         self.workspace.look(room=room)
 
     def go_to_stage(self, stage: str) -> None:
-        if any(item.is_current for item in self.workspace.screen.rail):
+        if any(item.is_current for item in self.workspace.screen.panel(RAIL)):
             self.player.seek_stage(stage)  # while playing, panels come and go by themselves
         else:
             self.workspace.toggle_stage(stage)
 
     def show_stage(self, stage: str) -> None:
         """Have a stage in sight, in the picture that is there."""
-        if any(item.stage == stage and not item.is_shown for item in self.workspace.screen.rail):
+        rail = self.workspace.screen.panel(RAIL)
+        if any(item.stage == stage and not item.is_shown for item in rail):
             self.go_to_stage(stage)
-        panels = self.workspace.screen.board.heatmaps
+        panels = self.workspace.screen.panel(PICTURE).board.heatmaps
         for panel in [panel for panel in panels if panel.stage == stage][:1]:
             self.board.reveal(cell_of(panel, panel.rows.seen[0], panel.columns.seen[0]))
 
     def walk(self, down: int, right: int) -> None:
         screen = self.workspace.screen
-        if screen.stand.cell and not screen.cursor.pinned:
+        resolved = screen.resolved
+        if resolved and resolved.step_cell and not resolved.reached_pinned:
             self.player.step(right) if right else self.player.skip(down)
             return
         self.pointer.walk(down, right)
@@ -257,7 +285,7 @@ class Window(QMainWindow):
         self.editor.open_more()
 
     def step_text(self, step: int) -> None:
-        self.workspace.show_text(self.workspace.screen.tokens.text + step)
+        self.workspace.show_text(self.workspace.screen.panel(TOKENS).text + step)
 
     def set_dialect(self, dialect: str) -> None:
         self.workspace.look(dialect=Dialect(dialect))
