@@ -8,21 +8,17 @@ import sys
 from typing import TYPE_CHECKING
 
 from tests.house_rules import ROOT
-from visualizer import app, headless
-from visualizer.state.document import Document
-from visualizer.state.needed import warm
-from visualizer.state.view import View
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
 
 WATCHED = """
 import sys
 
 from visualizer import app
 from visualizer.ui.windows import Windows
+from visualizer.state.present_screen import STATUS
 
 open_window = Windows.open
 kept = []
@@ -45,7 +41,7 @@ def note_first_paint():
 def close_when_there():
     window = kept[0]
     if window.workspace.run is not None and window.isVisible():
-        print("computed", "torch" in sys.modules, window.workspace.screen.status.facts[:16])
+        print("computed", "torch" in sys.modules, window.workspace.screen.panel(STATUS).facts[:16])
         window.close()
         print("closed", window.isVisible(), window.workspace._worker.isRunning())
 
@@ -84,10 +80,3 @@ def test_from_the_first_picture_to_the_end(tmp_path: Path) -> None:
     assert ended.returncode == 0
     complaints = [line for line in ended.stderr.splitlines() if "This plugin" not in line]
     assert complaints == []
-
-
-def test_what_will_be_shown_is_read_where_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[object, ...]] = []
-    monkeypatch.setattr(headless, "compute", lambda *given: asked.append(given))
-    app.compute(Document(), View(), None)
-    assert asked == [(Document(), View(), None, warm)]

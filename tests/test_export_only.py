@@ -23,7 +23,7 @@ from visualizer.attention.run import run as compute
 from visualizer.attention.spec import Device
 from visualizer.exporting import Teller
 from visualizer.headless import NO_FONTS
-from visualizer.state import heatmaps
+from visualizer.state.heatmaps import present_board
 from visualizer.state.saved.document_file import write_document
 from visualizer.state.view import View
 from visualizer.ui.figures import png
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.state.panels import Board
+    from visualizer.state.resolve import Resolved
 
 BOOK: dict[str, Any] = json.loads(
     (ROOT / "tests" / "golden" / "chapter3.json").read_text(encoding="utf-8")
@@ -143,6 +144,8 @@ HALF_WRITTEN = """
 import os, signal, sys
 from visualizer import app
 from visualizer.ui import writers
+from visualizer.state.resolve import Resolved
+from visualizer.state.heatmaps import present_board
 
 signal.signal(getattr(signal, sys.argv[1]), signal.SIG_DFL)  # who runs the tests may ignore it
 
@@ -286,21 +289,15 @@ def test_a_picture_that_memory_does_not_hold_is_said(
 
 
 def test_what_is_read_is_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    warmed, shown = [], []
-    warm, present_board = heatmaps.warm, heatmaps.present_board
+    shown = []
 
-    def note_warm(run: Run, view: View) -> None:
-        warmed.append(view)
-        warm(run, view)
+    def note_shown(resolved: Resolved, previous: Board) -> Board:
+        shown.append(resolved.view)
+        return present_board(resolved, previous)
 
-    def note_shown(run: Run, view: View, previous: Board) -> Board:
-        shown.append(view)
-        return present_board(run, view, previous)
-
-    monkeypatch.setattr(heatmaps, "warm", note_warm)
-    monkeypatch.setattr("visualizer.state.screen.present_compared", note_shown)
+    monkeypatch.setattr("visualizer.state.picture.present_compared", note_shown)
     assert app.main(["--device", "cpu", "--export", str(tmp_path / "a.png")]) == 0
-    assert [replace(view, room=0) for view in (*warmed, *shown)] == 3 * [View(room=0)]
+    assert [replace(view, room=0) for view in shown] == 2 * [View(room=0)]
 
 
 def test_too_much_text_is_said(

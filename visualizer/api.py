@@ -19,7 +19,8 @@ from visualizer.state.caption import caption
 from visualizer.state.document import Document
 from visualizer.state.figure import Shot
 from visualizer.state.readout import present_readout
-from visualizer.state.view import Cell
+from visualizer.state.resolve import resolve
+from visualizer.state.view import Cell, View
 from visualizer.state.weights import weights_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
-    from visualizer.state.view import View
 
 __all__ = ["Attention", "Explained", "Figure", "InputError", "Look", "Settings", "attend", "load"]
 
@@ -89,7 +89,7 @@ def load(path: str | Path) -> Attention:
         When the file cannot be opened, or what is in it cannot be computed.
     """
     saved, notice = opened(Path(path), Document())
-    run, view = restored(saved, lambda document, view, previous: run_of(document, previous))
+    run, view = restored(saved, run_of)
     return _warned(Attention(saved.document, view, run), notice)
 
 
@@ -201,8 +201,8 @@ class Attention:
             if not 0 <= place[dim] < size:
                 raise InputError("place", f"There is no {dim} {place[dim]}, only 0 to {size - 1}.")
         cell, text = Cell(stage, tuple(place[dim] for dim in dims)), place[self.run.part]
-        readout = present_readout(self.run, cell, text, is_pinned=False)
-        assert readout, "a place that was checked has an explanation"
+        resolved = resolve(self.document, View(text=text), self.run)
+        readout = present_readout(resolved, cell, is_pinned=False)
         index = (*self.run.index(text), *cell.place)
         return Explained(readout, float(self.run.trace.read(stage, index)))
 

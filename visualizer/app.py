@@ -9,11 +9,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from visualizer import headless
 from visualizer.attention.spec import InputError
 from visualizer.command import complaint, document_of, look_of, option_of, parser
 from visualizer.exporting import STOPPED, StoppedError, Teller, stoppable, write_all
-from visualizer.headless import ROOMY, opened, read, restored, said_if_qt_cannot_start, say
+from visualizer.headless import ROOMY, compute, opened, read, restored, said_if_qt_cannot_start, say
 from visualizer.lab_command import LAB, lab_parser
 from visualizer.state.asked.parts import looked_at
 from visualizer.state.document import Document
@@ -119,13 +118,6 @@ def export_only(options: argparse.Namespace, saved: Saved) -> int:
         return stopped.status
 
 
-def compute(document: Document, view: View, previous: Run | None) -> Run:
-    """Compute a document, and read of it what will be shown; for the worker."""
-    from visualizer.state.needed import warm
-
-    return headless.compute(document, view, previous, warm)
-
-
 def begin(saved: Saved) -> tuple[Run, View]:
     """Give the run of what was opened, computed unless it was recorded, and how it is looked at."""
     return restored(saved, compute)
@@ -187,9 +179,10 @@ def show_bug(
 
 def program() -> Program:
     """Give the windows what they need of the parts that hold torch."""
+    from visualizer.state.present_screen import PanelTable
     from visualizer.ui.program import Program
 
-    return Program(compute, read, begin)
+    return Program(compute, read, begin, PanelTable)
 
 
 def make_application() -> QApplication:

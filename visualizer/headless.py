@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     class Compute(Protocol):
         """Computes a document, keeping of the last run what did not change."""
 
-        def __call__(self, document: Document, view: View, previous: Run | None) -> Run: ...
+        def __call__(self, document: Document, previous: Run | None) -> Run: ...
 
 
 NO_PICTURE = "Nothing can be drawn: Qt could not start. Install PySide6-Essentials anew."
@@ -69,27 +69,15 @@ def say(sentence: str) -> None:
         print(f"attention-visualizer: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
 
 
-def compute(
-    document: Document,
-    view: View,
-    previous: Run | None,
-    prefetch: Callable[[Run, View], object],
-) -> Run:
-    """Compute a document, and read of it what will be shown; for the worker.
+def compute(document: Document, previous: Run | None) -> Run:
+    """Compute a document; for the worker.
 
     torch is imported here, on the worker, so that the window is there before it.
-
-    Parameters
-    ----------
-    prefetch : callable
-        Reads of a run what a view shows.
     """
     from visualizer.attention.run import share_cores
 
     _leave_out_of_collections()
-    computed = run_of(document, previous, share_cores)
-    prefetch(computed, view)
-    return computed
+    return run_of(document, previous, share_cores)
 
 
 def run_of(
@@ -156,7 +144,7 @@ def restored(saved: Saved, compute: Compute) -> tuple[Run, View]:
     if saved.recorded:
         return recorded_run(saved.document.spec, saved.recorded), view
     kept = view.comparison.kept if view.comparison else None
-    return compute(saved.document, view, kept), view
+    return compute(saved.document, kept), view
 
 
 def _with_a(saved: Saved, compute: Compute) -> View:
@@ -170,7 +158,7 @@ def _with_a(saved: Saved, compute: Compute) -> View:
         if saved.kept:
             kept = recorded_run(comparison.document.spec, saved.kept)
         else:
-            kept = compute(comparison.document, alone, None)
+            kept = compute(comparison.document, None)
     except InputError:
         return alone
     return replace(view, comparison=replace(comparison, kept=kept))

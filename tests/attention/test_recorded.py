@@ -11,6 +11,7 @@ from hypothesis import given, settings
 
 from tests.attention.strategies import Case, cases
 from tests.state.saved.making import CAPTURED, CAPTURED_A, CAPTURED_VIEW
+from tests.state.showing import warm
 from visualizer.app import compute
 from visualizer.attention.recorded import recorded_run
 from visualizer.attention.run import run
@@ -18,7 +19,6 @@ from visualizer.attention.spec import AttentionSpec, Device, InputError, Mask, N
 from visualizer.headless import restored
 from visualizer.state.compare.comparison import Against, Comparison
 from visualizer.state.document import Document, Lines
-from visualizer.state.needed import warm
 from visualizer.state.saved.document_file import document_bytes, read_document
 from visualizer.state.saved.recorded import Recorded
 from visualizer.state.saved.traces import parameter_sizes, unpadded
@@ -112,14 +112,14 @@ def test_numbers_that_are_not_of_the_settings_are_refused() -> None:
 # --------------------------------------------------------------------------------- as the worker
 
 
-def never(document: Document, view: View, previous: Run | None) -> Run:
+def never(document: Document, previous: Run | None) -> Run:
     raise AssertionError("nothing is to be computed")
 
 
 def test_a_file_with_numbers_opens_without_computing() -> None:
-    made = compute(DOCUMENT, View(), None)
+    made = compute(DOCUMENT, None)
     a = Document(spec=SPEC)
-    view = View(comparison=Comparison(Against.KEPT, kept=compute(a, View(), None), document=a))
+    view = View(comparison=Comparison(Against.KEPT, kept=compute(a, None), document=a))
     saved = through_a_file(DOCUMENT, view, made)
     again, seen = restored(saved, never)
     warm(again, seen)
@@ -131,7 +131,7 @@ def test_a_file_with_numbers_opens_without_computing() -> None:
 
 def test_a_file_without_numbers_is_computed_and_a_before() -> None:
     a = Document(spec=SPEC)
-    view = View(comparison=Comparison(Against.KEPT, kept=compute(a, View(), None), document=a))
+    view = View(comparison=Comparison(Against.KEPT, kept=compute(a, None), document=a))
     again, seen = restored(through_a_file(DOCUMENT, view, None), compute)
     assert again.device == "CPU"
     assert seen.comparison
@@ -154,7 +154,7 @@ def test_another_comparison_needs_no_run() -> None:
 
 
 def test_captured_attention_is_shown_as_it_was_and_so_is_that_of_a() -> None:
-    saved = through_a_file(CAPTURED, CAPTURED_VIEW, compute(CAPTURED, View(), None))
+    saved = through_a_file(CAPTURED, CAPTURED_VIEW, compute(CAPTURED, None))
     again, seen = restored(saved, compute)
     warm(again, seen)
     assert CAPTURED.captured
@@ -173,7 +173,7 @@ def test_captured_attention_is_shown_as_it_was_and_so_is_that_of_a() -> None:
 def test_captured_attention_and_a_module_are_compared_again(is_recorded: bool) -> None:
     module, elsewhere = Document(spec=SPEC), CAPTURED
     for live, a in ((module, elsewhere), (elsewhere, module)):
-        made, kept = (compute(one, View(), None) for one in (live, a))
+        made, kept = (compute(one, None) for one in (live, a))
         view = View(comparison=Comparison(Against.KEPT, kept=kept, document=a))
         saved = through_a_file(live, view, made if is_recorded else None)
         assert (saved.recorded is not None) == (is_recorded and live is module)

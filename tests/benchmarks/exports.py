@@ -58,7 +58,7 @@ def measure(repeats: int) -> int:
 
 
 def _shot(of: Document) -> Shot:
-    return Shot(of, ROOMY, compute(of, ROOMY, None))
+    return Shot(of, ROOMY, compute(of, None))
 
 
 def _written(shot: Shot, look: FigureLook, suffix: str, progress: Progress = quietly) -> int:

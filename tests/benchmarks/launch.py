@@ -9,6 +9,8 @@ import os
 import sys
 import time
 
+from visualizer.state.picture import PICTURE
+
 if asked := os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM"):
     os.environ["QT_QPA_PLATFORM"] = asked
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
@@ -28,7 +30,7 @@ def main(started: float, folder: str) -> None:
         now = time.time() - started
         if "window_s" not in moments:
             moments.update(window_s=now, has_torch="torch" in sys.modules)
-        if window.workspace.run and window.workspace.screen.board.columns:
+        if window.workspace.run and window.workspace.screen.panel(PICTURE).board.columns:
             moments["numbers_s"] = now
             application.quit()
 

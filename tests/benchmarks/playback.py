@@ -13,6 +13,7 @@ from tests.benchmarks.heartbeat import GAP_MS, Heart
 from tests.benchmarks.stand import Stand, application, document, linger
 from tests.benchmarks.table import Line, show, times
 from visualizer.state.playback.timeline import STEPS_PER_SECOND, Grain, Timeline
+from visualizer.state.playback.transport import PLAYBACK
 
 LARGE, MIDDLE = (1024, 768, 12), (64, 64, 8)
 SEEK_MS = 10.0
@@ -118,7 +119,7 @@ def _play(grain: Grain) -> dict[str, object]:
         frames += 1
 
     stand.board.painted.connect(count)
-    first = stand.workspace.screen.stand.transport.position
+    first = stand.workspace.screen.panel(PLAYBACK).position
     heart = Heart()
     start = perf_counter()
     player.toggle()
@@ -126,7 +127,7 @@ def _play(grain: Grain) -> dict[str, object]:
     QTimer.singleShot(round(PLAYED_S * 1000), loop.quit)
     loop.exec()
     seconds = perf_counter() - start
-    steps = stand.workspace.screen.stand.transport.position - first
+    steps = stand.workspace.screen.panel(PLAYBACK).position - first
     gaps = heart.gaps_since()
     player.toggle()
     stand.settle()

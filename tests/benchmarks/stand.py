@@ -33,6 +33,8 @@ from PySide6.QtWidgets import QSlider
 from visualizer.app import make_application, open_window
 from visualizer.attention.spec import AttentionSpec
 from visualizer.state.document import Document
+from visualizer.state.lines.panel import LINES
+from visualizer.state.picture import PICTURE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -211,7 +213,7 @@ class Stand:
     @property
     def drawn_lines(self) -> int:
         """How many there are in the picture."""
-        shown = self.workspace.screen.lines
+        shown = self.workspace.screen.panel(LINES)
         return len(shown.lines) if shown else 0
 
     def hover(self, view: BoardView | LineView, across: float, down: float) -> float:
@@ -287,14 +289,18 @@ class Stand:
 
     def has_numbers(self) -> bool:
         """Whether the board holds the heatmaps made of the present run, and drew them."""
-        run, board = self.workspace.run, self.workspace.screen.board
+        run, board = self.workspace.run, self.workspace.screen.panel(PICTURE).board
         if run is None or self.workspace.computed != self.workspace.document:
             return False
         return self.board._board is board and self._is_drawn(self._shown())
 
     def _shown(self) -> Heatmap:
         """The first panel of weights."""
-        return next(one for one in self.workspace.screen.board.heatmaps if one.stage == "weights")
+        return next(
+            one
+            for one in self.workspace.screen.panel(PICTURE).board.heatmaps
+            if one.stage == "weights"
+        )
 
     def _is_drawn(self, heatmap: Heatmap) -> bool:
         kept = self.board._pictures.get(id(heatmap))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tests.state.showing import resolved
 from visualizer.attention.captured import Captured
 from visualizer.attention.replay import replay
 from visualizer.attention.run import run
@@ -48,7 +49,7 @@ def replayed() -> Run:
 def board(run: Run, previous: Board | None = None, **fields: Any) -> Board:
     """Show every stage of a run, with some fields of the view."""
     view = View(**{"stages": EVERYTHING, **fields})
-    return present_board(run, view, previous or Board())
+    return present_board(resolved(run, view), previous or Board())
 
 
 def panel(run: Run, stage: str, head: int | None = 0, **fields: Any) -> Heatmap:

@@ -12,23 +12,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.state import making
+from tests.state.showing import needs, present, warm
 from visualizer.attention.captured import Captured
 from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.measures import measure
 from visualizer.attention.replay import replay
 from visualizer.attention.spec import InputError
 from visualizer.state.caption import caption
+from visualizer.state.cell import CELL
 from visualizer.state.chosen import Role, TokenLook
 from visualizer.state.code.dialects import Dialect
 from visualizer.state.code.script import script
+from visualizer.state.code.twin import CODE
 from visualizer.state.colouring import Colouring, Curve, Limits
+from visualizer.state.compare.bar import COMPARISON
 from visualizer.state.compare.comparison import Against, Comparison
 from visualizer.state.document import Document, Lines
 from visualizer.state.labels import typed_labels
 from visualizer.state.lines.look import LineLook
-from visualizer.state.needed import needs, warm
+from visualizer.state.lines.panel import LINES
+from visualizer.state.measures import HEADS
+from visualizer.state.picture import PICTURE
 from visualizer.state.playback.timeline import Grain, Place, Playhead
-from visualizer.state.screen import Screen, present
+from visualizer.state.present_screen import STATUS
+from visualizer.state.setup import SETUP
+from visualizer.state.tokens import TOKENS
 from visualizer.state.view import Cell, Guess, Part, Question, TableLook, View
 from visualizer.state.written import numbers
 from visualizer.state.zoom import Zoom
@@ -37,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from visualizer.attention.run import Run
+    from visualizer.state.screen import Screen
 
 PANES = frozenset({"Lines", "Heads", "Shapes", "Numbers", "Cell", "Code", "Colours"})
 SIZES = st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 7), st.integers(1, 7))
@@ -71,7 +80,7 @@ def test_any_shape_is_shown_cell_by_cell(
 ) -> None:
     array = weights(shape, seed)
     layer = data.draw(st.integers(0, shape[0] - 1))
-    shown = screen(replay(captured(array)), text=layer).board
+    shown = screen(replay(captured(array)), text=layer).panel(PICTURE).board
     ((*panels,),) = shown.columns
     assert len(panels) == shape[1]
     for head, panel in enumerate(panels):
@@ -159,9 +168,9 @@ def test_whatever_is_looked_at_can_be_shown(
     warm(run, view)
     document = Document(captured=run.captured)
     shown = present(document, view, run, None, False, None, document)
-    assert shown.board.heatmaps
+    assert shown.panel(PICTURE).board.heatmaps
     again = present(document, view, run, None, False, shown, document)
-    assert view.comparison or again.board is shown.board
+    assert view.comparison or again.panel(PICTURE).board is shown.panel(PICTURE).board
 
 
 @pytest.mark.parametrize("shape", [(1, 2, 6, 6), (1, 1, 6, 6), (1, 2, 5, 6), (3, 2, 6, 6)])
@@ -175,22 +184,26 @@ def test_it_is_compared_with_a_module(shape: tuple[int, ...], is_live: bool) -> 
         document = Document(captured=run.captured)
         warm(run, view)
         shown = present(document, view, run, None, False, None, document)
-        stages = [column[0] for column in shown.board.columns if column[0].stage == "weights"]
+        stages = [
+            column[0]
+            for column in shown.panel(PICTURE).board.columns
+            if column[0].stage == "weights"
+        ]
         fits = shape == (1, 2, 6, 6)
         assert [panel.part for panel in stages] == [Part.A, Part.B] + [Part.CHANGE] * fits
-        assert shown.comparison
-        assert shown.comparison.lead == "From A to B: the captured attention."
+        assert shown.panel(COMPARISON)
+        assert shown.panel(COMPARISON).lead == "From A to B: the captured attention."
 
 
 # --------------------------------------------------------------------------------- what is said
 
 
 def test_what_is_missing_is_said_in_place_of_the_settings() -> None:
-    assert screen(a_run((12, 12, 64, 64))).setup.captured == (
+    assert screen(a_run((12, 12, 64, 64))).panel(SETUP).captured == (
         "Opened from attn.npz: 12 layers × 12 heads × 64 × 64. There are no queries, keys and "
         "values in it, so scores, context vectors and the module’s settings are missing."
     )
-    assert "1 layer × 1 head × 5 × 9." in screen(a_run((1, 1, 5, 9))).setup.captured
+    assert "1 layer × 1 head × 5 × 9." in screen(a_run((1, 1, 5, 9))).panel(SETUP).captured
 
 
 @pytest.mark.parametrize(
@@ -204,14 +217,14 @@ def test_what_is_missing_is_said_in_place_of_the_settings() -> None:
 def test_any_name_of_a_file_is_said_in_one_short_line(name: str, called: str) -> None:
     run = replay(Captured.of(name, weights((1, 1, 2, 2))))
     shown = screen(run, pinned=Cell("weights", (0, 0, 0)))
-    assert shown.setup.captured.startswith(f"Opened from {called}: 1 layer")
-    assert shown.readout
-    assert shown.readout.plain.endswith(f"This weight was read from {called}.")
+    assert shown.panel(SETUP).captured.startswith(f"Opened from {called}: 1 layer")
+    assert shown.panel(CELL)
+    assert shown.panel(CELL).plain.endswith(f"This weight was read from {called}.")
 
 
 def test_a_cell_says_where_it_was_read() -> None:
     run = replay(captured(np.array([[[[0.25, 0.75]]]], np.float32), ("Le",), ("The", "cat")))
-    readout = screen(run, pinned=Cell("weights", (0, 0, 1))).readout
+    readout = screen(run, pinned=Cell("weights", (0, 0, 1))).panel(CELL)
     assert readout
     assert readout.plain == (
         "Le (query 1) reads 75 % from cat (key 2). This weight was read from attn.npz."
@@ -221,11 +234,11 @@ def test_a_cell_says_where_it_was_read() -> None:
 
 def test_places_without_a_token_are_called_by_their_numbers() -> None:
     run = replay(captured(np.array([[[[0.25, 0.75]]]], np.float32)))
-    readout = screen(run, pinned=Cell("weights", (0, 0, 1))).readout
+    readout = screen(run, pinned=Cell("weights", (0, 0, 1))).panel(CELL)
     assert readout
     assert readout.plain == "Query 1 reads 75 % from key 2. This weight was read from attn.npz."
     run = replay(captured(np.array([[[[-0.25, 0.75]]]], np.float32)))
-    readout = screen(run, pinned=Cell("scores", (0, 0, 0))).readout
+    readout = screen(run, pinned=Cell("scores", (0, 0, 0))).panel(CELL)
     assert readout
     said = "The score of query 1 and key 1 is −0.2500. This score was read from attn.npz."
     assert readout.plain == said
@@ -233,15 +246,15 @@ def test_places_without_a_token_are_called_by_their_numbers() -> None:
 
 def test_numbers_below_0_are_scores_and_are_coloured_around_0() -> None:
     shown = screen(replay(captured(weights((1, 2, 3, 3)) - 0.5)))
-    ((panel, _),) = shown.board.columns
+    ((panel, _),) = shown.panel(PICTURE).board.columns
     assert (panel.stage, panel.title, panel.colour.is_signed) == ("scores", "Scores", True)
-    assert shown.status.notices == (
+    assert shown.panel(STATUS).notices == (
         "Some numbers are below 0, so they are shown as scores, not as weights.",
     )
-    assert shown.lines
-    assert shown.lines.message == "These are scores, and lines are drawn of weights."
-    assert shown.heads
-    assert "scores" in shown.heads.sentences[0]
+    assert shown.panel(LINES)
+    assert shown.panel(LINES).message == "These are scores, and lines are drawn of weights."
+    assert shown.panel(HEADS)
+    assert "scores" in shown.panel(HEADS).sentences[0]
 
 
 def test_rows_that_do_not_sum_to_1_are_counted() -> None:
@@ -261,12 +274,16 @@ def test_cells_without_a_number_are_counted() -> None:
 def test_the_caption_names_the_file_and_the_sizes() -> None:
     run = a_run((2, 4, 12, 12))
     assert caption(run) == "attn.npz · 2 layers × 4 heads × 12 × 12"
-    assert screen(run).status.facts.startswith("Not computed here  ·  2 layers × 4 heads × 12 × 12")
+    assert (
+        screen(run)
+        .panel(STATUS)
+        .facts.startswith("Not computed here  ·  2 layers × 4 heads × 12 × 12")
+    )
 
 
 def test_there_is_no_code_and_that_is_said() -> None:
     run = a_run((1, 1, 3, 3))
-    twin = screen(run).twin
+    twin = screen(run).panel(CODE)
     assert twin
     assert [line.text for line in twin.lines] == [
         "# Read from a file:",
@@ -279,14 +296,14 @@ def test_there_is_no_code_and_that_is_said() -> None:
 
 def test_there_are_no_values_to_take_the_length_of() -> None:
     shown = screen(a_run((1, 1, 3, 3)), lens=Lens.TIMES_VALUE, pinned=Cell("weights", (0, 0, 0)))
-    ((panel,),) = shown.board.columns
+    ((panel,),) = shown.panel(PICTURE).board.columns
     assert "as they are: there are no values" in panel.notes
-    assert shown.readout
-    assert shown.readout.also == ("× ‖value‖: not known, as the file has no values.",)
+    assert shown.panel(CELL)
+    assert shown.panel(CELL).also == ("× ‖value‖: not known, as the file has no values.",)
 
 
 def test_only_square_attention_is_measured_by_distance() -> None:
-    table = screen(a_run((1, 1, 3, 5))).heads
+    table = screen(a_run((1, 1, 3, 5))).panel(HEADS)
     assert table
     written = dict(
         zip([column.title for column in table.columns], table.rows[0].written, strict=True)
@@ -295,28 +312,32 @@ def test_only_square_attention_is_measured_by_distance() -> None:
         *("Previous", "Itself", "Distance"),
     }
     assert "Queries and keys are not the same tokens" in table.lead
-    square = screen(a_run((1, 1, 5, 5))).heads
+    square = screen(a_run((1, 1, 5, 5))).panel(HEADS)
     assert square
     assert "–" not in square.rows[0].written
 
 
 def test_samples_of_dropout_are_refused_in_a_sentence() -> None:
     run = a_run((1, 1, 3, 3))
-    bar = screen(run, comparison=Comparison(Against.SAMPLES)).comparison
+    bar = screen(run, comparison=Comparison(Against.SAMPLES)).panel(COMPARISON)
     assert bar
     assert bar.said.startswith("What was captured has no dropout of its own")
 
 
 def test_the_layers_stand_where_texts_do() -> None:
     shown = screen(a_run((3, 2, 4, 4)), text=1, spread=True)
-    assert (shown.tokens.part, shown.tokens.text, shown.tokens.texts) == ("layer", 1, 3)
-    ((*panels,),) = shown.board.columns
+    assert (shown.panel(TOKENS).part, shown.panel(TOKENS).text, shown.panel(TOKENS).texts) == (
+        "layer",
+        1,
+        3,
+    )
+    ((*panels,),) = shown.panel(PICTURE).board.columns
     assert [panel.label for panel in panels] == ["Layer 1", "Layer 2", "Layer 3"]
 
 
 def test_tokens_of_other_queries_and_keys_are_shown_by_their_role() -> None:
     run = a_run((1, 1, 2, 3), ("Le", "chat"), ("The", "cat", "sat"))
-    reads, read = (screen(run, tokens=TokenLook(role=role)).tokens for role in Role)
+    reads, read = (screen(run, tokens=TokenLook(role=role)).panel(TOKENS) for role in Role)
     assert (reads.labels, read.labels) == (("Le", "chat"), ("The", "cat", "sat"))
     assert reads.note == (
         "These are the queries. The keys are other tokens: the heatmaps show who reads whom."

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from tests.state.making import EVERYTHING, a_run, board, panel
+from tests.state.showing import present, resolved
 from visualizer.attention.spec import Mask, Normalisation
+from visualizer.state.cell import CELL
 from visualizer.state.cursor import drawn, panel_of, walked
 from visualizer.state.document import Document
 from visualizer.state.panels import Board
-from visualizer.state.screen import present
 from visualizer.state.view import Cell, View
 from visualizer.state.zoom import Zoom
 
@@ -31,7 +32,7 @@ def test_a_pooled_cell_is_the_one_that_gave_its_colour(stage: str, text: int) ->
         assert heatmap.is_pooled
         for row, column in np.ndindex(heatmap.values.shape):
             first = Cell(stage, (*head, row * rows, column * columns))
-            *_, down, right = drawn(run, view, pooled, first).place
+            *_, down, right = drawn(resolved(run, view), pooled, first).place
             assert (down // rows, right // columns) == (row, column)
             assert numbers[down, right] == heatmap.values[row, column]
 
@@ -43,21 +44,23 @@ def test_a_pooled_cell_that_is_no_number_is_one_that_is_none() -> None:
     values = panel(run, "weights", room=4).values
     assert np.isnan(values).any()
     for row, column in zip(*(2 * at for at in np.nonzero(np.isnan(values))), strict=True):
-        cell = drawn(run, View(room=4), pooled, Cell("weights", (0, int(row), int(column))))
+        cell = drawn(
+            resolved(run, View(room=4)), pooled, Cell("weights", (0, int(row), int(column)))
+        )
         assert np.isnan(run.trace.read("weights", cell.place))
 
 
 def test_what_is_not_pooled_or_not_shown_stands_for_itself() -> None:
     cell = Cell("weights", (1, 3, 2))
-    assert drawn(SEVEN, View(), board(SEVEN), cell) == cell
-    assert drawn(SEVEN, View(room=4), Board(), cell) == cell
+    assert drawn(resolved(SEVEN, View()), board(SEVEN), cell) == cell
+    assert drawn(resolved(SEVEN, View(room=4)), Board(), cell) == cell
     assert panel_of(Board(), cell) is None
 
 
 def test_the_heading_says_how_many_cells_were_pooled() -> None:
     cell = Cell("weights", (0, 3, 2))
     one, many = (
-        present(Document(), View(hovered=cell, room=room), SEVEN, None, False, None).readout
+        present(Document(), View(hovered=cell, room=room), SEVEN, None, False, None).panel(CELL)
         for room in (256, 4)
     )
     assert one

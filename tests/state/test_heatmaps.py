@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.state.making import a_run, board, panel
+from tests.state.showing import resolved, warm
 from visualizer.attention.embedding import PADDING
 from visualizer.attention.mechanisms import Mechanism, spec_of
 from visualizer.attention.run import run
@@ -24,7 +25,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.state.colouring import AUTOMATIC, SHORT, Colouring, Curve, Limits
 from visualizer.state.document import BOOK_SENTENCE
-from visualizer.state.heatmaps import present_board, warm
+from visualizer.state.heatmaps import present_board
 from visualizer.state.panels import Board
 from visualizer.state.view import View
 
@@ -310,6 +311,6 @@ def test_what_was_warmed_need_not_be_pooled_again() -> None:
     warm(computed, view)
     held = computed.trace.holding("weights")
     before = held.kept
-    present_board(computed, view, Board())
+    present_board(resolved(computed, view), Board())
     assert ("pooled", 3, 3) in before
     assert held.kept == before

@@ -11,17 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.state.making import a_run
+from tests.state.showing import needs, present, resolved, warm
 from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import Mask, Normalisation
 from visualizer.state.colouring import SHORT, Colouring, Limits
 from visualizer.state.cursor import present_cursor
+from visualizer.state.document import Document
 from visualizer.state.lines import choosing
 from visualizer.state.lines.look import FOLLOWS, PANE, LineLook, Side, Token
-from visualizer.state.lines.panel import COVERED, LATER, NOTHING, largest_cell, present_lines
-from visualizer.state.needed import needs, warm
-from visualizer.state.playback.lights import Lights, Reach
-from visualizer.state.view import Cell, View
+from visualizer.state.lines.panel import COVERED, LATER, LINES, NOTHING, largest_cell, present_lines
+from visualizer.state.playback.timeline import Grain, Place, Playhead
+from visualizer.state.view import Cell, Guess, View
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -38,10 +39,9 @@ def a_view(look: LineLook | None = None, **fields: Any) -> View:
     return View(lines=look or LineLook(), panes=frozenset({PANE}), **fields)
 
 
-def show(
-    run: Run, view: View, lights: Lights | None = None, previous: LinePanel | None = None
-) -> LinePanel:
-    panel = present_lines(run, view, present_cursor(run, view), lights or Lights(), previous)
+def show(run: Run, view: View, previous: LinePanel | None = None) -> LinePanel:
+    shown = resolved(run, view)
+    panel = present_lines(shown, present_cursor(shown), previous)
     assert panel is not None
     return panel
 
@@ -345,7 +345,7 @@ def test_a_cell_lights_all_lines_of_its_query() -> None:
 
 def test_a_cell_that_was_come_to_by_its_key_lights_all_lines_to_it() -> None:
     computed = a_run()
-    cell = largest_cell(computed, a_view(), Lights(), Token(Side.KEY, 2))
+    cell = largest_cell(resolved(computed, a_view()), Token(Side.KEY, 2))
     every = {at: weight for at, weight in expected(computed).items() if at[2] == 2}
     assert cell is not None
     assert computed.trace.read("weights", cell.place) == np.float32(max(every.values()))
@@ -409,20 +409,20 @@ def test_the_picture_is_kept_while_the_cursor_moves() -> None:
 
 
 def test_what_is_to_be_predicted_is_covered() -> None:
-    lights = Lights(covered=frozenset({"weights", "context"}))
-    panel = show(a_run(), a_view(pinned=Cell("scores", (0, 1, 0))), lights)
+    view = a_view(pinned=Cell("scores", (0, 1, 0)), guess=Guess("weights"))
+    panel = show(a_run(), view)
     assert (len(panel.lines), panel.lit, panel.weight, panel.message) == (0, None, None, COVERED)
-    assert largest_cell(a_run(), a_view(), lights, Token(Side.QUERY, 3)) is None
+    assert largest_cell(resolved(a_run(), view), Token(Side.QUERY, 3)) is None
 
 
 def test_lines_come_as_playback_does() -> None:
     computed, view = a_run(mask=Mask.NONE), a_view()
-    lights = Lights(reaches=(Reach("weights", 2, 3),))
-    panel = show(computed, view, lights)
+    view = replace(view, playhead=Playhead(Place("weights", 2, 2), Grain.CELL))
+    panel = show(computed, view)
     there = {at for at in expected(computed) if at[1] < 2 or (at[1] == 2 and at[2] < 3)}
     assert set(placed(panel.lines)) == there
-    assert largest_cell(computed, view, lights, Token(Side.QUERY, 3)) is None
-    panel = show(computed, view, Lights(reaches=(Reach("weights", 0),)))
+    assert largest_cell(resolved(computed, view), Token(Side.QUERY, 3)) is None
+    panel = show(computed, replace(view, playhead=Playhead(Place("scores"))))
     assert (len(panel.lines), panel.message) == (0, LATER)
 
 
@@ -431,7 +431,7 @@ def test_lines_come_as_playback_does() -> None:
 
 def test_nothing_is_made_while_the_pane_is_closed() -> None:
     computed, view = a_run(), replace(a_view(), panes=frozenset())
-    assert present_lines(computed, view, present_cursor(computed, view), Lights(), None) is None
+    assert present(Document(), view, computed, None, False, None).panel(LINES) is None
     assert needs(computed, view) != needs(computed, a_view())
     warm(computed, view)
     assert not _found(computed)

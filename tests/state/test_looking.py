@@ -11,21 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.state.making import a_run, board, panel
+from tests.state.showing import needs, present, resolved, warm
 from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.spec import Mask
 from visualizer.state.colouring import Colouring, Limits
 from visualizer.state.compare.board import present_compared
 from visualizer.state.compare.comparison import Against, Comparison
 from visualizer.state.document import Document
-from visualizer.state.heatmaps import warm
-from visualizer.state.needed import needs
 from visualizer.state.panels import Board
-from visualizer.state.screen import Screen, present
+from visualizer.state.picture import PICTURE
 from visualizer.state.view import Cell, View
 from visualizer.state.zoom import Zoom
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
+    from visualizer.state.screen import Screen
 
 LONG = " ".join(f"w{at}" for at in range(40))
 RUN = a_run(LONG, heads=3, d_in=6, d_out=6)
@@ -51,12 +51,18 @@ def test_where_only_folds_have_a_row_texts_side_by_side_are_of_the_first_head() 
 
 def test_the_overview_is_of_the_pinned_cell() -> None:
     first = screen(RUN, CLOSE)
-    assert first.board.overview
-    assert (first.board.overview.stage, first.board.overview.head) == ("weights", 0)
+    assert first.panel(PICTURE).board.overview
+    assert (
+        first.panel(PICTURE).board.overview.stage,
+        first.panel(PICTURE).board.overview.head,
+    ) == ("weights", 0)
     for stage, head in (("weights", 2), ("scores", 1)):
         then = screen(RUN, replace(CLOSE, pinned=Cell(stage, (head, 5, 3))), first)
-        assert then.board.overview
-        assert (then.board.overview.stage, then.board.overview.head) == (stage, head)
+        assert then.panel(PICTURE).board.overview
+        assert (
+            then.panel(PICTURE).board.overview.stage,
+            then.panel(PICTURE).board.overview.head,
+        ) == (stage, head)
 
 
 @pytest.mark.parametrize("comparison", [None, Comparison(Against.KEPT, kept=RUN)])
@@ -64,8 +70,8 @@ def test_an_overview_that_did_not_change_is_the_very_same(comparison: Comparison
     view = replace(CLOSE, comparison=comparison)
     first = screen(RUN, view)
     then = screen(RUN, replace(view, hovered=Cell("weights", (0, 5, 3))), first)
-    assert first.board.overview is then.board.overview
-    assert then.board is first.board
+    assert first.panel(PICTURE).board.overview is then.panel(PICTURE).board.overview
+    assert then.panel(PICTURE).board is first.panel(PICTURE).board
 
 
 def test_what_an_overview_reads_is_read_beforehand() -> None:
@@ -87,7 +93,7 @@ def test_the_largest_differences_of_another_text_are_looked_for_beforehand() -> 
     kept, live = a_run(*texts, mask=Mask.CAUSAL), a_run(*texts, mask=Mask.NONE)
     view = View(comparison=Comparison(Against.KEPT, kept=kept))
     assert needs(live, view) != needs(live, replace(view, text=1))
-    present_compared(live, view, Board())
+    present_compared(resolved(live, view), Board())
 
 
 # ------------------------------------------------------------------------------ lens and colours

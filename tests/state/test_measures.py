@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from tests.state.making import a_run
+from tests.state.showing import needs, present, resolved, warm
 from visualizer.attention import trace
 from visualizer.attention.measures import measure
 from visualizer.attention.spec import BooleanMatrix, Mask, Normalisation, Projection
@@ -19,24 +20,24 @@ from visualizer.state.document import Document
 from visualizer.state.measures import (
     COLUMNS,
     ENTROPY,
+    HEADS,
     PANE,
     PREVIOUS,
     HeadTable,
     as_tsv,
     present_heads,
 )
-from visualizer.state.needed import needs, warm
-from visualizer.state.screen import Screen, present
 from visualizer.state.view import Guess, View
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
+    from visualizer.state.screen import Screen
 
 OPEN = View(panes=frozenset({PANE}))
 
 
 def table(run: Run, **fields: Any) -> HeadTable:
-    made = present_heads(run, replace(OPEN, **fields), None)
+    made = present_heads(resolved(run, replace(OPEN, **fields)), None)
     assert made
     return made
 
@@ -142,15 +143,15 @@ def test_it_is_of_the_text_that_is_looked_at() -> None:
 def test_what_did_not_change_is_the_same_object() -> None:
     run = a_run()
     made = table(run)
-    assert present_heads(run, replace(OPEN, room=7), made) is made
+    assert present_heads(resolved(run, replace(OPEN, room=7)), made) is made
     later = a_run(previous=run, dropout=0.5)
-    assert present_heads(later, OPEN, made) is not None
-    assert present_heads(a_run(seed=1), OPEN, made) is not made
+    assert present_heads(resolved(later, OPEN), made) is not None
+    assert present_heads(resolved(a_run(seed=1), OPEN), made) is not made
 
 
 def test_nothing_is_measured_while_the_pane_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run()
-    assert present_heads(run, View(), table(run)) is None
+    assert screen(run, View()).panel(HEADS) is None
     assert needs(run, View()) != needs(run, OPEN)
     other, measured = a_run(), Mock(side_effect=measure)
     monkeypatch.setattr(trace, "measure", measured)
@@ -167,21 +168,24 @@ def screen(run: Run, view: View) -> Screen:
 
 def test_weights_that_are_to_be_predicted_are_not_measured() -> None:
     run = a_run()
-    assert screen(run, OPEN).heads is not None
-    assert screen(run, replace(OPEN, guess=Guess("weights"))).heads is None
-    assert screen(run, replace(OPEN, guess=Guess("scores"))).heads is None
-    assert screen(run, replace(OPEN, guess=Guess("weights", is_revealed=True))).heads is not None
+    assert screen(run, OPEN).panel(HEADS) is not None
+    assert screen(run, replace(OPEN, guess=Guess("weights"))).panel(HEADS) is None
+    assert screen(run, replace(OPEN, guess=Guess("scores"))).panel(HEADS) is None
+    assert (
+        screen(run, replace(OPEN, guess=Guess("weights", is_revealed=True))).panel(HEADS)
+        is not None
+    )
 
 
 def test_the_lead_follows_dropout_though_the_weights_stay_the_same() -> None:
     first = a_run(heads=2)
     before = table(first)
     after = a_run(heads=2, dropout=0.5, previous=first)
-    then = present_heads(after, OPEN, before)
+    then = present_heads(resolved(after, OPEN), before)
     assert then
     assert then.measures is before.measures
     assert "of the weights before dropout" in then.lead
-    assert present_heads(after, OPEN, then) is then
+    assert present_heads(resolved(after, OPEN), then) is then
 
 
 def test_a_table_is_copied_with_all_its_digits() -> None:

@@ -35,7 +35,8 @@ from visualizer.state.painting import (
     mask_of,
     present_painting,
 )
-from visualizer.state.view import Part
+from visualizer.state.resolve import resolve
+from visualizer.state.view import Guess, Part, View
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -222,8 +223,8 @@ def painting(
     run: Run, document: Document, computed: Document | None = None, **fields: Any
 ) -> Painting:
     shown = board(run, **{"stages": frozenset({"scores", "weights"}), **fields})
-    look = PaintLook(is_on=True)
-    painted = present_painting(document, computed or document, run, shown, look, frozenset())
+    view = View(painting=PaintLook(is_on=True))
+    painted = present_painting(resolve(document, view, run, computed or document), shown)
     assert painted is not None
     return painted
 
@@ -235,7 +236,7 @@ def a_document(text: str = "", **fields: Any) -> Document:
 
 def test_nothing_is_shown_while_nobody_paints() -> None:
     run = a_run()
-    shown = present_painting(Document(), None, run, board(run), PaintLook(), frozenset())
+    shown = present_painting(resolve(Document(), View(), run), board(run))
     assert shown is None
 
 
@@ -321,10 +322,9 @@ def test_where_there_is_nothing_to_paint_in_is_said() -> None:
     shown = painting(run, document, stages=frozenset({"context"}))
     assert (shown.targets, shown.notes) == (frozenset(), (NO_PANEL,))
     assert painting(run, document).targets == {("scores", Part.PLAIN), ("weights", Part.PLAIN)}
-    look = PaintLook(is_on=True)
-    covered = frozenset({"weights"})
+    view = View(painting=PaintLook(is_on=True), guess=Guess("weights"))
     shown_board = board(run, stages=frozenset({"scores", "weights"}))
-    hidden = present_painting(document, document, run, shown_board, look, covered)
+    hidden = present_painting(resolve(document, view, run, document), shown_board)
     assert hidden is not None
     assert hidden.targets == {("scores", Part.PLAIN)}
 

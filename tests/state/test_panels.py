@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.state.making import a_run, board, panel
+from tests.state.showing import needs, resolved, warm
 from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import Mask, Normalisation, Route
@@ -21,7 +22,6 @@ from visualizer.state.colouring import Colouring, Curve, Limits
 from visualizer.state.cursor import cell_of, drawn, panel_of, walked
 from visualizer.state.heatmaps import present_board
 from visualizer.state.looks import present_looks
-from visualizer.state.needed import needs, warm
 from visualizer.state.panels import Board
 from visualizer.state.view import Cell, View
 from visualizer.state.zoom import Zoom, fitted
@@ -339,7 +339,7 @@ def test_what_the_map_needs_is_read_before_whichever_cell_is_pinned() -> None:
     kept = {name: long.trace.holding(name).kept for name in view.stages}
     assert all(("pooled", 3, 3) in known for known in kept.values())
     pinned = replace(view, pinned=Cell("scores", (1, 1, 1)))
-    shown = present_board(long, pinned, Board())
+    shown = present_board(resolved(long, pinned), Board())
     assert shown.overview
     assert shown.overview.stage == "scores"
     assert kept == {name: long.trace.holding(name).kept for name in view.stages}
@@ -361,7 +361,7 @@ def test_a_drawn_cell_is_the_one_that_gave_its_number(given_: Looked) -> None:
         for at, across in np.ndindex(heatmap.values.shape):
             first = cell_of(heatmap, heatmap.rows.first(at), heatmap.columns.first(across))
             assert panel_of(shown, first) is heatmap
-            cell = drawn(given_.run, given_.view, shown, first)
+            cell = drawn(resolved(given_.run, given_.view), shown, first)
             row, column = cell.place[-2:]
             assert (heatmap.rows.cell(row), heatmap.columns.cell(column)) == (at, across)
             shown_number = float(heatmap.values[at, across])
@@ -399,7 +399,7 @@ def test_what_is_seen_is_said() -> None:
     ):
         view = View(zoom=zoom)
         shown = board(RUNS[0], zoom=zoom)
-        looks = present_looks(RUNS[0], view, shown)
+        looks = present_looks(resolved(RUNS[0], view), shown)
         assert (looks.part, looks.part_in_words) == said
 
 

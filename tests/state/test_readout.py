@@ -11,6 +11,7 @@ from hypothesis import given, settings
 
 from tests.attention.strategies import Case, cases
 from tests.state.making import a_run, cells, places
+from tests.state.showing import present, resolved
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import (
     Arrangement,
@@ -24,8 +25,10 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.stages import Operation
 from visualizer.language.tokenizers import visible
+from visualizer.state.cell import CELL
+from visualizer.state.document import Document
 from visualizer.state.readout import SHOWN_TERMS, Readout, present_readout
-from visualizer.state.view import Cell
+from visualizer.state.view import Cell, View
 from visualizer.state.words import number, share
 
 if TYPE_CHECKING:
@@ -35,9 +38,7 @@ ROWS = {"unmasked", "zeroed", "weights"}
 
 
 def told(run: Run, cell: Cell, text: int = 0) -> Readout:
-    readout = present_readout(run, cell, text, False)
-    assert readout
-    return readout
+    return present_readout(resolved(run, View(text=text)), cell, is_pinned=False)
 
 
 def value(run: Run, cell: Cell, text: int) -> float:
@@ -350,4 +351,5 @@ def test_few_terms_are_all_shown() -> None:
     ],
 )
 def test_a_cell_that_is_not_there_is_not_told(cell: Cell) -> None:
-    assert present_readout(a_run(), cell, 0, False) is None
+    view = View(hovered=cell, pinned=cell)
+    assert present(Document(), view, a_run(), None, False, None).panel(CELL) is None

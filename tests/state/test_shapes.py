@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.attention.strategies import Case, cases
 from tests.state.making import a_run
+from tests.state.showing import resolved
 from visualizer.attention.mechanisms import Mechanism, spec_of
 from visualizer.attention.run import Run, run
 from visualizer.attention.spec import Arrangement, AttentionSpec, Device, Dtype, Projection
@@ -25,7 +26,7 @@ WORDS = ("Your", "journey", "starts", "with", "one", "step")
 
 
 def ledger(computed: Run, **fields: object) -> Ledger:
-    return present_shapes(computed, View(**fields), Ledger())  # type: ignore[arg-type]
+    return present_shapes(resolved(computed, View(**fields)), Ledger())  # type: ignore[arg-type]
 
 
 def row(computed: Run, stage: str) -> ShapeRow:
@@ -167,8 +168,11 @@ def test_the_row_is_marked_that_is_looked_at() -> None:
 def test_what_did_not_change_is_the_same_object() -> None:
     computed = a_run()
     before = ledger(computed)
-    assert present_shapes(computed, View(), before) is before
-    assert present_shapes(computed, View(pinned=Cell("keys", (0, 0, 0))), before) is not before
+    assert present_shapes(resolved(computed, View()), before) is before
+    assert (
+        present_shapes(resolved(computed, View(pinned=Cell("keys", (0, 0, 0)))), before)
+        is not before
+    )
 
 
 # --------------------------------------------------------------------------------- the split

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.attention.strategies import cases, numbers, specs
 from tests.attention.test_attend import assert_agrees, expected
-from tests.state.making import EVERYTHING, a_run
+from tests.state.making import a_run
 from visualizer.attention import masks
 from visualizer.attention.choices import LAYERS, OWN_LAYERS
 from visualizer.attention.derived import Fold
@@ -30,8 +30,9 @@ from visualizer.attention.spec import (
 from visualizer.state import weights
 from visualizer.state.document import BOOK_SENTENCE, Document, Lines
 from visualizer.state.edits import as_drawn, edited, why_not
+from visualizer.state.resolve import resolve
 from visualizer.state.tables import NumberTable, present_table
-from visualizer.state.view import Cell, TableLook, View
+from visualizer.state.view import Cell, Guess, TableLook, View
 
 if TYPE_CHECKING:
     from tests.attention.strategies import Case
@@ -52,7 +53,8 @@ def computed(document: Document, previous: Run | None = None) -> Run:
 
 def table(run: Run, name: str, head: int = 0, **fields: Any) -> NumberTable:
     document = Document(spec=replace(run.trace.spec, lengths=()))
-    return present_table(document, run, View(table=TableLook(name, head), **fields))
+    view = View(table=TableLook(name, head), **fields)
+    return present_table(resolve(document, view, run))
 
 
 def one(value: float) -> np.ndarray:
@@ -158,8 +160,8 @@ def test_the_cell_is_the_pinned_one_and_its_head_is_shown() -> None:
 
 def test_what_is_to_be_predicted_is_covered() -> None:
     ran = a_run()
-    view = View(table=TableLook("weights"))
-    shown = present_table(Document(), ran, view, EVERYTHING - {"input"})
+    view = View(table=TableLook("weights"), guess=Guess("scores"))
+    shown = present_table(resolve(Document(), view, ran))
     assert shown.shape == (0, 0)
     assert shown.note == "Covered until the prediction is revealed."
 
@@ -167,8 +169,8 @@ def test_what_is_to_be_predicted_is_covered() -> None:
 def test_a_sentence_is_of_the_document_it_was_typed_into() -> None:
     ran, document = a_run(), Document()
     view = View(table=TableLook("input", 0, "“x” is no number.", document))
-    assert present_table(document, ran, view).problem == "“x” is no number."
-    assert present_table(document.set("seed", 7), ran, view).problem == ""
+    assert present_table(resolve(document, view, ran)).problem == "“x” is no number."
+    assert present_table(resolve(document.set("seed", 7), view, ran)).problem == ""
 
 
 # ----------------------------------------------------------------------------------- editing

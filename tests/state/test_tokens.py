@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from tests.attention.strategies import Case, cases
 from tests.state.making import EVERYTHING, a_run
+from tests.state.showing import needs, present, warm
 from visualizer.attention.derived import Fold
 from visualizer.attention.spec import Mask, Normalisation
 from visualizer.state.chosen import Role, TokenLook
 from visualizer.state.document import Document
-from visualizer.state.needed import needs, warm
+from visualizer.state.picture import PICTURE
 from visualizer.state.playback.timeline import Grain, Place, Playhead
-from visualizer.state.screen import present
+from visualizer.state.tokens import TOKENS
 from visualizer.state.view import Cell, Guess, View
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def screen(run: Run, **fields: Any) -> Screen:
 
 def strip(run: Run = BOOK, *chosen: int, role: Role = Role.QUERY, **fields: Any) -> Tokens:
     look = TokenLook(frozenset(chosen), role)
-    return screen(run, **{"tokens": look, **fields}).tokens
+    return screen(run, **{"tokens": look, **fields}).panel(TOKENS)
 
 
 def shares(run: Run = BOOK, *chosen: int, **fields: Any) -> Shares:
@@ -216,10 +217,10 @@ def test_what_playback_has_not_come_to_is_not_shown() -> None:
 
 def test_chosen_tokens_light_rows_or_columns() -> None:
     look = TokenLook(frozenset({1, 4, 77}))
-    cursor = screen(BOOK, tokens=look, pinned=Cell("weights", (0, 2, 1))).cursor
+    cursor = screen(BOOK, tokens=look, pinned=Cell("weights", (0, 2, 1))).panel(PICTURE).cursor
     assert cursor.queries == {1, 4}
     assert (cursor.keys, cursor.query) == (frozenset(), 2)
-    cursor = screen(BOOK, tokens=replace(look, role=Role.KEY)).cursor
+    cursor = screen(BOOK, tokens=replace(look, role=Role.KEY)).panel(PICTURE).cursor
     assert cursor.keys == {1, 4}
     assert (cursor.queries, cursor.pinned) == (frozenset(), None)
 
@@ -235,5 +236,5 @@ def test_chosen_tokens_light_rows_or_columns() -> None:
     ],
 )
 def test_a_search_says_how_many_match(sought: str, match: int | None, found: str) -> None:
-    made = screen(BOOK, tokens=TokenLook(sought=sought, match=match)).tokens
+    made = screen(BOOK, tokens=TokenLook(sought=sought, match=match)).panel(TOKENS)
     assert (made.sought, made.found) == (sought, found)

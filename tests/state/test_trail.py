@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.attention.strategies import Case, cases
 from tests.state.making import a_run, places
+from tests.state.showing import resolved
 from visualizer.attention.spec import Mask
 from visualizer.state.readout import Readout, present_readout
 from visualizer.state.trail import LONGEST, followed, gone_back, gone_on
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def read(run: Run, text: int, cell: Cell) -> Readout:
-    readout = present_readout(run, cell, text, is_pinned=True)
-    assert readout
-    return readout
+    return present_readout(resolved(run, View(text=text)), cell, is_pinned=True)
 
 
 def links(readout: Readout) -> list[Cell]:

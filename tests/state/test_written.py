@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.state.making import EVERYTHING, a_run, board
+from tests.state.showing import resolved
 from visualizer import __version__
 from visualizer.attention.choices import BooleanMatrix, NumberMatrix
 from visualizer.attention.derived import Fold, Lens
@@ -91,7 +92,7 @@ def test_what_is_written_is_what_is_shown(view: View) -> None:
     run = a_run("one two three", "four five six", dropout=0.5)
     seen = {field.name: getattr(view, field.name) for field in fields(view)}
     heatmaps = board(run, **seen).heatmaps
-    sheets = shown(run, view)
+    sheets = shown(resolved(run, view))
     assert [(one.stage, one.head, one.text, one.fold) for one in sheets] == [
         (one.stage, one.head, one.text, one.fold) for one in heatmaps
     ]
@@ -104,7 +105,7 @@ def test_a_stage_that_is_drawn_pooled_is_written_whole() -> None:
     run = a_run(" ".join(["word"] * 40))
     view = View(stages=frozenset({"weights"}), room=8)
     assert board(run, stages=view.stages, room=8).heatmaps[0].values.shape == (8, 8)
-    assert shown(run, view)[0].read(run).shape == (40, 40)
+    assert shown(resolved(run, view))[0].read(run).shape == (40, 40)
 
 
 def test_a_matrix_is_named() -> None:
@@ -156,7 +157,7 @@ def test_what_is_no_number_is_written_as_others_read_it() -> None:
 
 def test_several_tables_are_a_line_a_number() -> None:
     run = a_run("one two", "three four", dropout=0.5)
-    sheets = shown(run, View(stages=EVERYTHING, folds=frozenset({Fold.MAX}), text=1))
+    sheets = shown(resolved(run, View(stages=EVERYTHING, folds=frozenset({Fold.MAX}), text=1)))
     header, *lines = table(as_csv(run, *sheets))
     assert tuple(header) == TIDY
     expected = []
@@ -174,7 +175,9 @@ def test_several_tables_are_a_line_a_number() -> None:
 
 def test_a_lens_is_named_beside_the_stage() -> None:
     run = a_run()
-    sheets = shown(run, View(stages=frozenset({"scores", "weights"}), lens=Lens.TIMES_VALUE))
+    sheets = shown(
+        resolved(run, View(stages=frozenset({"scores", "weights"}), lens=Lens.TIMES_VALUE))
+    )
     names = {line[0] for line in table(as_csv(run, *sheets))[1:]}
     assert names == {"scores", "weights times-value"}
 
@@ -343,7 +346,7 @@ def test_how_far_it_is_is_told_up_to_the_end() -> None:
 @pytest.mark.parametrize("write", [write_csv, write_markdown])
 def test_how_far_tables_are_is_told(write: Any) -> None:
     run, told = a_run(), list[tuple[int, int]]()
-    sheets = shown(run, View())
+    sheets = shown(resolved(run, View()))
     write(run, sheets, io.BytesIO(), lambda *far: told.append(far))
     total = sum(len(sheet.read(run)) for sheet in sheets)
     blocks = math.ceil(total / BLOCK)
@@ -356,7 +359,7 @@ def test_how_large_a_file_will_be_is_told_before(heads: int, stages: set[str]) -
     run = a_run(
         " ".join(["some", "Words", "of", "different", "lengths"] * 12), heads=heads, d_out=8
     )
-    sheets = shown(run, View(stages=frozenset(stages)))
+    sheets = shown(resolved(run, View(stages=frozenset(stages))))
     table, text, everything, arrays = (io.BytesIO() for _ in range(4))
     write_csv(run, sheets, table)
     write_markdown(run, sheets, text)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.state.making import KEYS, QUERIES, elsewhere, replayed
+from tests.state.showing import resolved
 from tests.state.test_written import as_csv, as_json, as_markdown, table
 from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.replay import replay
@@ -30,7 +31,7 @@ def test_a_table_has_its_queries_before_and_its_keys_above(layer: int, head: int
 
 def test_a_line_a_number_says_which_layer() -> None:
     run = replayed()
-    sheets = shown(run, View(spread=True)) + shown(run, View(text=1))
+    sheets = shown(resolved(run, View(spread=True))) + shown(resolved(run, View(text=1)))
     lines = list(csv.DictReader(io.StringIO(as_csv(run, *sheets).removeprefix("\ufeff"))))
     assert len(lines) == 4 * 3 * 5
     assert "text" not in lines[0]
@@ -83,7 +84,7 @@ def test_one_layer_is_a_matrix_a_head() -> None:
 
 def test_what_has_no_values_is_written_as_it_is() -> None:
     run = replayed()
-    sheets = shown(run, View(folds=frozenset({Fold.MEAN}), lens=Lens.TIMES_VALUE))
+    sheets = shown(resolved(run, View(folds=frozenset({Fold.MEAN}), lens=Lens.TIMES_VALUE)))
     assert [sheet.title(run) for sheet in sheets] == [
         "Weights, head 1, layer 1",
         "Weights, head 2, layer 1",

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
     from visualizer.attention.run import Run
-    from visualizer.state.view import View
     from visualizer.ui.window import Window
 
     Open = Callable[..., Window]
@@ -90,13 +89,13 @@ class Gate:
         self._is_open = False
         self._compute = app.compute
 
-    def __call__(self, document: Document, view: View, previous: Run | None) -> Run:
+    def __call__(self, document: Document, previous: Run | None) -> Run:
         self.asked.append(document)
         if not self._is_open:
             self._passes.acquire(timeout=PATIENCE_MS / 1000)
         if self.error:
             raise self.error
-        return self._compute(document, view, previous)
+        return self._compute(document, previous)
 
     def let_through(self, count: int = 1) -> None:
         """Let so many requests be computed."""

@@ -18,6 +18,8 @@ from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QPlainTextEdit
 from tests.ui.hand import CONTROL, Hand
 from tests.ui.heard import heard
 from visualizer import ui
+from visualizer.state.lessons.pages import LESSON
+from visualizer.state.present_screen import STATUS
 from visualizer.state.view import Cell
 from visualizer.ui import accessible
 from visualizer.ui.board import BoardView
@@ -171,7 +173,7 @@ def test_values_of_playback(viewer: Viewer) -> None:
 def test_values_of_a_lesson(hand: Hand) -> None:
     hand.window.reader.open(0)
     hand.settle()
-    panel = hand.window.workspace.screen.lesson
+    panel = hand.window.workspace.screen.panel(LESSON)
     assert panel is not None
     told = heard(hand.window.lesson).value
     assert told == f"{panel.lesson}, page 1 of {panel.count}: {panel.title}"
@@ -246,7 +248,7 @@ def test_who_types_is_not_talked_over(hand: Hand, announced: list[str]) -> None:
 def test_what_is_wrong_is_announced_once(hand: Hand, announced: list[str]) -> None:
     hand.settle()
     hand.type_number("dropout", "1.5")
-    notices = hand.window.workspace.screen.status.notices
+    notices = hand.window.workspace.screen.panel(STATUS).notices
     assert announced[-1:] == list(notices)
     assert len(set(announced)) == len(announced)
     assert "1.5 is not a share" in announced[-1]

@@ -178,7 +178,7 @@ def test_a_document_of_it_is_opened_again(tmp_path: Path) -> None:
     assert saved.document == taken.document
     assert (saved.view.text, saved.view.heads) == (1, frozenset({1}))
     assert saved.recorded is None
-    again = compute(saved.document, saved.view, None)
+    again = compute(saved.document, None)
     np.testing.assert_array_equal(again.trace.read("weights"), elsewhere().array())
 
 

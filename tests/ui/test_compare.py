@@ -14,8 +14,10 @@ from PySide6.QtWidgets import QSpinBox, QToolButton
 from tests.ui.hand import CONTROL
 from visualizer.attention import held, masks
 from visualizer.attention.spec import Mask
+from visualizer.state.cell import CELL
 from visualizer.state.compare import samples
-from visualizer.state.compare.bar import ASIDE
+from visualizer.state.compare.bar import ASIDE, COMPARISON
+from visualizer.state.picture import PICTURE
 from visualizer.state.view import Cell, Part
 
 if TYPE_CHECKING:
@@ -82,7 +84,7 @@ def test_a_b_and_the_difference_are_read_in_one_cell(kept: Hand) -> None:
     for one in (Part.A, Part.B, Part.CHANGE):
         kept.hover(Cell("weights", (0, 1, 0), None, one))
         kept.settle()
-        readout = kept.window.workspace.screen.readout
+        readout = kept.window.workspace.screen.panel(CELL)
         assert readout
         assert readout.also[:2] == (f"A {a:.4f}", f"B {b:.4f}")
         assert readout.value == f"{b:.4f}"
@@ -105,14 +107,14 @@ def test_what_is_kept_is_what_was_there(hand: Hand) -> None:
 
 
 def test_one_goes_to_the_largest_difference(kept: Hand) -> None:
-    largest = kept.window.workspace.screen.comparison
+    largest = kept.window.workspace.screen.panel(COMPARISON)
     assert largest
     press(kept, Qt.Key.Key_G)
-    assert kept.window.workspace.screen.cursor.pinned == largest.largest
+    assert kept.window.workspace.screen.panel(PICTURE).cursor.pinned == largest.largest
     assert "Largest difference: −" in bar(kept).said.text()
     kept.window.pointer.let_go()
     click(kept, "Go there")
-    assert kept.window.workspace.screen.cursor.pinned == largest.largest
+    assert kept.window.workspace.screen.panel(PICTURE).cursor.pinned == largest.largest
 
 
 def test_arrows_lead_from_a_to_b_to_the_difference(kept: Hand) -> None:
@@ -122,13 +124,15 @@ def test_arrows_lead_from_a_to_b_to_the_difference(kept: Hand) -> None:
         for _ in range(6):
             kept.key(Qt.Key.Key_Right)
             kept.settle()
-        pinned = kept.window.workspace.screen.cursor.pinned
+        pinned = kept.window.workspace.screen.panel(PICTURE).cursor.pinned
         assert pinned
         assert (pinned.part, pinned.place[:2]) == (end, (1, 2))
     for _ in range(20):
         kept.key(Qt.Key.Key_Left)
     kept.settle()
-    assert kept.window.workspace.screen.cursor.pinned == Cell("weights", (1, 2, 0), None, Part.A)
+    assert kept.window.workspace.screen.panel(PICTURE).cursor.pinned == Cell(
+        "weights", (1, 2, 0), None, Part.A
+    )
 
 
 def test_a_and_b_change_places(kept: Hand) -> None:
@@ -146,7 +150,7 @@ def test_to_stop_brings_the_stages_back(kept: Hand) -> None:
     click(kept, "Stop")
     assert kept.stages == ["scores", "weights", "context"]
     assert not bar(kept).isVisible()
-    assert kept.window.workspace.screen.cursor.pinned == Cell("weights", (0, 1, 0))
+    assert kept.window.workspace.screen.panel(PICTURE).cursor.pinned == Cell("weights", (0, 1, 0))
     assert {heatmap.part for heatmap in kept.shown.heatmaps} == {Part.PLAIN}
 
 
@@ -159,7 +163,7 @@ def test_a_text_of_another_length_says_so(kept: Hand) -> None:
     slot = next(slot for slot in kept.board._layout.slots if slot.heatmap.is_alone)
     assert slot.has_row_labels
     kept.click(kept.board.viewport(), slot.cell(0, 0).center().toPoint())
-    assert kept.window.workspace.screen.cursor.pinned is None
+    assert kept.window.workspace.screen.panel(PICTURE).cursor.pinned is None
     kept.type_sentence("a b c d e f")
     kept.settle()
     assert titles(kept) == ["Weights A", "Weights B", "B − A"]

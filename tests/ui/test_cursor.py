@@ -9,6 +9,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QCheckBox, QToolButton
 
 from tests.ui.hand import CONTROL, SHIFT, words
+from visualizer.state.cell import CELL
 from visualizer.state.view import Cell
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def pinned(window: Window) -> Cell | None:
 def test_the_cell_under_the_pointer_is_the_one_that_is_told(hand: Hand, cell: Cell) -> None:
     hand.hover(cell)
     assert hand.window.workspace.view.hovered == cell
-    readout = hand.window.workspace.screen.readout
+    readout = hand.window.workspace.screen.panel(CELL)
     assert readout
     assert hand.said == hand.status == readout.plain
     row, column = cell.place[-2:]

@@ -18,6 +18,7 @@ from visualizer import app
 from visualizer.state.document import Document
 from visualizer.state.saved.document_file import SUFFIX, Saved, read_document, write_document
 from visualizer.state.saved.recovery import Keeper, left_behind
+from visualizer.state.setup import SETUP
 from visualizer.state.view import Cell, View
 from visualizer.ui import settings
 from visualizer.ui.folders import own_folder
@@ -134,7 +135,7 @@ def test_what_was_saved_comes_back(
     other.settle()
     assert other.window.workspace.document == document
     assert other.window.workspace.view.pinned == Cell("weights", (1, 2, 1))
-    assert not other.window.workspace.screen.can_undo
+    assert not other.window.workspace.can_undo
     assert other.window.windowTitle().startswith("mine")
 
 
@@ -267,7 +268,7 @@ def test_a_novel_is_not_taken_in(hand: Hand) -> None:
     data = QMimeData()
     data.setText(100_001 * "a")
     drop(hand, data)
-    assert "100,001 characters" in hand.window.workspace.screen.setup.text_problem
+    assert "100,001 characters" in hand.window.workspace.screen.panel(SETUP).text_problem
     assert hand.chips[0] == "Your"
 
 

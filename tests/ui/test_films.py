@@ -16,6 +16,7 @@ from visualizer.state.document import Document
 from visualizer.state.figure import FigureLook, Paper, Shot
 from visualizer.state.film import HELD_MS, FilmLook, Panels
 from visualizer.state.formats import FORMATS, Kind
+from visualizer.state.picture import PICTURE
 from visualizer.state.playback.timeline import Grain, Place
 from visualizer.state.progress import CancelledError
 from visualizer.state.view import Cell, View
@@ -212,7 +213,7 @@ def test_a_cell_is_marked_as_soon_as_it_is_there() -> None:
 
 def test_what_happens_is_told_in_each_frame() -> None:
     reel = reel_of(shot(), LOOK)
-    told = [reel.page(frame)[1].transport for frame in range(len(reel))]
+    told = [reel.page(frame)[1] for frame in range(len(reel))]
     assert len({transport.caption for transport in told}) == len(reel)
     assert [transport.position for transport in told] == [*reel.film.steps]
     top = int(reel.around.words.top() * reel.ratio)
@@ -228,11 +229,11 @@ def test_a_film_tells_what_the_window_tells(viewer: Viewer) -> None:
         viewer.click("player.step 1")
     made = viewer.window.workspace.shot
     assert made
-    page, stand = reel_of(made, LOOK).page(0)
-    assert stand.transport.caption == viewer.shown.caption != ""
-    assert stand.transport.equation == viewer.shown.equation
-    assert stand.transport.position == viewer.shown.position
-    assert page.figure.lights == viewer.window.workspace.screen.lights
+    page, told = reel_of(made, LOOK).page(0)
+    assert told.caption == viewer.shown.caption != ""
+    assert told.equation == viewer.shown.equation
+    assert told.position == viewer.shown.position
+    assert page.figure.lights == viewer.window.workspace.screen.panel(PICTURE).lights
 
 
 def test_the_shortest_film_is_of_one_step(tmp_path: Path) -> None:

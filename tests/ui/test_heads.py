@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication
 from tests.ui.hand import Hand
 from visualizer.attention import trace
 from visualizer.attention.measures import Measures, measure
-from visualizer.state.measures import COLUMNS, HeadRow, HeadTable
+from visualizer.state.measures import COLUMNS, HEADS, HeadRow, HeadTable
 from visualizer.ui.head_table import HEAD, KEYS, HeadModel, HeadView
 from visualizer.ui.heads import EMPTY, HeadsPane
 from visualizer.ui.theme import DARK, LIGHT, Theme, style_sheet
@@ -321,7 +321,7 @@ def test_the_window_opens_it_by_its_key_and_measures_off_its_own_thread(
     hand.press(Qt.Key.Key_F8, Qt.KeyboardModifier.NoModifier)
     hand.until(lambda: not pane.isVisible())
     hand.settle()
-    assert hand.window.workspace.screen.heads is None
+    assert hand.window.workspace.screen.panel(HEADS) is None
 
 
 def test_the_window_sorts_what_the_module_computed(hand: Hand) -> None:

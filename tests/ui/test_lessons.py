@@ -9,6 +9,7 @@ from PySide6.QtCore import QStandardPaths, Qt
 from PySide6.QtGui import QDesktopServices, QKeySequence
 
 from tests.ui.hand import words
+from visualizer.state.picture import PICTURE
 from visualizer.state.playback.timeline import Place
 
 if TYPE_CHECKING:
@@ -259,4 +260,4 @@ def test_leaving_a_lesson_for_a_document_that_cannot_be_used(hand: Hand) -> None
     hand.until(lambda: hand.window.workspace.view == hand.window.workspace.wanted)
     assert hand.problem("heads")
     assert "concat" not in before
-    assert hand.window.workspace.screen.stand.cell is None
+    assert hand.window.workspace.screen.panel(PICTURE).step_lights.leading is None

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication
 
 from tests.ui.hand import LEFT, words
 from visualizer.state.lines.look import FOLLOWS, Side, Token
+from visualizer.state.lines.panel import LINES
 from visualizer.state.view import Cell
 from visualizer.ui.linepaint import label_box
 from visualizer.ui.linerows import SMALLEST, lay_out
@@ -112,7 +113,7 @@ def test_a_key_opens_and_closes_it(lines: Lines) -> None:
     lines.hand.key(Qt.Key.Key_F9)
     lines.settle()
     assert not lines.pane.isVisibleTo(lines.window)
-    assert lines.window.workspace.screen.lines is None
+    assert lines.window.workspace.screen.panel(LINES) is None
 
 
 def test_the_line_under_the_pointer_is_the_cell_that_is_told(lines: Lines) -> None:
@@ -250,7 +251,7 @@ def test_a_threshold_and_the_largest_are_typed(lines: Lines) -> None:
     assert (lines.panel.look.threshold, lines.panel.look.top) == (0.3, 1)
     assert (abs(lines.panel.lines.weights) >= 0.3).all()
     assert words(lines.pane.notes) == "the largest of each query and head\nweights ≥ 0.3"
-    assert not lines.window.workspace.screen.can_undo
+    assert not lines.window.workspace.can_undo
 
 
 def test_every_control_says_what_it_is(lines: Lines) -> None:

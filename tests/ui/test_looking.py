@@ -10,6 +10,7 @@ from PySide6.QtTest import QTest
 
 from visualizer.attention.derived import Fold
 from visualizer.state.colouring import Colour, Limits
+from visualizer.state.picture import PICTURE
 from visualizer.state.view import Cell
 from visualizer.state.zoom import Zoom
 from visualizer.ui.colour_pane import LIMITS, ColourPane
@@ -69,10 +70,10 @@ def test_with_a_fold_goes_the_cell_that_is_pinned_in_it(hand: Hand) -> None:
     cell = Cell("weights", (3, 1), Fold.MEAN)
     hand.click_cell(cell)
     hand.settle()
-    assert hand.window.workspace.screen.cursor.pinned == cell
+    assert hand.window.workspace.screen.panel(PICTURE).cursor.pinned == cell
     hand.press(Qt.Key.Key_M, CONTROL | SHIFT)
     hand.settle()
-    assert hand.window.workspace.screen.cursor.pinned is None
+    assert hand.window.workspace.screen.panel(PICTURE).cursor.pinned is None
 
 
 # ------------------------------------------------------------------------------ typed ends

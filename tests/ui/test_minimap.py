@@ -11,6 +11,7 @@ from PySide6.QtGui import QColor
 from tests.ui.gazing import press, pull, seen, turn
 from tests.ui.hand import CONTROL
 from tests.ui.heard import heard
+from visualizer.state.picture import PICTURE
 from visualizer.state.view import Cell
 from visualizer.ui.colours import entries, table
 
@@ -208,6 +209,6 @@ def test_nothing_is_on_it_before_it_is_computed(viewer: Viewer) -> None:
         viewer.key(key)
         overview = hand.shown.overview
         assert overview
-        reaches = hand.window.workspace.screen.lights.reaches
+        reaches = hand.window.workspace.screen.panel(PICTURE).lights.reaches
         rows = {reach.stage: reach.rows for reach in reaches}.get(overview.stage, 40)
         assert (len(shades(hand)) > 5) == (rows == 40)

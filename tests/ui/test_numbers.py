@@ -15,6 +15,7 @@ from tests.ui.hand import CONTROL, SHIFT, Hand, words
 from visualizer.attention.spec import BooleanMatrix, Mask, NumberMatrix
 from visualizer.state.blocks import parse_block
 from visualizer.state.document import Document
+from visualizer.state.tables import TABLE
 from visualizer.state.view import Cell, Guess
 from visualizer.ui.grid import NumberModel
 
@@ -123,13 +124,13 @@ def clerk(hand: Hand) -> Clerk:
 def test_the_pane_comes_and_goes_with_its_key(hand: Hand) -> None:
     window = hand.window
     assert not window.panes["Numbers"].isVisible()
-    assert window.workspace.screen.table is None
+    assert window.workspace.screen.panel(TABLE) is None
     hand.key(Qt.Key.Key_F7)
     hand.until(window.panes["Numbers"].grid.isVisible)
-    assert window.workspace.screen.table is not None
+    assert window.workspace.screen.panel(TABLE) is not None
     hand.key(Qt.Key.Key_F7)
     hand.until(lambda: not window.panes["Numbers"].isVisible())
-    assert window.workspace.screen.table is None
+    assert window.workspace.screen.panel(TABLE) is None
 
 
 def test_the_table_holds_the_very_numbers_of_the_heatmap(clerk: Clerk) -> None:
@@ -479,11 +480,11 @@ def test_two_hundred_edits_are_undone_to_the_very_same_document(hand: Hand) -> N
     for wanted in seen[-2::-1]:
         hand.window.actions_.by_id["workspace.undo"].trigger()
         assert workspace.document == wanted
-    assert not workspace.screen.can_undo
+    assert not workspace.can_undo
     for wanted in seen[1:]:
         hand.window.actions_.by_id["workspace.redo"].trigger()
         assert workspace.document == wanted
-    assert not workspace.screen.can_redo
+    assert not workspace.can_redo
     hand.until(lambda: not workspace.is_working)
 
 

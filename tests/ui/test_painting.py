@@ -16,7 +16,7 @@ from tests.ui.heard import heard
 from visualizer.attention.spec import Mask, Normalisation, Route
 from visualizer.state.brushes import Brush
 from visualizer.state.document import Document, Lines
-from visualizer.state.painting import HINT, NO_FIT
+from visualizer.state.painting import HINT, NO_FIT, PAINTING
 from visualizer.state.view import Cell, Part
 from visualizer.ui.theme import LIGHT
 
@@ -266,7 +266,7 @@ def test_escape_in_the_bar_ends_it(painter: Painter) -> None:
 def test_escape_ends_it_before_presenter_mode(painter: Painter) -> None:
     painter.key(Qt.Key.Key_F5)
     painter.key(Qt.Key.Key_Escape)
-    assert painter.workspace.screen.painting is None
+    assert painter.workspace.screen.panel(PAINTING) is None
     assert painter.window.presenter.is_on
     painter.key(Qt.Key.Key_Escape)
     assert not painter.window.presenter.is_on
@@ -418,8 +418,8 @@ def test_what_is_painted_is_seen_before_its_numbers(gated: Painter, gate: Gate) 
     expected = painted((0, 4))
     expected[4][1] = 0
     assert gated.mask == expected
-    assert gated.workspace.screen.painting is not None
-    assert gated.workspace.screen.painting.fresh == {}
+    assert gated.workspace.screen.panel(PAINTING) is not None
+    assert gated.workspace.screen.panel(PAINTING).fresh == {}
     assert gated.colours(closed) == hatched
     assert LIGHT.raised not in gated.colours(opened)
 

@@ -30,6 +30,7 @@ from tests.ui.markup import (
 )
 from visualizer.attention.captured import Captured
 from visualizer.notebook import Explained
+from visualizer.state.cell import CELL
 from visualizer.state.document import Document
 from visualizer.state.figure import FigureLook
 from visualizer.state.readout import Piece, Readout, TermLine
@@ -385,7 +386,7 @@ def test_json_holds_tokens_as_they_are(exported: dict[str, str]) -> None:
 def test_what_a_notebook_shows_is_escaped(captured: Hand) -> None:
     captured.hover(Cell("weights", (0, 0, 1)))
     captured.until(lambda: is_hostile(captured.said))
-    readout = captured.window.workspace.screen.readout
+    readout = captured.window.workspace.screen.panel(CELL)
     assert readout
     shown = Explained(readout, 0.5)._repr_html_()
     assert is_hostile(shown)

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication
 from tests.ui.hand import words
 from tests.ui.heard import heard
 from tests.ui.viewer import NONE
+from visualizer.state.picture import PICTURE
 from visualizer.state.playback.timeline import Grain, Place
 from visualizer.state.view import Cell
 
@@ -197,7 +198,7 @@ def test_what_is_computed_later_is_empty_and_cannot_be_asked(viewer: Viewer) -> 
     viewer.window.player.seek_stage("weights")
     viewer.hand.settle()
     viewer.hand.hover(Cell("weights", (0, 4, 0)))
-    assert viewer.window.workspace.screen.cursor.hovered is None
+    assert viewer.window.workspace.screen.panel(PICTURE).cursor.hovered is None
     paper = viewer.window.theme.paper.lower()
     picture = viewer.picture()
     assert picture.pixelColor(viewer.hand.point(Cell("weights", (0, 4, 0)))).name() == paper
@@ -243,7 +244,7 @@ def test_pointing_at_a_head_far_down_does_not_scroll_it_away(viewer: Viewer) -> 
     down = bar.value()
     assert down > 500
     viewer.hand.hover(Cell("weights", (11, 0, 0)))
-    assert viewer.window.workspace.screen.cursor.hovered
+    assert viewer.window.workspace.screen.panel(PICTURE).cursor.hovered
     assert bar.value() == down
 
 

@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox
 
 from tests.ui.hand import CONTROL
+from visualizer.state.picture import PICTURE
 from visualizer.state.playback.timeline import Place
 from visualizer.state.view import Cell
 
@@ -83,7 +84,7 @@ def test_without_a_mouse(viewer: Viewer) -> None:
     viewer.key(Qt.Key.Key_P, CONTROL)
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Down):
         viewer.key(key)
-    pinned = viewer.window.workspace.screen.cursor.pinned
+    pinned = viewer.window.workspace.screen.panel(PICTURE).cursor.pinned
     assert pinned == Cell("weights", (0, 1, 0))
     assert viewer.hand.said.startswith("Covered")
     viewer.key(Qt.Key.Key_Return)

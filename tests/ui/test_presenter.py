@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QApplication, QToolButton
 from tests.ui.eyes import contrast
 from tests.ui.hand import CONTROL, Hand, words
 from tests.ui.heard import heard
+from visualizer.state.picture import PICTURE
 from visualizer.state.view import Cell
 from visualizer.ui.theme import text_scale
 from visualizer.ui.track import Track
@@ -108,9 +109,9 @@ def test_everything_is_as_it_was_after(usual_size: None, hand: Hand) -> None:
 def test_escape_lets_go_first_and_then_leaves(teacher: Hand) -> None:
     teacher.click_cell(CELL)
     teacher.leave()
-    assert teacher.window.workspace.screen.cursor.pinned == CELL
+    assert teacher.window.workspace.screen.panel(PICTURE).cursor.pinned == CELL
     teacher.key(Key.Key_Escape)
-    assert teacher.window.workspace.screen.cursor.pinned is None
+    assert teacher.window.workspace.screen.panel(PICTURE).cursor.pinned is None
     assert teacher.window.presenter.is_on
     teacher.key(Key.Key_Escape)
     assert not teacher.window.presenter.is_on
@@ -128,7 +129,7 @@ def test_outside_of_it_escape_only_lets_go(usual_size: None, hand: Hand) -> None
     hand.click_cell(CELL)
     hand.key(Key.Key_Escape)
     hand.key(Key.Key_Escape)
-    assert hand.window.workspace.screen.cursor.pinned is None
+    assert hand.window.workspace.screen.panel(PICTURE).cursor.pinned is None
     assert not hand.window.isFullScreen()
 
 

@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.state.making import a_run
+from tests.state.showing import needs, present, resolved, warm
 from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.held import Held
 from visualizer.attention.spec import Mode
@@ -17,11 +18,8 @@ from visualizer.state.chosen import TokenLook
 from visualizer.state.colouring import Colouring, Limits
 from visualizer.state.compare.comparison import Against, Comparison
 from visualizer.state.document import Document
-from visualizer.state.heatmaps import shown_stages
 from visualizer.state.lines.look import LineLook
-from visualizer.state.needed import needs, warm
 from visualizer.state.playback.timeline import Place, Playhead
-from visualizer.state.screen import present
 from visualizer.state.view import Cell, Guess, View
 from visualizer.state.zoom import Zoom
 from visualizer.ui.requests import as_far_as_read
@@ -82,7 +80,7 @@ def test_a_view_that_needs_no_more_than_was_read_is_shown_without_reading(
 ) -> None:
     read, wanted = (replace(View(), **more) for more in (fields, {**fields, **dict([change])}))
     assume(needs(RUN, read) == needs(RUN, wanted))
-    assume(wanted.hovered is None or wanted.hovered.stage in shown_stages(RUN, wanted))
+    assume(wanted.hovered is None or wanted.hovered.stage in resolved(RUN, wanted).stages)
     for name in RUN.trace.names:
         RUN.trace.holding(name)._kept.clear()
     for comparison in COMPARISONS:

@@ -10,8 +10,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from tests.state.making import a_run
+from tests.state.showing import resolved
 from tests.ui.hand import SHIFT, words
-from visualizer.state.shapes import Ledger, present_shapes
+from visualizer.state.shapes import SHAPES, Ledger, present_shapes
 from visualizer.state.view import Cell, View
 from visualizer.ui.motion import set_reduced
 from visualizer.ui.shapes import EMPTY, ShapesPane
@@ -31,7 +32,9 @@ def ledger(stage: str = "", **fields: Any) -> Ledger:
     """A ledger of the book's sentence, with a cell of a stage pinned."""
     run = a_run(**{"d_out": 4, **fields})
     place = (0,) * len(run.trace.stage(stage).dims) if stage else ()
-    return present_shapes(run, View(pinned=Cell(stage, place) if stage else None), Ledger())
+    return present_shapes(
+        resolved(run, View(pinned=Cell(stage, place) if stage else None)), Ledger()
+    )
 
 
 @pytest.fixture
@@ -238,10 +241,10 @@ def test_of_a_wide_matrix_the_drawing_stays_inside(
 
 def test_it_is_opened_by_keys_and_made_only_then(hand: Hand) -> None:
     hand.settle()
-    assert hand.window.workspace.screen.shapes == Ledger()
+    assert hand.window.workspace.screen.panel(SHAPES) == Ledger()
     hand.press(Qt.Key.Key_F4, SHIFT)
     hand.until(hand.window.shapes.isVisible)
-    assert hand.window.workspace.screen.shapes.rows
+    assert hand.window.workspace.screen.panel(SHAPES).rows
 
 
 def test_the_row_follows_the_pinned_cell_and_the_playhead(

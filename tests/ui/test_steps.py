@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.attention.strategies import Case, cases
+from tests.state.showing import present
 from visualizer.state.document import Document
+from visualizer.state.picture import PICTURE
 from visualizer.state.playback.timeline import Grain, Place, Timeline
-from visualizer.state.screen import Screen, present
 from visualizer.state.view import View
 from visualizer.ui.board import BoardView
 from visualizer.ui.theme import LIGHT
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
     from visualizer.attention.run import Run
+    from visualizer.state.screen import Screen
 
 SOME = settings(
     max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
@@ -50,8 +52,10 @@ class Player:
         view = replace(self.view, playhead=replace(self.view.playhead, place=place))
         document = Document(spec=self.run.trace.spec)
         self.screen = present(document, view, self.run, None, False, self.screen)
-        lights = self.screen.stand.lights
-        self.board.show_board(self.screen.board, self.screen.cursor, lights, LIGHT, "")
+        lights = self.screen.panel(PICTURE).step_lights
+        self.board.show_board(
+            self.screen.panel(PICTURE).board, self.screen.panel(PICTURE).cursor, lights, LIGHT, ""
+        )
         return self.board.viewport().grab().toImage()
 
 
@@ -83,7 +87,7 @@ def test_playing_to_the_end_shows_the_trace(case: Case, grain: Grain, qtbot: QtB
         assert place is not None
         assert player.screen is not None
         step = player.timeline.step(place)
-        for heatmap in player.screen.board.heatmaps:
+        for heatmap in player.screen.panel(PICTURE).board.heatmaps:
             if heatmap.stage == step.stage:
                 for row in step.rows:
                     for column in step.columns:

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication, QComboBox
 from tests.ui.gazing import press, roll, seen, turn
 from tests.ui.hand import CONTROL, LEFT, SHIFT
 from visualizer.attention.derived import Fold
+from visualizer.state.looks import LOOKS
 from visualizer.state.view import Cell
 from visualizer.ui.viewbar import FOLDS, LAYOUTS, MOST_CHIPS, Chip, ViewBar
 
@@ -136,7 +137,7 @@ def test_the_list_says_what_is_seen_while_a_step_is_played(three: Hand) -> None:
     three.key(Qt.Key.Key_Space)
     three.settle()
     choose(three, bar(three).box, "One stage, all heads")
-    layout = three.window.workspace.screen.looks.layout
+    layout = three.window.workspace.screen.panel(LOOKS).layout
     assert bar(three).box.currentText() == LAYOUTS[layout]
 
 

@@ -15,9 +15,8 @@ from visualizer.attention.choices import OWN_LAYERS
 from visualizer.attention.spec import InputError, NumberMatrix
 from visualizer.state import weights
 from visualizer.state.document import Document
-from visualizer.state.screen import EMPTY, WAITING
+from visualizer.state.present_screen import EMPTY, WAITING, PanelTable
 from visualizer.state.view import Cell
-from visualizer.ui import requests
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
@@ -271,11 +270,11 @@ def test_what_cannot_be_read_is_not_asked_for_again_and_again(
     hand = Hand(qtbot, gated)
     tried: list[int] = []
 
-    def fail(run: object, view: object) -> None:
+    def fail(table: object, resolved: object, previous: object) -> None:
         tried.append(1)
         raise RuntimeError("unreadable")
 
-    monkeypatch.setattr(requests, "warm", fail)
+    monkeypatch.setattr(PanelTable, "prefetch", fail)
     gated.workspace.toggle_stage("masked")
     hand.until(lambda: bool(hand.boxes()))
     hand.boxes()[0].close()

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.state.making import a_run, board
+from tests.state.showing import resolved
 from tests.ui import browser
 from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.run import run as compute
@@ -329,7 +330,7 @@ def test_a_difference_has_its_sign_and_says_of_what_it_is(tmp_path: Path) -> Non
     kept = Comparison(against=Against.KEPT, kept=a_run())
     live = a_run(mask=Mask.NONE)
     view = View(stages=frozenset({"weights"}), comparison=kept)
-    shown = present_compared(live, view, Board())
+    shown = present_compared(resolved(live, view), Board())
     change = shown.columns[2][0]
     script = (
         POINT

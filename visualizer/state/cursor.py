@@ -10,13 +10,12 @@ import numpy as np
 from visualizer.state.chosen import Role
 from visualizer.state.compare.comparison import held_of
 from visualizer.state.panels import Board
-from visualizer.state.view import Cell, existing
+from visualizer.state.view import Cell
 from visualizer.state.zoom import row_role
 
 if TYPE_CHECKING:
-    from visualizer.attention.run import Run
     from visualizer.state.panels import Heatmap
-    from visualizer.state.view import View
+    from visualizer.state.resolve import Resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +41,24 @@ class Cursor:
     keys: frozenset[int] = frozenset()
 
 
-def present_cursor(run: Run, view: View) -> Cursor:
+def present_cursor(resolved: Resolved) -> Cursor:
     """Say what lights up with the cell under the pointer, or else with the pinned one."""
-    hovered, pinned = (existing(run, cell) for cell in (view.hovered, view.pinned))
-    cell = hovered or pinned
-    count = run.trace.sides[view.tokens.role is Role.KEY]
-    chosen = frozenset(at for at in view.tokens.chosen if at < count)
+    return cursor_on(resolved, resolved.reached_hovered, resolved.reached_pinned)
+
+
+def cursor_on(resolved: Resolved, hovered: Cell | None, pinned: Cell | None) -> Cursor:
+    """Say what lights up with one of two cells that there are: the first, where there is one."""
+    cell, tokens_chosen = hovered or pinned, resolved.view.tokens
+    count = resolved.run.trace.sides[tokens_chosen.role is Role.KEY]
+    chosen = frozenset(at for at in tokens_chosen.chosen if at < count)
     if cell is None:
-        return _with_chosen(Cursor(), view.tokens.role, chosen)
-    stage = run.trace.stage(cell.stage)
+        return _with_chosen(Cursor(), tokens_chosen.role, chosen)
+    stage = resolved.run.trace.stage(cell.stage)
     place = dict(zip(stage.dims[-len(cell.place) :], cell.place, strict=True))
     tokens = {row_role(stage.name): place["token"]} if "token" in place else place
     column = None if stage.dims[-1] == "key" else (stage.name, cell.place[-1])
     cursor = Cursor(hovered, pinned, tokens.get("query"), tokens.get("key"), column)
-    return _with_chosen(cursor, view.tokens.role, chosen)
+    return _with_chosen(cursor, tokens_chosen.role, chosen)
 
 
 def _with_chosen(cursor: Cursor, role: Role, chosen: frozenset[int]) -> Cursor:
@@ -90,19 +93,19 @@ def cell_of(heatmap: Heatmap, row: int, column: int) -> Cell:
     return Cell(heatmap.stage, (*head, row, column), heatmap.fold, heatmap.part)
 
 
-def drawn(run: Run, view: View, board: Board, cell: Cell) -> Cell:
+def drawn(resolved: Resolved, board: Board, cell: Cell) -> Cell:
     """Give the cell whose number a pooled cell shows: of its block the one farthest from 0."""
     heatmap = panel_of(board, cell)
     if heatmap is None or not heatmap.is_pooled:
         return cell
-    return largest_near(run, view, cell, (heatmap.rows.block, heatmap.columns.block))
+    return largest_near(resolved, cell, (heatmap.rows.block, heatmap.columns.block))
 
 
-def largest_near(run: Run, view: View, cell: Cell, blocks: tuple[int, int]) -> Cell:
+def largest_near(resolved: Resolved, cell: Cell, blocks: tuple[int, int]) -> Cell:
     """Give the cell farthest from 0 of the block of rows and columns that a cell is in."""
     top, left = (at // block * block for at, block in zip(cell.place[-2:], blocks, strict=True))
     block = (slice(top, top + blocks[0]), slice(left, left + blocks[1]))
-    held, index = held_of(run, view, cell)
+    held, index = held_of(resolved, cell)
     numbers = held.read((*index, *block))
     down, right = divmod(farthest(numbers), numbers.shape[1])
     return replace(cell, place=(*cell.place[:-2], top + down, left + right))

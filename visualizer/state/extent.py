@@ -6,12 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from visualizer.state.zoom import fitted
-
 if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
-    from visualizer.state.view import View
+    from visualizer.state.zoom import Zoom
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +31,21 @@ def _cells(part: range | None, block: int) -> slice:
     return slice(None) if part is None else slice(part.start // block, -(-part.stop // block))
 
 
-def look_of(trace: Trace, stage: Stage, view: View) -> Look:
-    """Say which part of a stage a view shows, and how coarse."""
+def look_of(trace: Trace, stage: Stage, room: int, zoom: Zoom | None) -> Look:
+    """Say which part of a stage is drawn, and how coarse, with room for so many cells a side.
+
+    Parameters
+    ----------
+    zoom : Zoom or None
+        A part that the trace has; None for all of it.
+    """
     sizes = trace.tensor(stage.name).shape[-2:]
-    whole = blocks_of(trace, stage, view.room)
+    whole = blocks_of(trace, stage, room)
     side = (math.ceil(sizes[0] / whole[0]), math.ceil(sizes[1] / whole[1]))
-    zoom = fitted(view.zoom, trace.sides)
     if zoom is None:
         return Look(whole, None, None, side)
     rows, columns = zoom.of(stage)
-    blocks = (_block(rows, view.room), whole[1] if columns is None else _block(columns, view.room))
+    blocks = (_block(rows, room), whole[1] if columns is None else _block(columns, room))
     across = None if columns is None else _whole_blocks(columns, blocks[1], sizes[1])
     return Look(blocks, _whole_blocks(rows, blocks[0], sizes[0]), across, side)
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from visualizer.state.chosen import TokenLook
 from visualizer.state.film import FilmLook
-from visualizer.state.heatmaps import drawn_heads, shown_heads, shown_stages
-from visualizer.state.playback.lights import focus
-from visualizer.state.view import existing
+from visualizer.state.resolve import resolve
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.state.document import Document
+    from visualizer.state.resolve import Resolved
     from visualizer.state.view import View
 
 MM_AN_INCH = 25.4
@@ -131,30 +130,36 @@ PRESETS: dict[str, FigureLook] = {
 """Sizes that are often asked for, by what they are for."""
 
 
-def framed(run: Run, view: View, look: FigureLook) -> View:
+def framed(shot: Shot, look: FigureLook) -> Resolved:
     """Look at what a figure shows; nothing is hovered, and nothing pinned that has no mark."""
-    view = replace(view, hovered=None, panes=frozenset(), reading=None)
-    if look.extent is not Extent.SHOWN and not focus(run, view):
-        view = _of_extent(run, view, look.extent)
-    return view if look.has_marks else _unmarked(run, view)
+    view = replace(shot.view, hovered=None, panes=frozenset(), lesson=None)
+    resolved = _resolved(shot, view)
+    if look.extent is not Extent.SHOWN and not resolved.focus:
+        resolved = _resolved(shot, _of_extent(resolved, look.extent))
+    return resolved if look.has_marks else _resolved(shot, _unmarked(resolved))
 
 
-def _unmarked(run: Run, view: View) -> View:
+def _resolved(shot: Shot, view: View) -> Resolved:
+    return resolve(shot.document, view, shot.run, shot.document)
+
+
+def _unmarked(resolved: Resolved) -> View:
     """Take away the pin and what is chosen; the panel that was there for the pin stays."""
-    heads = None if view.heads is None else frozenset(shown_heads(run, view))
-    view = replace(view, stages=shown_stages(run, view), heads=heads)
-    return replace(view, pinned=None, tokens=TokenLook(role=view.tokens.role))
+    view = resolved.view
+    heads = None if view.heads is None else frozenset(resolved.heads)
+    tokens = TokenLook(role=view.tokens.role)
+    return replace(view, stages=resolved.stages, heads=heads, pinned=None, tokens=tokens)
 
 
-def _of_extent(run: Run, view: View, extent: Extent) -> View:
-    pinned, names = existing(run, view.pinned), frozenset(run.trace.names)
+def _of_extent(resolved: Resolved, extent: Extent) -> View:
+    view, pinned, names = resolved.view, resolved.pinned, frozenset(resolved.run.trace.names)
     if extent in {Extent.PANEL, Extent.HEAD}:
-        head = pinned.head if pinned and pinned.head is not None else drawn_heads(run, view)[0]
+        head = pinned.head if pinned and pinned.head is not None else resolved.drawn_heads[0]
         is_fold = extent is Extent.PANEL and pinned is not None and pinned.fold is not None
         kept = view.folds if is_fold else frozenset()
         view = replace(view, heads=frozenset() if is_fold else frozenset({head}), folds=kept)
     if extent is Extent.PANEL:
-        view = replace(view, stages=frozenset({_one_stage(run, view)}), spread=False)
+        view = replace(view, stages=frozenset({_one_stage(resolved)}), spread=False)
     if extent in {Extent.HEADS, Extent.ALL}:
         view = replace(view, heads=None)
     if extent in {Extent.STAGES, Extent.ALL}:
@@ -162,10 +167,9 @@ def _of_extent(run: Run, view: View, extent: Extent) -> View:
     return view
 
 
-def _one_stage(run: Run, view: View) -> str:
+def _one_stage(resolved: Resolved) -> str:
     """Name the stage of the one panel: that of the pinned cell, else the last of the weights."""
-    pinned, shown = existing(run, view.pinned), shown_stages(run, view)
-    if pinned:
-        return pinned.stage
-    names = [stage for stage in run.trace.stages if stage.name in shown]
-    return ([stage.name for stage in names if stage.is_weights] or [names[-1].name])[-1]
+    if resolved.pinned:
+        return resolved.pinned.stage
+    shown = resolved.shown_stages
+    return ([stage.name for stage in shown if stage.is_weights] or [shown[-1].name])[-1]

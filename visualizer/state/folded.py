@@ -10,28 +10,29 @@ import numpy as np
 from visualizer.attention.derived import Fold, Lens
 from visualizer.language.tokenizers import visible
 from visualizer.state.readout import SHOWN_TERMS, Piece, Readout, TermLine
-from visualizer.state.view import Cell, existing
+from visualizer.state.view import Cell
 from visualizer.state.words import number, share, shortened
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.state.view import View
+    from visualizer.state.resolve import Resolved
 
 
-def folded_readout(run: Run, view: View, cell: Cell, is_pinned: bool) -> Readout | None:
+def folded_readout(resolved: Resolved, cell: Cell, is_pinned: bool) -> Readout | None:
     """Explain a cell of folded heads by the same cell of each head; None where there is none."""
-    if cell.fold is None or existing(run, cell) is None:
+    run, index, lens = resolved.run, resolved.index, resolved.view.lens
+    if cell.fold is None:
         return None
-    held = run.trace.seen(cell.stage, view.lens)
-    numbers = held.read((*run.index(view.text), slice(None), *cell.place))  # head
-    folded = run.trace.seen(cell.stage, view.lens, cell.fold)
-    value = float(folded.read((*run.index(view.text), *cell.place)))
+    held = run.trace.seen(cell.stage, lens)
+    numbers = held.read((*index, slice(None), *cell.place))  # head
+    folded = run.trace.seen(cell.stage, lens, cell.fold)
+    value = float(folded.read((*index, *cell.place)))
     is_mean, count = cell.fold is Fold.MEAN, len(numbers)
     chosen = int(np.nan_to_num(numbers, nan=-np.inf).argmax())
     order = sorted(np.argsort(-np.abs(np.nan_to_num(numbers)), kind="stable")[:SHOWN_TERMS])
     return Readout(
         heading=_heading(run, cell),
-        sentence=_sentence(run, view, cell, value, chosen),
+        sentence=_sentence(resolved, cell, value, chosen),
         value=number(value),
         formula=f"Σ over heads ÷ {count}" if is_mean else f"the largest of {count} heads",
         terms=tuple(_term(cell, head, numbers, not is_mean and head == chosen) for head in order),
@@ -53,9 +54,9 @@ def _heading(run: Run, cell: Cell) -> str:
     return f"{stage.title} · {whose}, {places}"
 
 
-def _sentence(run: Run, view: View, cell: Cell, value: float, chosen: int) -> str:
+def _sentence(resolved: Resolved, cell: Cell, value: float, chosen: int) -> str:
+    run, text, view = resolved.run, resolved.text, resolved.view
     stage = run.trace.stage(cell.stage)
-    text = run.nearest(view.text)
     row = f"<b>{escape(shortened(visible(run.words(text)[cell.place[0]])))}</b>"
     heads = run.trace.spec.heads
     which = f"On average over {heads} heads" if cell.fold is Fold.MEAN else f"In head {chosen + 1}"
@@ -90,12 +91,13 @@ def _rest(numbers: np.ndarray, order: list[int], is_mean: bool) -> str:
     return f"{len(left):,} heads with smaller ones"
 
 
-def lens_line(run: Run, view: View, cell: Cell) -> tuple[str, ...]:
+def lens_line(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
     """Say how the number that a lens shows comes from the weight of a cell."""
+    run, view = resolved.run, resolved.view
     is_shown = run.trace.stage(cell.stage).is_weights and view.lens is not Lens.PLAIN
     if not is_shown or cell.head is None:
         return ()
-    index = (*run.index(view.text), *cell.place)
+    index = (*resolved.index, *cell.place)
     weight = float(run.trace.read(cell.stage, index))
     seen = number(float(run.trace.seen(cell.stage, view.lens).read(index)))
     if view.lens is Lens.TIMES_VALUE and "values" not in run.trace:

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.derived import Fold, Lens
 from visualizer.state.colouring import Colouring
-from visualizer.state.heatmaps import shown_folds, shown_heads
-from visualizer.state.zoom import fitted
+from visualizer.state.screen import PanelId
 
 if TYPE_CHECKING:
-    from visualizer.attention.run import Run
     from visualizer.state.panels import Board
-    from visualizer.state.view import View
+    from visualizer.state.resolve import Resolved
 
 
 class Layouts(StrEnum):
@@ -60,18 +58,20 @@ class Looks:
     part_in_words: str = ""
 
 
-def present_looks(run: Run, view: View, board: Board) -> Looks:
+LOOKS: PanelId[Looks] = PanelId("Looks")
+
+
+def present_looks(resolved: Resolved, board: Board) -> Looks:
     """Say how a run's panels are looked at."""
-    shown = shown_heads(run, view)
-    heads = tuple(head in shown for head in range(run.trace.spec.heads))
+    heads = tuple(head in resolved.heads for head in range(resolved.run.trace.spec.heads))
     return Looks(
         _layout(board, heads),
         heads,
-        frozenset(shown_folds(run, view)),
-        view.lens,
-        view.colouring,
+        frozenset(resolved.folds),
+        resolved.view.lens,
+        resolved.view.colouring,
         tuple(_ends(board)),
-        *_part(run, view),
+        *_part(resolved),
     )
 
 
@@ -91,13 +91,13 @@ def _ends(board: Board) -> list[Ends]:
     ]
 
 
-def _part(run: Run, view: View) -> tuple[str, str]:
+def _part(resolved: Resolved) -> tuple[str, str]:
     """Say which queries and keys are seen: in short, and in words."""
-    zoom = fitted(view.zoom, run.trace.sides)
+    zoom = resolved.zoom
     if zoom is None:
         return "", ""
     queries, keys = (f"{span.start + 1}–{span.stop}" for span in (zoom.queries, zoom.keys))
-    down, across = (f"of {count:,}" for count in run.trace.sides)
+    down, across = (f"of {count:,}" for count in resolved.run.trace.sides)
     if down == across:
         return f"{queries} × {keys} {down}", f"Queries {queries}, keys {keys} {down} are seen"
     parts = f"{queries} {down}", f"{keys} {across}"

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from visualizer.state.screen import PanelId
 from visualizer.state.words import number, share
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.measures import Measures
     from visualizer.attention.run import Run
-    from visualizer.state.view import View
+    from visualizer.state.resolve import Resolved
 
 PANE = "Heads"
 NONE = "–"
@@ -140,25 +141,27 @@ class HeadTable:
     text: tuple[int, ...]
 
 
-def needs(view: View) -> bool:
-    """Whether the heads have to be measured for a view."""
-    return PANE in view.panes
+HEADS: PanelId[HeadTable | None] = PanelId(PANE)
 
 
-def warm(run: Run, view: View) -> None:
-    """Measure the heads, if a view shows it: for the worker."""
-    if needs(view) and "weights" in run.trace:
-        run.trace.measured("weights")
+def warm(resolved: Resolved) -> None:
+    """Measure the heads."""
+    if "weights" in resolved.run.trace:
+        resolved.run.trace.measured("weights")
 
 
-def present_heads(run: Run, view: View, previous: HeadTable | None) -> HeadTable | None:
-    """Say what the heads look at, in the text that is looked at, while that can be seen."""
-    if not needs(view):
+def present_heads(resolved: Resolved, previous: HeadTable | None) -> HeadTable | None:
+    """Say what the heads look at, in the text that is looked at.
+
+    Weights that are still to be predicted are not measured.
+    """
+    run, text = resolved.run, resolved.index
+    if "weights" in resolved.covered:
         return None
     if "weights" not in run.trace:
         return HeadTable("", (SCORES,), (), (), None, ())
-    measures, text = run.trace.measured("weights"), run.index(view.text)
-    lead = _lead(run, measures.queries[text], run.nearest(view.text))
+    measures = run.trace.measured("weights")
+    lead = _lead(run, measures.queries[text], resolved.text)
     made_of = (lead, text)
     if previous and previous.measures is measures and (previous.lead, previous.text) == made_of:
         return previous

@@ -14,16 +14,17 @@ from visualizer.attention.stages import is_hatched
 from visualizer.state.brushes import Brush, started
 from visualizer.state.extent import Look
 from visualizer.state.panel import forbidden_by
+from visualizer.state.screen import PanelId
 from visualizer.state.view import Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
     from visualizer.state.brushes import PaintLook
     from visualizer.state.document import Document
     from visualizer.state.panels import Board, Heatmap
+    from visualizer.state.resolve import Resolved
     from visualizer.state.view import Cell
 
 Target = tuple[str, Part]
@@ -102,25 +103,22 @@ def is_of_text(document: Document, computed: Document | None) -> bool:
 # ------------------------------------------------------------------------------ showing
 
 
-def present_painting(
-    document: Document,
-    computed: Document | None,
-    run: Run,
-    board: Board,
-    look: PaintLook,
-    covered: frozenset[str],
-) -> Painting | None:
+PAINTING: PanelId[Painting | None] = PanelId("Painting")
+
+
+def present_painting(resolved: Resolved, board: Board) -> Painting | None:
     """Show the mask that is being painted over the picture of the last run."""
+    run, document, look = resolved.run, resolved.document, resolved.view.painting
     if not look.is_on or run.captured or document.captured:
         return None
-    is_shown = is_of_text(document, computed)
+    is_shown = is_of_text(document, resolved.computed)
     tokens = run.trace.tokens if is_shown else longest(document)
     mask = mask_of(document, tokens)
     if mask is None or not is_shown:
         unfit = () if mask else (NO_FIT,)
         return Painting(look, tokens, None, unfit, frozenset(), {})
     shown = {(*target_of(panel), panel.text): panel for panel in board.heatmaps}
-    panels = {drawn: panel for drawn, panel in shown.items() if _is_target(panel, covered)}
+    panels = {drawn: panel for drawn, panel in shown.items() if _is_target(panel, resolved.covered)}
     spec = replace(document.spec, lengths=run.trace.spec.lengths)
     found = {drawn: _fresh(spec, tokens, panel) for drawn, panel in panels.items()}
     fresh = {drawn: cells for drawn, cells in found.items() if cells}

@@ -12,7 +12,6 @@ from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.colouring import Curve, Limits, beyond, colour_of
-from visualizer.state.extent import look_of
 from visualizer.state.panels import Axis, Heatmap
 from visualizer.state.view import Part
 
@@ -20,31 +19,53 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.attention.held import Held
-    from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
+    from visualizer.attention.trace import Trace
     from visualizer.state.colouring import Colour
-    from visualizer.state.view import View
+    from visualizer.state.extent import Look
+    from visualizer.state.resolve import Resolved
 
 FOLDS = {Fold.MEAN: "Mean", Fold.MAX: "Largest"}
 
 
 class Panel:
-    """One heatmap on its way; what is compared with something else is made by its children."""
+    """One heatmap on its way; what is compared with something else is made by its children.
+
+    Parameters
+    ----------
+    text : int, optional
+        Which text it is of; the one that is looked at, where it is not given.
+    look : Look, optional
+        What of it is drawn; what is seen of every panel, where it is not given.
+    lens : Lens, optional
+        What weights are looked at as; what was chosen, where it is not given.
+    """
 
     part = Part.PLAIN
     kin: frozenset[tuple[str, int | None, Fold | None]] = frozenset()
     is_alone = False
 
     def __init__(
-        self, run: Run, view: View, stage: Stage, head: int | None, by: Fold | None
+        self,
+        resolved: Resolved,
+        stage: Stage,
+        head: int | None,
+        by: Fold | None,
+        *,
+        text: int | None = None,
+        look: Look | None = None,
+        lens: Lens | None = None,
     ) -> None:
-        self.run, self.view, self.stage, self.head, self.by = run, view, stage, head, by
+        run = resolved.run
+        self.resolved, self.run, self.stage, self.head, self.by = resolved, run, stage, head, by
         self.trace, self.spec, self.title = run.trace, run.trace.spec, stage.title
-        self.text = run.nearest(view.text)
-        self.lens = run.trace.possible(view.lens) if stage.is_weights else Lens.PLAIN
-        self.held: Held = self.trace.seen(stage.name, view.lens, by)
+        self.chosen = resolved.view.colouring
+        self.text = resolved.text if text is None else text
+        self.wanted_lens = resolved.view.lens if lens is None else lens
+        self.lens = run.trace.possible(self.wanted_lens) if stage.is_weights else Lens.PLAIN
+        self.held: Held = self.trace.seen(stage.name, self.wanted_lens, by)
         self.beside: tuple[Held, ...] = ()
-        self.look = look_of(self.trace, stage, view)
+        self.look = look or resolved.extent(stage)
         self.index = (*run.index(self.text), *(() if head is None else (head,)))
         self.whole = (*self.index, *self.look.cells)
 
@@ -56,7 +77,7 @@ class Panel:
         labels = self.run.words(self.text), self.run.words(self.text, "key")
         key = (self.held, before, self.text, self.head, self.by, self.lens, self.look, colour,
                hatch, labels, stage.symbol, self.beside, self.part, self.title, self.kin,
-               self._label(), self.view.lens,
+               self._label(), self.wanted_lens,
                )  # fmt: skip
         if key in known:
             return known[key]
@@ -83,9 +104,23 @@ class Panel:
         return self.trace.holding("weights") if self.stage.name == "dropped" else None
 
     def _colour(self) -> Colour:
-        chosen = self.view.colouring
-        largest = self._largest() if chosen.limits is Limits.PANEL else None
-        return colour_of(self.trace, self.stage, self.held, self.lens, chosen, largest, self.beside)
+        return self._colour_beside(self.trace)
+
+    def _colour_beside(self, trace: Trace) -> Colour:
+        """Choose the colours, the same for all panels that share them.
+
+        Parameters
+        ----------
+        trace : Trace
+            Whose lengths and rates decide the ends.
+        """
+        shown = (self.stage, self.held, self.lens, self.chosen)
+        if self.chosen.limits is Limits.PANEL:
+            return colour_of(trace, *shown, self._largest(), self.beside)
+        colours, key = self.resolved.colours, (trace, self.held, self.lens, self.beside)
+        if key not in colours:
+            colours[key] = colour_of(trace, *shown, None, self.beside)
+        return colours[key]
 
     def _uneven(self) -> np.ndarray | None:
         return None
@@ -151,7 +186,7 @@ class Panel:
         notes = []
         if self._before():
             notes.append(f"kept ×{1 / (1 - self.spec.dropout):.4g}")
-        if self.stage.is_weights and self.lens is not self.view.lens:
+        if self.stage.is_weights and self.lens is not self.wanted_lens:
             notes.append("as they are: there are no values")
         if self.lens is Lens.WITHOUT_FIRST:
             notes.append("first token hidden, ÷ the rest")

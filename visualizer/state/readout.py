@@ -19,6 +19,7 @@ from visualizer.state.words import number
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
+    from visualizer.state.resolve import Resolved
 
 SHOWN_TERMS = 12
 
@@ -79,18 +80,11 @@ class Readout:
         return f"{said} {', '.join(self.also)}." if self.also else said
 
 
-def present_readout(run: Run, cell: Cell, text: int, is_pinned: bool) -> Readout | None:
-    """Explain a cell in words; None when the run has no such cell."""
-    trace = run.trace
-    if cell.stage not in trace:
-        return None
-    text = run.nearest(text)
-    whole = (*run.index(text), *cell.place)
-    sizes = trace.tensor(cell.stage).shape
-    if len(whole) != len(sizes) or any(at >= size for at, size in zip(whole, sizes, strict=True)):
-        return None
-    explanation = explain(trace, cell.stage, whole)
-    told = Told(run, text, cell, explanation)
+def present_readout(resolved: Resolved, cell: Cell, is_pinned: bool) -> Readout:
+    """Explain a cell of one head in words."""
+    run = resolved.run
+    explanation = explain(run.trace, cell.stage, (*resolved.index, *cell.place))
+    told = Told(run, resolved.text, cell, explanation)
     order, rest = _order(explanation)
     is_read = explanation.stage.operation is Operation.CAPTURED  # and nothing is reckoned
     return Readout(

@@ -5,34 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.derived import Fold
-from visualizer.state.heatmaps import shown_stages
-from visualizer.state.view import existing
 
 if TYPE_CHECKING:
-    from visualizer.attention.run import Run
-    from visualizer.state.view import Cell, View
+    from visualizer.state.resolve import Resolved
+    from visualizer.state.view import Cell
 
 
-def read_stage(run: Run, view: View) -> str:
-    """Name the stage of weights that counts: after dropout, where that is shown."""
-    return "dropped" if "dropped" in shown_stages(run, view) else run.trace.attention
-
-
-def head_read(run: Run, cell: Cell | None) -> int | None:
+def head_read(resolved: Resolved, cell: Cell | None) -> int | None:
     """Give the head that is looked at with a cell; None where it is all of them."""
-    if run.trace.spec.heads == 1:
+    if resolved.run.trace.spec.heads == 1:
         return 0
     return cell.head if cell else None
 
 
-def needs(run: Run, view: View) -> str | None:
+def needs(resolved: Resolved) -> str | None:
     """Name the stage whose heads are folded into one for chosen tokens; mostly there is none."""
-    is_folded = head_read(run, existing(run, view.pinned)) is None and view.tokens.chosen
-    return read_stage(run, view) if is_folded else None
+    is_folded = head_read(resolved, resolved.pinned) is None and resolved.view.tokens.chosen
+    return resolved.read_stage if is_folded else None
 
 
-def warm(run: Run, view: View) -> None:
+def warm(resolved: Resolved) -> None:
     """Fold the heads, where they are needed as one."""
-    stage = needs(run, view)
+    stage = needs(resolved)
     if stage:
-        run.trace.seen(stage, by=Fold.MEAN)
+        resolved.run.trace.seen(stage, by=Fold.MEAN)

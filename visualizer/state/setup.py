@@ -24,6 +24,7 @@ from visualizer.attention.spec import (
     Route,
     Scale,
 )
+from visualizer.state.screen import PanelId
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -191,6 +192,9 @@ class Setup:
     settings: tuple[SettingShown, ...]
     captured: str = ""
     """What is shown instead of a module, in sentences; empty where there is a module."""
+
+
+SETUP: PanelId[Setup] = PanelId("Setup")
 
 
 def present_setup(document: Document, refused: InputError | None) -> Setup:

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Dtype
-from visualizer.state.playback.lights import focus
 from visualizer.state.products import Parameter, equations, multiply_adds, parameter_of
+from visualizer.state.screen import PanelId
 from visualizer.state.split import Split, split_of
-from visualizer.state.view import existing
 from visualizer.state.words import counted, size
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
-    from visualizer.state.view import View
+    from visualizer.state.resolve import Resolved
 
 _NAMES = {"token": "tokens", "query": "queries", "key": "keys", "head": "heads"}
 
@@ -98,9 +97,12 @@ class Ledger:
         return next((row.stage for row in self.rows if row.is_current), None)
 
 
-def present_shapes(run: Run, view: View, previous: Ledger) -> Ledger:
+SHAPES: PanelId[Ledger] = PanelId("Shapes")
+
+
+def present_shapes(resolved: Resolved, previous: Ledger) -> Ledger:
     """Show the shapes of a run; the row is marked of the stage that is played or pointed at."""
-    current = _looked_at(run, view)
+    run, current = resolved.run, _looked_at(resolved)
     rows = tuple(_row(run, stage, stage.name == current) for stage in run.trace.stages)
     products = sum(row.multiply_adds for row in rows)
     taken = f"{counted(products, 'multiply-add')} in matrix products"
@@ -109,9 +111,9 @@ def present_shapes(run: Run, view: View, previous: Ledger) -> Ledger:
     return previous if made == previous else made
 
 
-def _looked_at(run: Run, view: View) -> str | None:
-    cell = existing(run, view.hovered) or existing(run, view.pinned)
-    return focus(run, view) or (cell.stage if cell else None)
+def _looked_at(resolved: Resolved) -> str | None:
+    cell = resolved.hovered or resolved.pinned
+    return resolved.focus or (cell.stage if cell else None)
 
 
 def _batch(run: Run) -> str:

@@ -15,13 +15,12 @@ from visualizer.state.blocks import written
 from visualizer.state.edits import own_of, why_not
 from visualizer.state.panel import counted_from_one
 from visualizer.state.panels import Axis
-from visualizer.state.view import existing
+from visualizer.state.screen import PanelId
 from visualizer.state.weights import weights_of
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.state.document import Document
-    from visualizer.state.view import View
+    from visualizer.state.resolve import Resolved
 
 COVERED = "Covered until the prediction is revealed."
 
@@ -130,15 +129,17 @@ def _parameter(run: Run, name: str, rows: slice, columns: slice) -> np.ndarray:
 # -------------------------------------------------------------------------------- presenting
 
 
-def present_table(
-    document: Document, run: Run, view: View, covered: frozenset[str] = frozenset()
-) -> NumberTable:
+TABLE: PanelId[NumberTable | None] = PanelId("Numbers")
+
+
+def present_table(resolved: Resolved) -> NumberTable:
     """Show the tensor that is looked at, or the given vectors where the run has no such one."""
-    look, choices = view.table, _choices(run)
+    run, document, look = resolved.run, resolved.document, resolved.view.table
+    choices = _choices(run)
     name = look.name if look.name in dict(choices) else run.trace.stages[0].name
-    text, is_covered = run.nearest(view.text), name in covered
+    text, is_covered = resolved.text, name in resolved.covered
     heads = run.trace.spec.heads if _has_heads(run, name) else 0
-    cell = existing(run, view.pinned)  # one of heads folded into one is of no head's table
+    cell = resolved.pinned  # one of heads folded into one is of no head's table
     pinned = cell.place if cell and cell.stage == name and cell.fold is None else ()
     head = (pinned[0] if len(pinned) == 3 else look.head) if heads else 0
     rows, columns = _axes(run, name, text)

@@ -14,14 +14,16 @@ from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import all_visible
 from visualizer.state.chosen import Role, matches, runs
 from visualizer.state.colouring import SHORT
-from visualizer.state.reads import head_read, read_stage
-from visualizer.state.view import Cell, existing
+from visualizer.state.cursor import cursor_on
+from visualizer.state.playback.timeline import Grain
+from visualizer.state.reads import head_read
+from visualizer.state.screen import PanelId
+from visualizer.state.view import Cell
 from visualizer.state.words import counted, shortened
 
 if TYPE_CHECKING:
-    from visualizer.attention.run import Run
     from visualizer.state.cursor import Cursor
-    from visualizer.state.playback.lights import Lights
+    from visualizer.state.resolve import Resolved
     from visualizer.state.view import View
 
 NAMED = 3
@@ -99,17 +101,26 @@ class Tokens:
     note: str = ""
 
 
-def present_tokens(
-    run: Run, view: View, lights: Lights, cursor: Cursor, cell: Cell | None
-) -> Tokens:
-    """Show the tokens of a text under a cursor.
+TOKENS: PanelId[Tokens] = PanelId("Tokens")
+
+
+def present_tokens(resolved: Resolved, cursor: Cursor) -> Tokens:
+    """Show the tokens of a text under a cursor, or else under the cell that a step is about."""
+    cell, step_cell = resolved.pointed, resolved.step_cell
+    if cell is None and step_cell and resolved.view.playhead.grain is not Grain.STAGE:
+        cell, cursor = step_cell, cursor_on(resolved, step_cell, None)
+    return _shown(resolved, cursor, cell)
+
+
+def _shown(resolved: Resolved, cursor: Cursor, cell: Cell | None) -> Tokens:
+    """Show the tokens under a cursor.
 
     Parameters
     ----------
     cell : Cell or None
         The cell that is looked at, whose head counts while no token is chosen.
     """
-    text, look = run.nearest(view.text), view.tokens
+    run, view, text, look = resolved.run, resolved.view, resolved.text, resolved.view.tokens
     are_apart = run.words(text, "key") != run.words(text)
     labels = all_visible(run.words(text, "query" if look.role is Role.QUERY else "key"))
     lengths = run.trace.spec.lengths
@@ -117,9 +128,9 @@ def present_tokens(
     chosen = frozenset(at for at in look.chosen if at < len(labels))
     at = cursor.query if look.role is Role.QUERY else cursor.key
     subjects = chosen or (frozenset() if at is None else frozenset({at}))
-    head = head_read(run, existing(run, view.pinned) if chosen else cell)
-    asked = _Asked(run, view, labels, subjects, head, read_stage(run, view))
-    is_seen = bool(subjects) and not are_apart and not _is_hidden(asked, lights)
+    head = head_read(resolved, resolved.pinned if chosen else cell)
+    asked = _Asked(resolved, labels, subjects, head, resolved.read_stage)
+    is_seen = bool(subjects) and not are_apart and not _is_hidden(asked)
     return Tokens(
         labels,
         None if are_apart and look.role is Role.KEY else cursor.query,
@@ -147,8 +158,7 @@ def _apart(role: Role) -> str:
 class _Asked:
     """Whose reading is to be shown, of which stage and head; of no head, the mean of all."""
 
-    run: Run
-    view: View
+    resolved: Resolved
     labels: tuple[str, ...]
     subjects: frozenset[int]
     head: int | None
@@ -156,27 +166,28 @@ class _Asked:
 
     @property
     def reads(self) -> bool:
-        return self.view.tokens.role is Role.QUERY
+        return self.resolved.view.tokens.role is Role.QUERY
 
 
-def _is_hidden(asked: _Asked, lights: Lights) -> bool:
+def _is_hidden(asked: _Asked) -> bool:
     """Whether numbers would be shown that are to be predicted, or that come later in playback."""
-    last = len(asked.labels) - 1
+    resolved, last = asked.resolved, len(asked.labels) - 1
     rows = asked.subjects if asked.reads else {last}
-    heads = asked.run.trace.spec.heads
+    heads = resolved.run.trace.spec.heads
     cells = (Cell(asked.stage, (heads - 1, row, last)) for row in rows)
-    return asked.stage in lights.covered or any(lights.is_later(cell) for cell in cells)
+    return asked.stage in resolved.covered or any(resolved.is_later(cell) for cell in cells)
 
 
 def _shares(asked: _Asked) -> Shares:
     values, forbidden = _sums(asked), _forbidden(asked)
     finite = values[np.isfinite(values)]
     low, largest = float(finite.min(initial=0)), float(np.abs(finite).max(initial=0))
+    chosen = asked.resolved.view.colouring
     if low < 0:
-        colours = (asked.view.colouring.diverging, -largest, largest)
+        colours = (chosen.diverging, -largest, largest)
     else:  # in a longer text nearly all weights are so small that on a scale to 1 all look alike
         high = max(1.0, largest) if len(asked.labels) <= SHORT else largest or 1.0
-        colours = (asked.view.colouring.sequential, 0.0, high)
+        colours = (chosen.sequential, 0.0, high)
     return Shares(tuple(values.tolist()), tuple(forbidden.tolist()), *colours, _says(asked))
 
 
@@ -192,17 +203,17 @@ def _sums(asked: _Asked) -> np.ndarray:
 
 
 def _read(asked: _Asked, place: tuple[slice, slice]) -> np.ndarray:
-    trace, index = asked.run.trace, asked.run.index(asked.view.text)
+    trace, index = asked.resolved.run.trace, asked.resolved.index
     if asked.head is not None:
         return trace.read(asked.stage, (*index, asked.head, *place))
-    if asked.view.tokens.chosen:  # so many cells of every head have been folded before
+    if asked.resolved.view.tokens.chosen:  # so many cells of every head have been folded before
         return trace.seen(asked.stage, by=Fold.MEAN).read((*index, *place))
     every = trace.read(asked.stage, (*index, slice(None), *place))
     return np.asarray(every.mean(axis=0, dtype=np.float64))
 
 
 def _forbidden(asked: _Asked) -> np.ndarray:
-    trace, text = asked.run.trace, asked.run.nearest(asked.view.text)
+    trace, text = asked.resolved.run.trace, asked.resolved.text
     if not is_hatched(trace.spec, asked.stage):
         return np.zeros(len(asked.labels), dtype=bool)
     cells = allowed(trace.spec, trace.tokens, asked.stage)  # query key
@@ -225,7 +236,7 @@ def _says(asked: _Asked) -> str:
         parts = [f"Scores of {named}" if asked.reads else f"Scores for {named}"]
     if count > 1:
         parts.append(f"Σ of {count:,} {'queries' if asked.reads else 'keys'}")
-    heads = asked.run.trace.spec.heads
+    heads = asked.resolved.run.trace.spec.heads
     if heads > 1:
         mean = f"mean of {heads} heads"
         parts.append(mean if asked.head is None else f"head {asked.head + 1}")

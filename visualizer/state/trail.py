@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from visualizer.state.view import existing
+from visualizer.state.resolve import existing
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -22,12 +22,6 @@ def followed(view: View, cell: Cell | None) -> View:
         return view
     left = (view.pinned,) if view.pinned else ()
     return replace(view, pinned=cell, past=(*view.past, *left)[-LONGEST:], future=())
-
-
-def ways(run: Run, view: View) -> frozenset[int]:
-    """Say whether one can go back (−1) and on (1)."""
-    there_are = ((-1, view.past), (1, view.future))
-    return frozenset(way for way, cells in there_are if _there(run, cells))
 
 
 def gone_back(run: Run, view: View) -> View:

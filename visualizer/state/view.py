@@ -15,10 +15,8 @@ from visualizer.state.lines.look import LineLook
 from visualizer.state.playback.timeline import Playhead
 
 if TYPE_CHECKING:
-    from visualizer.attention.run import Run
     from visualizer.state.compare.comparison import Comparison
     from visualizer.state.document import Document
-    from visualizer.state.lessons.pages import Reading
     from visualizer.state.zoom import Zoom
 
 
@@ -99,6 +97,18 @@ class TableLook:
 
 
 @dataclass(frozen=True, slots=True)
+class LessonPosition:
+    """The page of a lesson that is read."""
+
+    lesson_id: str
+    page: int
+
+
+AT_ONCE = {"at once": True}
+"""Marks the fields of a view that can be shown before anything else has been read for them."""
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """What of a run is shown.
 
@@ -130,8 +140,8 @@ class View:
         What is being predicted.
     dialect : Dialect
         In whose words the code is.
-    reading : Reading or None
-        The page of a lesson.
+    lesson : LessonPosition or None
+        The page of a lesson that is read.
     comparison : Comparison or None
         What is looked at beside something else.
     table : TableLook
@@ -145,7 +155,7 @@ class View:
     stages: frozenset[str] = frozenset({"scores", "weights", "dropped", "context"})
     text: int = 0
     panes: frozenset[str] = frozenset()
-    hovered: Cell | None = None
+    hovered: Cell | None = field(default=None, metadata=AT_ONCE)
     pinned: Cell | None = None
     heads: frozenset[int] | None = None
     folds: frozenset[Fold] = frozenset()
@@ -156,25 +166,12 @@ class View:
     room: int = 256
     playhead: Playhead = field(default_factory=Playhead)
     guess: Guess | None = None
-    dialect: Dialect = Dialect.BOOK
-    reading: Reading | None = None
+    dialect: Dialect = field(default=Dialect.BOOK, metadata=AT_ONCE)
+    lesson: LessonPosition | None = field(default=None, metadata=AT_ONCE)
     comparison: Comparison | None = None
-    table: TableLook = field(default_factory=TableLook)
+    table: TableLook = field(default_factory=TableLook, metadata=AT_ONCE)
     tokens: TokenLook = field(default_factory=TokenLook)
     past: tuple[Cell, ...] = ()
     future: tuple[Cell, ...] = ()
     lines: LineLook = field(default_factory=LineLook)
-    painting: PaintLook = field(default_factory=PaintLook)
-
-
-def existing(run: Run, cell: Cell | None) -> Cell | None:
-    """Give a cell if the run has it."""
-    if cell is None or cell.stage not in run.trace:
-        return None
-    sizes = tuple(run.trace.tensor(cell.stage).shape[len(run.trace.batch) :])
-    if cell.fold:
-        is_foldable = "head" in run.trace.stage(cell.stage).dims and run.trace.spec.heads > 1
-        sizes = sizes[1:] if is_foldable else ()
-    fits = len(sizes) == len(cell.place)
-    inside = fits and all(at < size for at, size in zip(cell.place, sizes, strict=True))
-    return cell if inside else None
+    painting: PaintLook = field(default_factory=PaintLook, metadata=AT_ONCE)

@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
 from PySide6.QtWidgets import QAccessibleWidget, QWidget
 
+from visualizer.state.cell import CELL
+from visualizer.state.picture import PICTURE
+from visualizer.state.playback.transport import PLAYBACK
+from visualizer.state.present_screen import STATUS
+
 if TYPE_CHECKING:
     from PySide6.QtCore import QObject
 
@@ -76,17 +81,18 @@ class Voice:
         """Give the heatmaps their value, and announce what is new."""
         said, before = spoken(screen), self._said
         self._said = said
-        tell(self._board, said or screen.status.facts)
-        by_hand = not screen.cursor.hovered and not screen.stand.transport.playhead.is_playing
+        tell(self._board, said or screen.panel(STATUS).facts)
+        is_pointed_at = screen.panel(PICTURE).cursor.hovered is not None
+        by_hand = not is_pointed_at and not screen.panel(PLAYBACK).playhead.is_playing
         if said and said != before and by_hand and any(one.hasFocus() for one in self._readers):
             announce(self._board, said, Politeness.Assertive)  # the newest cell counts
-        noticed, self._noticed = self._noticed, screen.status.notices
-        for notice in screen.status.notices:
+        noticed, self._noticed = self._noticed, screen.panel(STATUS).notices
+        for notice in screen.panel(STATUS).notices:
             if notice not in noticed:
                 announce(self._board, notice, Politeness.Polite)
 
 
 def spoken(screen: Screen) -> str:
     """Say which cell is looked at, and its sentence; nothing where none is."""
-    readout = screen.readout
+    readout = screen.panel(CELL)
     return f"{readout.heading.replace(' · ', ', ')}: {readout.plain}" if readout else ""

@@ -95,7 +95,7 @@ def told(shot: Shot, wish: Wish) -> str:
     arrays = size_of_arrays(run, _names(run, suffix))
     if suffix not in TEXTS:
         return f"About {size(arrays)}"
-    seen = sheets.shown(run, framed(run, shot.view, wish.asked))
+    seen = sheets.shown(framed(shot, wish.asked))
     count = {
         ".csv": lambda: size_of_csv(run, seen),
         ".md": lambda: size_of_markdown(run, seen),

@@ -52,6 +52,8 @@ class Canvas(PointedArea):
         self._fresh: Mapping[Drawn, Fresh] = {}
         self._message = ""
         self._layout = Layout((), 0, 0, 0)
+        # All of it is filled with paper: Qt need not clear it first.
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.minimap = Minimap(self.viewport())
         self._pictures: dict[int, tuple[Heatmap, QPixmap]] = {}
         self._frames = Frames()

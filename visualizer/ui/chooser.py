@@ -9,6 +9,8 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.state.chosen import Role, gone_to, seeking
 from visualizer.state.cursor import cell_of
+from visualizer.state.picture import PICTURE
+from visualizer.state.tokens import TOKENS
 
 if TYPE_CHECKING:
     from visualizer.state.chosen import TokenLook
@@ -47,12 +49,12 @@ class Chooser(QObject):
 
     def seek(self, sought: str) -> None:
         """Choose all tokens with a text in them."""
-        labels = self._workspace.screen.tokens.labels
+        labels = self._workspace.screen.panel(TOKENS).labels
         self._workspace.look(tokens=seeking(self._look, labels, sought))
 
     def go(self, steps: int) -> None:
         """Go to the next token that matches, or to the one before, and have it seen."""
-        labels = self._workspace.screen.tokens.labels
+        labels = self._workspace.screen.panel(TOKENS).labels
         look = gone_to(self._look, labels, steps)
         if look.match is None:
             return
@@ -62,7 +64,7 @@ class Chooser(QObject):
         if zoom and run:
             zoom = zoom.including(run.trace.sides, query, key)
         self._workspace.look(tokens=look, zoom=zoom)
-        for panel in self._workspace.screen.board.heatmaps:
+        for panel in self._workspace.screen.panel(PICTURE).board.heatmaps:
             if panel.columns.name == "key":
                 row, column = panel.rows.seen[0], panel.columns.seen[0]
                 place = (token, column) if key is None else (row, token)

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 
 from visualizer.attention.derived import Lens
 from visualizer.state.colouring import Curve, Limits
-from visualizer.state.looks import Looks
+from visualizer.state.looks import LOOKS, Looks
 from visualizer.ui.labels import PlainLabel
 from visualizer.ui.theme import LIGHT, Theme
 
@@ -101,7 +101,7 @@ class ColourPane(QScrollArea):
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         """Show what is chosen."""
-        looks = screen.looks
+        looks = screen.panel(LOOKS)
         if looks == self._looks and theme is self._theme:
             return
         are_new = looks.ends != self._looks.ends or self._is_typed(looks) != self._is_typed()

@@ -7,11 +7,20 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.spec import Mode
+from visualizer.state.cell import CELL
 from visualizer.state.code.dialects import Dialect
 from visualizer.state.colouring import Curve, Limits
+from visualizer.state.compare.bar import COMPARISON
 from visualizer.state.compare.comparison import Against
-from visualizer.state.painting import target_of
+from visualizer.state.lessons.pages import LESSON
+from visualizer.state.looks import LOOKS
+from visualizer.state.painting import PAINTING, target_of
+from visualizer.state.picture import PICTURE
 from visualizer.state.playback.timeline import Grain
+from visualizer.state.playback.transport import PLAYBACK
+from visualizer.state.setup import SETUP
+from visualizer.state.shapes import SHAPES
+from visualizer.state.tokens import TOKENS
 from visualizer.state.weights import are_kept
 from visualizer.ui import messages
 from visualizer.ui.menus import Command, Face
@@ -82,6 +91,9 @@ class WindowState:
     document: Document
     view: View
     scheme: Scheme
+    can_undo: bool
+    can_redo: bool
+    can_keep_weights: bool
     can_export: bool
     can_copy_script: bool
     keeps_numbers: bool
@@ -91,69 +103,80 @@ class WindowState:
 
 def _has_module(now: WindowState) -> bool:
     """Captured attention has no module: none that could be changed, and not more than weights."""
-    return not now.screen.setup.captured
+    return not now.screen.panel(SETUP).captured
 
 
 def _has_numbers(now: WindowState) -> bool:
-    return bool(now.screen.rail)
+    return now.screen.resolved is not None
 
 
 def _has_texts(now: WindowState) -> bool:
-    return now.screen.tokens.texts > 1
+    return now.screen.panel(TOKENS).texts > 1
 
 
 def _is_zoomed(now: WindowState) -> bool:
-    return bool(now.screen.looks.part)
+    return bool(now.screen.panel(LOOKS).part)
+
+
+def _can_go(now: WindowState, way: int) -> bool:
+    resolved = now.screen.resolved
+    return resolved is not None and way in resolved.directions
 
 
 def _can_mark(now: WindowState) -> bool:
-    pinned = now.screen.cursor.pinned
-    return pinned is not None and pinned.stage in now.screen.stand.lights.covered
+    resolved = now.screen.resolved
+    pinned = resolved.reached_pinned if resolved else None
+    return bool(resolved and pinned and pinned.stage in resolved.covered)
 
 
 def _can_paint_pinned(now: WindowState) -> bool:
-    pinned, painting = now.screen.cursor.pinned, now.screen.painting
+    pinned, painting = now.screen.panel(PICTURE).cursor.pinned, now.screen.panel(PAINTING)
     return bool(painting and pinned and target_of(pinned) in painting.targets)
 
 
 def _has_split(now: WindowState) -> bool:
-    split = now.screen.shapes.split
+    split = now.screen.panel(SHAPES).split
     return split is not None and split.heads > 1
 
 
 def _can_reveal(now: WindowState) -> bool:
-    transport = now.screen.stand.transport
+    transport = now.screen.panel(PLAYBACK)
     return transport.question is not None and not transport.is_revealed
 
 
 def _has_next_page(now: WindowState) -> bool:
-    return bool(now.screen.lesson and now.screen.lesson.has_next)
+    lesson = now.screen.panel(LESSON)
+    return bool(lesson and lesson.has_next)
 
 
 def _has_previous_page(now: WindowState) -> bool:
-    return bool(now.screen.lesson and now.screen.lesson.number > 1)
+    lesson = now.screen.panel(LESSON)
+    return bool(lesson and lesson.number > 1)
 
 
 def _is_page_changed(now: WindowState) -> bool:
-    return bool(now.screen.lesson and now.screen.lesson.is_changed)
+    lesson = now.screen.panel(LESSON)
+    return bool(lesson and lesson.is_changed)
 
 
 def _can_swap(now: WindowState) -> bool:
-    return now.screen.comparison is not None and now.screen.comparison.can_swap
+    bar = now.screen.panel(COMPARISON)
+    return bar is not None and bar.can_swap
 
 
 def _has_largest(now: WindowState) -> bool:
-    return now.screen.comparison is not None and now.screen.comparison.largest is not None
+    bar = now.screen.panel(COMPARISON)
+    return bar is not None and bar.largest is not None
 
 
 def _samples(now: WindowState) -> int:
     """Count the samples of dropout that are compared."""
-    bar = now.screen.comparison
+    bar = now.screen.panel(COMPARISON)
     return bar.count if bar and bar.against is Against.SAMPLES else 0
 
 
 def _can_add_samples(now: WindowState) -> bool:
-    bar = now.screen.comparison
+    bar = now.screen.panel(COMPARISON)
     return bar is not None and 0 < _samples(now) < bar.most
 
 
@@ -186,24 +209,25 @@ COMMANDS: tuple[Row, ...] = (
     Row("close", FILE, "&Close the window", lambda c: c.window.close(), ("Ctrl+W",), divides=True),
     Row("filer.quit", FILE, "&Quit", lambda c: c.filer.quit(), ("Ctrl+Q",)),
     Row("workspace.undo", EDIT, "&Undo", lambda c: c.workspace.undo(), ("Ctrl+Z",), icon="undo",
-        is_enabled=lambda now: now.screen.can_undo),
+        is_enabled=lambda now: now.can_undo),
     Row("workspace.redo", EDIT, "&Redo", lambda c: c.workspace.redo(), ("Ctrl+Shift+Z", "Ctrl+Y"),
-        icon="redo", is_enabled=lambda now: now.screen.can_redo),
+        icon="redo", is_enabled=lambda now: now.can_redo),
     Row("inspector.copy", EDIT, "&Copy cell", lambda c: c.inspector.copy(), ("Ctrl+Shift+C",),
-        icon="copy", divides=True, is_enabled=lambda now: now.screen.readout is not None),
+        icon="copy", divides=True, is_enabled=lambda now: now.screen.panel(CELL) is not None),
     Row("publisher.copy_picture", EDIT, "Copy as p&icture", lambda c: c.publisher.copy_picture(),
         ("Ctrl+Shift+I",), is_enabled=lambda now: now.can_export),
     Row("publisher.copy_script", EDIT, "Copy as scri&pt", lambda c: c.publisher.copy_script(),
         ("Ctrl+Alt+C",), is_enabled=lambda now: now.can_copy_script),
     Row("pointer.let_go", EDIT, "&Let go of the pinned cell", lambda c: c.pointer.let_go(),
-        ("Ctrl+Shift+P",), icon="pin", is_enabled=lambda now: now.screen.cursor.pinned is not None),
+        ("Ctrl+Shift+P",), icon="pin",
+        is_enabled=lambda now: now.screen.panel(PICTURE).cursor.pinned is not None),
     Row("edit_sentence", EDIT, "Edit the &sentence", lambda c: c.editor.edit_sentence(),
         ("Ctrl+L",), divides=True),
     Row("find_token", EDIT, "&Find a token", lambda c: c.find_token(), ("Ctrl+F",)),
     Row("chooser.turn", EDIT, "&Other role of the tokens: what they read, or who reads them",
         lambda c: c.chooser.turn(), ("Ctrl+Shift+T",)),
     Row("chooser.let_go", EDIT, "Let go of the chosen &tokens", lambda c: c.chooser.let_go(),
-        ("Ctrl+Shift+D",), is_enabled=lambda now: bool(now.screen.tokens.chosen)),
+        ("Ctrl+Shift+D",), is_enabled=lambda now: bool(now.screen.panel(TOKENS).chosen)),
     Row("toggle_mask", MODULE, "Causal &mask", lambda c: c.setup.toggle_mask(), ("Ctrl+M",),
         is_enabled=_has_module, is_checked=lambda now: bool(now.document.get("causal"))),
     Row("painter.toggle", MODULE, "&Paint the mask", lambda c: c.painter.toggle(),
@@ -220,7 +244,7 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.workspace.resample("seed"), ("Ctrl+Shift+R",), is_enabled=_has_module),
     Row("workspace.keep_weights", MODULE, "&Keep these weights",
         lambda c: c.workspace.keep_weights(), ("Ctrl+K",),
-        is_enabled=lambda now: now.screen.can_keep_weights,
+        is_enabled=lambda now: now.can_keep_weights,
         is_checked=lambda now: are_kept(now.document.spec)),
     Row("open_settings", MODULE, "Every &setting", lambda c: c.editor.open_more(), ("Ctrl+,",),
         icon="settings", divides=True, is_enabled=_has_module),
@@ -253,7 +277,7 @@ COMMANDS: tuple[Row, ...] = (
         icon="loop", is_checked=lambda now: now.view.playhead.loops),
     Row("player.predict", PLAY, "Predict this sta&ge", lambda c: c.player.predict(), ("Ctrl+P",),
         icon="predict", divides=True, is_enabled=_has_numbers,
-        is_checked=lambda now: now.screen.stand.transport.question is not None),
+        is_checked=lambda now: now.screen.panel(PLAYBACK).question is not None),
     Row("pointer.mark", PLAY, "&Mark the pinned cell", lambda c: c.pointer.mark(),
         ("Return", "Enter"), near=True, is_enabled=_can_mark),
     Row("player.reveal", PLAY, "Reveal what is &hidden", lambda c: c.player.reveal(),
@@ -276,7 +300,7 @@ COMMANDS: tuple[Row, ...] = (
     Row("comparer.go_to_largest", COMPARE, "&Go to the largest difference",
         lambda c: c.comparer.go_to_largest(), ("Ctrl+G",), divides=True, is_enabled=_has_largest),
     Row("comparer.stop", COMPARE, "Stop &comparing", lambda c: c.comparer.stop(), ("Ctrl+Shift+G",),
-        is_enabled=lambda now: now.screen.comparison is not None),
+        is_enabled=lambda now: now.screen.panel(COMPARISON) is not None),
     Row("step_text 1", VIEW, "Next text or layer", lambda c: c.gaze.step_text(1), ("Ctrl+PgDown",),
         is_enabled=_has_texts),
     Row("step_text -1", VIEW, "&Previous text or layer", lambda c: c.gaze.step_text(-1),
@@ -285,9 +309,9 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.gaze.toggle_spread(), ("Ctrl+Alt+T",), is_enabled=_has_texts,
         is_checked=lambda now: now.view.spread),
     Row("pointer.go -1", VIEW, "Back to the cell be&fore", lambda c: c.pointer.go(-1), ("Ctrl+[",),
-        icon="back", divides=True, is_enabled=lambda now: -1 in now.screen.can_go),
+        icon="back", divides=True, is_enabled=lambda now: _can_go(now, -1)),
     Row("pointer.go 1", VIEW, "O&n to the cell after", lambda c: c.pointer.go(1), ("Ctrl+]",),
-        icon="chevron-right", is_enabled=lambda now: 1 in now.screen.can_go),
+        icon="chevron-right", is_enabled=lambda now: _can_go(now, 1)),
     Row("gaze.closer", VIEW, "Look &closer", lambda c: c.gaze.closer(), ("Ctrl++", "Ctrl+="),
         divides=True),
     Row("gaze.further", VIEW, "Look from f&urther away", lambda c: c.gaze.further(), ("Ctrl+-",),
@@ -400,7 +424,7 @@ COMMANDS: tuple[Row, ...] = (
     Row("reader.back", LESSONS, "&Back to this page", lambda c: c.reader.back(), ("Alt+Home",),
         is_enabled=_is_page_changed),
     Row("reader.close", LESSONS, "&Close the lesson", lambda c: c.reader.close(), ("Alt+End",),
-        is_enabled=lambda now: now.screen.lesson is not None),
+        is_enabled=lambda now: now.screen.panel(LESSON) is not None),
     Row("reader.open_folder", LESSONS, "The &folder of my lessons",
         lambda c: c.reader.open_folder(), ("Ctrl+Alt+F",), divides=True),
     Row("labWanted.emit", LAB, "&Language lab", lambda c: c.open_lab(), ("Ctrl+Alt+A",)),

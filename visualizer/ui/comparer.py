@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
 
+from visualizer.state.compare.bar import COMPARISON
 from visualizer.state.compare.comparison import Against, Comparison
 from visualizer.state.compare.samples import most_samples
-from visualizer.state.view import Part, existing
+from visualizer.state.view import Part
 
 if TYPE_CHECKING:
-    from visualizer.state.view import View
     from visualizer.ui.pointer import Pointer
     from visualizer.ui.workspace import Workspace
 
@@ -99,7 +99,7 @@ class Comparer(QObject):
 
     def go_to_largest(self) -> None:
         """Pin the cell with the largest difference."""
-        bar = self._workspace.screen.comparison
+        bar = self._workspace.screen.panel(COMPARISON)
         if bar and bar.largest:
             self._pointer.follow(bar.largest)
 
@@ -108,7 +108,7 @@ class Comparer(QObject):
         run, wanted, now = self._workspace.run, self._workspace.wanted, self._now
         if run is None:
             return
-        alone = now.alone if now else self._alone(wanted)
+        alone = now.alone if now else self._alone()
         before = now.before if now else wanted.stages
         comparison = Comparison(against, alone=alone, before=before, **fields)
         playhead = replace(wanted.playhead, place=None, is_playing=False)
@@ -120,10 +120,10 @@ class Comparer(QObject):
             hovered=None,
         )
 
-    def _alone(self, wanted: View) -> frozenset[str]:
+    def _alone(self) -> frozenset[str]:
         """Choose the stage to begin with: that of the pinned cell, else the weights."""
-        run = self._workspace.run
-        pinned = existing(run, wanted.pinned) if run else None
+        resolved = self._workspace.wanted_resolved
+        pinned = resolved.pinned if resolved else None
         return frozenset({pinned.stage if pinned else "weights"})
 
     def _change(self, **fields: Any) -> None:

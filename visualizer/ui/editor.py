@@ -19,7 +19,8 @@ from PySide6.QtWidgets import (
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.state.document import Lines
 from visualizer.state.saved.texts import LONGEST_TEXT
-from visualizer.state.setup import SETTINGS, Setting, Setup
+from visualizer.state.setup import SETTINGS, SETUP, Setting, Setup
+from visualizer.state.tokens import TOKENS
 from visualizer.ui.captured import CapturedCard
 from visualizer.ui.controls import Control
 from visualizer.ui.icons import icon
@@ -181,7 +182,7 @@ class Editor(QScrollArea):
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         """Show a document's settings and its tokens."""
-        setup = screen.setup
+        setup = screen.panel(SETUP)
         self._show_theme(theme)
         if setup != self._setup:
             self._setup = setup
@@ -189,8 +190,9 @@ class Editor(QScrollArea):
             self._show_captured(setup)
             for shown in setup.settings:
                 self.rows[shown.setting.name].show_setting(shown)
-        self.texts.setVisible(screen.tokens.texts > 1)
-        self._show_place(screen.tokens.part, screen.tokens.text, screen.tokens.texts)
+        self.texts.setVisible(screen.panel(TOKENS).texts > 1)
+        tokens = screen.panel(TOKENS)
+        self._show_place(tokens.part, tokens.text, tokens.texts)
         hidden = any(shown.problem and not shown.setting.common for shown in setup.settings)
         if hidden and not self.more_button.isChecked():
             self.more_button.setChecked(True)  # a problem must be seen where it is

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow, QWidget
 
     from visualizer.state.document import Document
+    from visualizer.state.lessons.opened import OpenLessons
     from visualizer.state.saved.document_file import Saved
     from visualizer.state.saved.recovery import Left
     from visualizer.state.view import View
@@ -57,10 +58,15 @@ class Filer(QObject):
     """The path of a file that was opened or saved."""
 
     def __init__(
-        self, program: Program, workspace: Workspace, window: QWidget, window_on: WindowOn
+        self,
+        program: Program,
+        workspace: Workspace,
+        lessons: OpenLessons,
+        window: QWidget,
+        window_on: WindowOn,
     ) -> None:
         super().__init__(window)
-        self._program, self._workspace = program, workspace
+        self._program, self._workspace, self._lessons = program, workspace, lessons
         self._window, self._window_on = window, window_on
         self.path: Path | None = None
         self._title = UNTITLED
@@ -96,9 +102,8 @@ class Filer(QObject):
     @property
     def _own(self) -> tuple[Document, View]:
         """The user's document and view: while a lesson is read, those that come back after it."""
-        reading = self._workspace.wanted.reading
-        if reading:
-            return reading.document, reading.view
+        if self._workspace.wanted.lesson and self._lessons.before:
+            return self._lessons.before
         return self._workspace.document, self._workspace.wanted
 
     @property
@@ -185,7 +190,7 @@ class Filer(QObject):
 
     def save(self) -> None:
         """Write the document into its file; ask for one where it has none, or a lesson is read."""
-        if self.path and not self._workspace.wanted.reading:
+        if self.path and not self._workspace.wanted.lesson:
             self._write(self.path)
         else:
             self.save_as()
@@ -229,7 +234,7 @@ class Filer(QObject):
             return
         run = self._workspace.run if self.keeps_numbers else None
         document, view = self._workspace.document, self._workspace.wanted
-        is_copy = view.reading is not None  # of a page of a lesson, which is nobody's document
+        is_copy = view.lesson is not None  # of a page of a lesson, which is nobody's document
         self._worker.ask(partial(written, path, document, view, run, is_copy=is_copy))
 
     # ------------------------------------------------------------------ being done

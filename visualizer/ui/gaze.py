@@ -10,14 +10,14 @@ from PySide6.QtCore import QObject
 from visualizer.attention.derived import Fold, Lens
 from visualizer.state.code.dialects import Dialect
 from visualizer.state.colouring import Curve, Limits
-from visualizer.state.extent import look_of
-from visualizer.state.heatmaps import chosen_stages, shown_heads
 from visualizer.state.looks import Layouts
+from visualizer.state.picture import PICTURE
+from visualizer.state.tokens import TOKENS
 from visualizer.state.view import View
-from visualizer.state.zoom import Zoom, fitted, row_role, zoomed
+from visualizer.state.zoom import Zoom, row_role, zoomed
 
 if TYPE_CHECKING:
-    from visualizer.attention.run import Run
+    from visualizer.state.resolve import Resolved
     from visualizer.ui.workspace import Workspace
 
 STEP = 1.5
@@ -40,28 +40,28 @@ class Gaze(QObject):
     @property
     def _seen(self) -> Zoom | None:
         """The part that is seen, as far as the text has it."""
-        run = self._workspace.run
-        return fitted(self._wanted.zoom, run.trace.sides) if run else None
+        resolved = self._workspace.wanted_resolved
+        return resolved.zoom if resolved else None
 
     # ------------------------------------------------------------------ closer and further
 
     def zoom(self, factor: float, at: tuple[float, float] | None = None) -> None:
         """Look closer or from further away, around a place, or around the pinned cell."""
-        run = self._workspace.run
-        if run:
-            sides, seen = run.trace.sides, self._drawn(run)
+        resolved = self._workspace.wanted_resolved
+        if resolved:
+            sides, seen = resolved.run.trace.sides, _drawn(resolved)
             if seen and at is None:
-                cursor = self._workspace.screen.cursor
+                cursor = self._workspace.screen.panel(PICTURE).cursor
                 seen = seen.including(sides, cursor.query, cursor.key)
             at = at or self._middle(seen or Zoom.whole(sides))
             self._workspace.look(zoom=zoomed(seen, sides, factor, at))
 
     def zoom_at(self, factor: float, stage: str, row: float, column: float) -> None:
         """Look closer at a row and column of a stage; what is under the pointer stays there."""
-        run = self._workspace.run
-        if run:
+        resolved = self._workspace.wanted_resolved
+        if resolved:
             at = self._tokens_at(stage, row, column)
-            middle = self._middle(self._drawn(run) or Zoom.whole(run.trace.sides))
+            middle = self._middle(_drawn(resolved) or Zoom.whole(resolved.run.trace.sides))
             query, key = (now if it is None else it for it, now in zip(at, middle, strict=True))
             self.zoom(factor, (query, key))
 
@@ -111,13 +111,8 @@ class Gaze(QObject):
             now = (span.start + len(span) // 2 for span in (zoom.queries, zoom.keys))
             self.pan_by(query - next(now), key - next(now))
 
-    def _drawn(self, run: Run) -> Zoom | None:
-        """Say what is drawn: of what is seen, whole blocks."""
-        look = look_of(run.trace, run.trace.stage(run.trace.attention), self._wanted)
-        return Zoom(look.rows, look.columns) if look.rows and look.columns else None
-
     def _middle(self, seen: Zoom) -> tuple[float, float]:
-        cursor = self._workspace.screen.cursor
+        cursor = self._workspace.screen.panel(PICTURE).cursor
         query, key = (span.start + len(span) / 2 for span in (seen.queries, seen.keys))
         at_query = query if cursor.query is None else cursor.query + 0.5
         return at_query, key if cursor.key is None else cursor.key + 0.5
@@ -140,14 +135,14 @@ class Gaze(QObject):
 
     def one_stage(self) -> None:
         """Show one stage in all its heads: that of the pinned cell, else the last with heads."""
-        run, wanted = self._workspace.run, self._wanted
-        if run is None:
+        resolved = self._workspace.wanted_resolved
+        if resolved is None:
             return
-        pinned = wanted.pinned
+        run, pinned = resolved.run, self._wanted.pinned
         with_heads = [
             stage.name
             for stage in run.trace.stages
-            if "head" in stage.dims and stage.name in chosen_stages(run, wanted)
+            if "head" in stage.dims and stage.name in resolved.chosen
         ]
         shares = [name for name in with_heads if run.trace.stage(name).is_weights]
         last = (shares or with_heads or [run.trace.attention])[-1]
@@ -162,29 +157,29 @@ class Gaze(QObject):
 
     def one_head(self) -> None:
         """Show one head, as large as can be: that of the pinned cell, else the first shown."""
-        run, pinned = self._workspace.run, self._wanted.pinned
-        if run:
-            first = shown_heads(run, self._wanted)[:1] or (0,)
+        resolved, pinned = self._workspace.wanted_resolved, self._wanted.pinned
+        if resolved:
+            first = resolved.heads[:1] or (0,)
             head = first[0] if pinned is None or pinned.head is None else pinned.head
             self._workspace.look(heads=frozenset({head}))
             self._show_folds(frozenset())
 
     def next_head(self, steps: int) -> None:
         """Show the next head alone, or the one before."""
-        run = self._workspace.run
-        if run:
-            shown = shown_heads(run, self._wanted)[:1] or (0,)
+        resolved = self._workspace.wanted_resolved
+        if resolved:
+            shown = resolved.heads[:1] or (0,)
             chosen = self._wanted.heads or frozenset()
             head = min(chosen) + steps if len(chosen) == 1 else shown[0]
-            self._show_alone(head % run.trace.spec.heads)
+            self._show_alone(head % resolved.run.trace.spec.heads)
 
     def toggle_head(self, head: int) -> None:
         """Show or hide a head; what is shown last stays."""
-        run, self._before = self._workspace.run, self._wanted
-        if run:
-            shown = frozenset(shown_heads(run, self._wanted)) ^ {head}
+        resolved, self._before = self._workspace.wanted_resolved, self._wanted
+        if resolved:
+            shown = frozenset(resolved.heads) ^ {head}
             if shown or self._wanted.folds:
-                is_all = len(shown) == run.trace.spec.heads
+                is_all = len(shown) == resolved.run.trace.spec.heads
                 self._let_go_of({head} - shown)
                 self._workspace.look(heads=None if is_all else shown)
 
@@ -225,7 +220,7 @@ class Gaze(QObject):
 
     def step_text(self, step: int) -> None:
         """Look at the next text of a batch, or layer of what was captured, or the one before."""
-        self._workspace.show_text(self._workspace.screen.tokens.text + step)
+        self._workspace.show_text(self._workspace.screen.panel(TOKENS).text + step)
 
     def set_dialect(self, dialect: str) -> None:
         """Read the code in one of its dialects."""
@@ -266,3 +261,10 @@ class Gaze(QObject):
 
     def _colour(self, **changes: Any) -> None:
         self._workspace.look(colouring=replace(self._wanted.colouring, **changes))
+
+
+def _drawn(resolved: Resolved) -> Zoom | None:
+    """Say what is drawn: of what is seen, whole blocks."""
+    trace = resolved.run.trace
+    look = resolved.extent(trace.stage(trace.attention))
+    return Zoom(look.rows, look.columns) if look.rows and look.columns else None

@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from visualizer.state.measures import HEADS
 from visualizer.ui.accessible import tell
 from visualizer.ui.head_table import HeadView
 from visualizer.ui.labels import PlainLabel
@@ -51,7 +52,7 @@ class HeadsPane(QWidget):
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         """Show what the heads of a screen look at."""
-        self.show_heads(screen.heads, theme)
+        self.show_heads(screen.panel(HEADS), theme)
 
     def show_heads(self, table: HeadTable | None, theme: Theme) -> None:
         """Show what heads look at, or what would be said here."""

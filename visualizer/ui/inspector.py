@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QVBoxLayout, QWidget
 
+from visualizer.state.cell import CELL
 from visualizer.ui.accessible import tell
 from visualizer.ui.flow import FlowLabel
 from visualizer.ui.theme import LIGHT, Theme, text_scale
@@ -84,7 +85,7 @@ class Inspector(QScrollArea):
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         """Show what a screen says of a cell."""
-        self.show_readout(screen.readout, theme)
+        self.show_readout(screen.panel(CELL), theme)
 
     def show_readout(self, readout: Readout | None, theme: Theme) -> None:
         """Show what is said of a cell, or what would be said here."""

@@ -8,6 +8,7 @@ scrolled to.
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF
@@ -23,9 +24,11 @@ from visualizer.ui.measures import (
     widest_label,
 )
 from visualizer.ui.slots import Layout, Slot
-from visualizer.ui.theme import text_scale
+from visualizer.ui.theme import system_font, text_scale
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from visualizer.state.panels import Board, Heatmap
 
 LARGEST_CELL = 88
@@ -36,6 +39,14 @@ GAP = 24
 MARGIN = 16
 HEAD = 34
 BELOW = 4
+MOST_PLACES = 8
+"""So many layouts are kept: those that were used last."""
+Place = tuple[QRectF, float, float, float, float, bool, bool]
+"""All of a slot but the panel that stands there."""
+_PLACES: OrderedDict[Hashable, tuple[tuple[tuple[int, Place], ...], float, float, float]] = (
+    OrderedDict()
+)
+"""Places, each with the number of its panel, and the size of the whole, by what they are for."""
 
 
 def room(board: Board, width: float, height: float, pixel_ratio: float) -> int:
@@ -97,10 +108,52 @@ def lay_out(
     pixel_ratio: float = 1.0,
     largest_cell: float = math.inf,
 ) -> Layout:
-    """Place a board's panels in a window of this size, of so many device pixels a pixel."""
+    """Place a board's panels in a window of this size, of so many device pixels a pixel.
+
+    Panels that differ from some that were placed before in numbers and colours alone have their
+    places.
+    """
     if not board.columns:
         return Layout((), 0, 0, 0)
-    return _Placing(board, width, height, pixel_ratio, largest_cell).layout()
+    key = (_shape(board), width, height, pixel_ratio, largest_cell, text_scale(), system_font())
+    panels = board.heatmaps
+    if key in _PLACES:
+        _PLACES.move_to_end(key)
+        places, *size = _PLACES[key]
+        return Layout(tuple(Slot(panels[at], *place) for at, place in places), *size)
+    placed = _Placing(board, width, height, pixel_ratio, largest_cell).layout()
+    numbers = {heatmap: at for at, heatmap in enumerate(panels)}
+    found = tuple((numbers[slot.heatmap], _place(slot)) for slot in placed.slots)
+    _PLACES[key] = found, placed.width, placed.height, placed.head
+    if len(_PLACES) > MOST_PLACES:
+        _PLACES.popitem(last=False)
+    return placed
+
+
+def _place(slot: Slot) -> Place:
+    size = (slot.cell_width, slot.cell_height)
+    labels = (slot.has_row_labels, slot.has_column_labels)
+    return (slot.cells, *size, slot.top, slot.gutter, *labels)
+
+
+def _shape(board: Board) -> Hashable:
+    """Name all of a board's panels that decides their places: no number and no colour."""
+    return tuple(tuple(map(_shape_of, column)) for column in board.columns)
+
+
+def _shape_of(heatmap: Heatmap) -> Hashable:
+    return (
+        heatmap.rows.labels,
+        heatmap.columns.labels,
+        heatmap.columns.is_token,
+        heatmap.side,
+        heatmap.values.shape,
+        heatmap.is_zoomed,
+        bool(heatmap.label),
+        narrowest(heatmap),
+        foot_height(heatmap),
+        sums_width(heatmap),
+    )
 
 
 def _least(column: tuple[Heatmap, ...]) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.state.lessons.pages import TickState
+from visualizer.state.lessons.pages import LESSON, TickState
 from visualizer.ui.accessible import tell
 from visualizer.ui.icons import icon
 from visualizer.ui.labels import PlainLabel, RichLabel
@@ -138,7 +138,7 @@ class LessonPane(QWidget):
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         """Show the page of a screen."""
-        self.show_lesson(screen.lesson, theme)
+        self.show_lesson(screen.panel(LESSON), theme)
 
     def show_lesson(self, panel: LessonPanel | None, theme: Theme) -> None:
         """Show a page, or what would be here."""

@@ -52,9 +52,8 @@ class Liner(QObject):
         self._workspace.want(replace(followed(wanted, None if is_held else cell), lines=look))
 
     def _largest(self, token: Token) -> Cell | None:
-        workspace = self._workspace
-        lights = workspace.screen.stand.lights
-        return largest_cell(workspace.run, workspace.view, lights, token) if workspace.run else None
+        resolved = self._workspace.screen.resolved
+        return largest_cell(resolved, token) if resolved else None
 
     def _aimed(self, cell: Cell | None, token: Token) -> LineLook:
         own = frozenset({cell}) if cell else frozenset()

@@ -8,8 +8,9 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
 
+from visualizer.state.cell import CELL
 from visualizer.state.lines.look import FOLLOWS, MOST_OF_A_QUERY, LineLook
-from visualizer.state.lines.panel import LinePanel
+from visualizer.state.lines.panel import LINES, LinePanel
 from visualizer.ui.controls import Decimal, show_number
 from visualizer.ui.labels import PlainLabel
 from visualizer.ui.lineview import LineView
@@ -78,9 +79,10 @@ class LinePane(QWidget):
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         """Show the lines of a screen, or what would be here."""
-        panel = screen.lines or LinePanel(message=EMPTY)
+        panel = screen.panel(LINES) or LinePanel(message=EMPTY)
         self.view.show_lines(panel, theme)
-        self.view.setAccessibleDescription(screen.readout.plain if screen.readout else "")
+        readout = screen.panel(CELL)
+        self.view.setAccessibleDescription(readout.plain if readout else "")
         self._show_look(panel)
         # The place of what is said of lit lines is kept, or the picture would jump under the hand.
         lit = (panel.lit_note,) if panel.lines.is_thinned or panel.lit_note else ()

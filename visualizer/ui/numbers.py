@@ -8,6 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
+from visualizer.state.tables import TABLE
 from visualizer.state.view import Cell
 from visualizer.state.words import counted
 from visualizer.ui.grid import NumberGrid
@@ -59,7 +60,7 @@ class NumbersPane(QWidget):
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         """Show the table of a screen."""
-        self.show_table(screen.table, theme)
+        self.show_table(screen.panel(TABLE), theme)
 
     def show_table(self, table: NumberTable | None, theme: Theme) -> None:
         """Show a table, or what would be said here."""

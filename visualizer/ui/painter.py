@@ -9,7 +9,8 @@ from PySide6.QtCore import QObject
 
 from visualizer.state.brushes import Brush, between, is_open, started, stroked
 from visualizer.state.cursor import panel_of, walked
-from visualizer.state.painting import longest, mask_of, target_of
+from visualizer.state.painting import PAINTING, longest, mask_of, target_of
+from visualizer.state.picture import PICTURE
 
 if TYPE_CHECKING:
     from visualizer.attention.choices import BooleanMatrix
@@ -69,7 +70,7 @@ class MaskPainter(QObject):
 
     def paint_pinned(self) -> None:
         """Make the pinned cell allowed, or forbidden."""
-        pinned = self._workspace.screen.cursor.pinned
+        pinned = self._workspace.screen.panel(PICTURE).cursor.pinned
         if pinned:
             self.begin(pinned, False)
             self.end()
@@ -77,8 +78,8 @@ class MaskPainter(QObject):
     def extend(self, down: int, right: int) -> None:
         """Spread what the pinned cell is to the next one, and go there."""
         screen = self._workspace.screen
-        pinned = screen.cursor.pinned
-        following = walked(screen.board, pinned, down, right)
+        pinned = screen.panel(PICTURE).cursor.pinned
+        following = walked(screen.panel(PICTURE).board, pinned, down, right)
         if pinned is None or following is None or _panel(following) != _panel(pinned):
             return
         mask = self._mask(pinned)
@@ -89,13 +90,13 @@ class MaskPainter(QObject):
 
     def _mask(self, cell: Cell) -> BooleanMatrix | None:
         """Give the mask, where a cell is one that it allows or forbids."""
-        painting = self._workspace.screen.painting
+        painting = self._workspace.screen.panel(PAINTING)
         if painting is None or target_of(cell) not in painting.targets:
             return None
         return mask_of(self._workspace.document, painting.tokens)
 
     def _blocks(self, cell: Cell) -> tuple[int, int]:
-        panel = panel_of(self._workspace.screen.board, cell)
+        panel = panel_of(self._workspace.screen.panel(PICTURE).board, cell)
         return (panel.rows.block, panel.columns.block) if panel else (1, 1)
 
     def _place(self, cell: Cell) -> Place:

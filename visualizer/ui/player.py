@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject, Qt, QTimer
 
 from visualizer.state.playback.guess import begun_anew
-from visualizer.state.playback.lights import asked_of, standing
 from visualizer.state.playback.timeline import (
     SPEEDS,
     STEPS_PER_SECOND,
@@ -48,9 +47,9 @@ class Player(QObject):
     @property
     def place(self) -> Place | None:
         """What the track shows: where playback stands, or the stage that is predicted."""
-        run, wanted = self._workspace.run, self._workspace.wanted
-        guess = asked_of(run, wanted) if run else None
-        return Place(guess.stage) if guess else wanted.playhead.place
+        resolved = self._workspace.wanted_resolved
+        guess = resolved.prediction if resolved else None
+        return Place(guess.stage) if guess else self.playhead.place
 
     @property
     def timeline(self) -> Timeline | None:
@@ -185,8 +184,9 @@ class Player(QObject):
         if run is None:
             return
         guess = None
-        if not asked_of(run, wanted):
-            place, pinned = standing(run, wanted), wanted.pinned
+        resolved = self._workspace.resolved(wanted)
+        if not resolved.prediction:
+            place, pinned = resolved.place, wanted.pinned
             stage = place.stage if place else pinned.stage if pinned else run.trace.attention
             guess = Guess(stage if stage in run.trace else run.trace.attention)
         playhead = replace(self.playhead, is_playing=False)

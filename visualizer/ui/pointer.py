@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from visualizer.state.cursor import drawn, walked
+from visualizer.state.picture import PICTURE
 from visualizer.state.playback.guess import marked
+from visualizer.state.resolve import existing
 from visualizer.state.trail import followed, gone_back, gone_on
-from visualizer.state.view import existing
 from visualizer.state.zoom import seen_with
 
 if TYPE_CHECKING:
@@ -64,9 +65,9 @@ class Pointer(QObject):
     def walk(self, down: int, right: int) -> None:
         """Move the pinned cell by a drawn cell, or pin the first one."""
         screen, wanted = self._workspace.screen, self._workspace.wanted
-        asked = screen.stand.lights.covered
-        cell = walked(screen.board, screen.cursor.pinned, down, right, asked)
-        cell = self._drawn(cell)
+        picture = screen.panel(PICTURE)
+        asked = screen.resolved.covered if screen.resolved else frozenset()
+        cell = self._drawn(walked(picture.board, picture.cursor.pinned, down, right, asked))
         self._workspace.want(self._seeing(replace(wanted, hovered=None, pinned=cell)))
 
     def _seeing(self, view: View) -> View:
@@ -78,10 +79,11 @@ class Pointer(QObject):
         return replace(view, zoom=seen_with(view.zoom, run.trace.sides, stage, cell))
 
     def _is_covered(self, cell: Cell) -> bool:
-        return cell.stage in self._workspace.screen.stand.lights.covered
+        resolved = self._workspace.screen.resolved
+        return resolved is not None and cell.stage in resolved.covered
 
     def _drawn(self, cell: Cell | None) -> Cell | None:
-        workspace = self._workspace
-        if cell is None or workspace.run is None or self._is_covered(cell):
+        screen = self._workspace.screen
+        if cell is None or screen.resolved is None or self._is_covered(cell):
             return cell
-        return drawn(workspace.run, workspace.view, workspace.screen.board, cell)
+        return drawn(screen.resolved, screen.panel(PICTURE).board, cell)

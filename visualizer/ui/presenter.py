@@ -18,6 +18,10 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QApplication, QWidget
 
+from visualizer.state.cell import CELL
+from visualizer.state.lessons.pages import LESSON
+from visualizer.state.painting import PAINTING
+from visualizer.state.picture import PICTURE
 from visualizer.ui.focus import SHOWS_OWN_FOCUS
 from visualizer.ui.telling import TellingLabel
 from visualizer.ui.theme import LIGHT, Theme, larger_font
@@ -158,7 +162,7 @@ class Presenter(QObject):
     def _restore(self, panes: QByteArray) -> None:
         if not self.is_on:
             self._window.restoreState(panes)
-            has_lesson = self._workspace.screen.lesson is not None
+            has_lesson = self._workspace.screen.panel(LESSON) is not None
             self._docks.by_id["Lesson"].setVisible(has_lesson)
 
     def _show_mode(self, font: QFont) -> None:
@@ -169,9 +173,9 @@ class Presenter(QObject):
 
     def _go_back(self) -> None:
         """Paint no more; else let go of the pinned cell; where none is, leave."""
-        if self._workspace.screen.painting:
+        if self._workspace.screen.panel(PAINTING):
             self.paintingLeft.emit()
-        elif self._workspace.screen.cursor.pinned:
+        elif self._workspace.screen.panel(PICTURE).cursor.pinned:
             self.cellLeft.emit()
         else:
             self.leave()
@@ -200,7 +204,7 @@ class Presenter(QObject):
         self.blank.show_theme(theme)
         if not self.is_on:
             return
-        cursor, readout = screen.cursor, screen.readout
+        cursor, readout = screen.panel(PICTURE).cursor, screen.panel(CELL)
         is_looked_at = readout is not None and (cursor.hovered or cursor.pinned)
         self.sentence.tell(readout.sentence if readout and is_looked_at else "")
         self._say_keys()

@@ -11,15 +11,17 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.state.document import Document
+    from visualizer.state.lessons.pages import Lessons
     from visualizer.state.saved.change import Change
     from visualizer.state.saved.document_file import Saved
+    from visualizer.state.screen import Presenter
     from visualizer.state.view import View
     from visualizer.ui.requests import Compute
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The services of the program; each is called off the GUI thread.
+    """The services of the program; but for the presenter, each is called off the GUI thread.
 
     Parameters
     ----------
@@ -29,8 +31,11 @@ class Program:
         Reads any file that can be opened: a document of its own, or a change of the one there is.
     restore : callable
         Gives the numbers of what was read: recorded ones as they are, or else computed.
+    presenter : callable
+        Gives a window what makes its screens; it asks for the lessons that are open there.
     """
 
     compute: Compute
     read: Callable[[Path, Document], Saved | Change]
     restore: Callable[[Saved], tuple[Run, View]]
+    presenter: Callable[[Callable[[], Lessons]], Presenter]

@@ -17,7 +17,7 @@ from visualizer.ui.tooltips import plain_tooltip
 if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent
 
-    from visualizer.state.screen import RailItem
+    from visualizer.state.rail import RailItem
     from visualizer.ui.theme import Theme
 
 HEIGHT = 36

@@ -12,8 +12,9 @@ from PySide6.QtGui import QAction, QDesktopServices, QKeySequence
 
 from visualizer.assets import resource
 from visualizer.state.lessons.folders import load_lessons
-from visualizer.state.lessons.pages import Reading, page_view, stopped, with_manners_of
+from visualizer.state.lessons.pages import ids_of, page_view, stopped, turned, with_manners_of
 from visualizer.state.lessons.printed import Printed
+from visualizer.state.view import LessonPosition
 from visualizer.ui.folders import own_folder
 from visualizer.ui.messages import tell
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QMenu, QWidget
 
     from visualizer.state.lessons.files import LessonError
+    from visualizer.state.lessons.opened import OpenLessons
     from visualizer.state.lessons.pages import Lesson
     from visualizer.ui.workspace import Workspace
 
@@ -35,8 +37,11 @@ MOST_TOLD = 12
 class Reader(QObject):
     """Opens lessons and turns their pages; every method is something a reader wants."""
 
-    def __init__(self, workspace: Workspace, menu: QMenu, window: QWidget) -> None:
+    def __init__(
+        self, workspace: Workspace, opened: OpenLessons, menu: QMenu, window: QWidget
+    ) -> None:
         super().__init__(window)
+        self._opened = opened
         self._workspace, self._menu, self._window = workspace, menu, window
         self._fixed = menu.actions()
         menu.aboutToShow.connect(self.load)  # one may just have been dropped into the folder
@@ -76,16 +81,17 @@ class Reader(QObject):
     # ------------------------------------------------------------------ reading
 
     @property
-    def reading(self) -> Reading | None:
-        """What is read now."""
-        return self._workspace.wanted.reading
+    def position(self) -> LessonPosition | None:
+        """The page that is read now."""
+        return self._workspace.wanted.lesson
 
     def open(self, number: int) -> None:
         """Begin a lesson; what was there before comes back when it is closed."""
-        now = self.reading
-        document = now.document if now else self._workspace.document
-        view = now.view if now else stopped(self._workspace.wanted)
-        self._turn(Reading(self.lessons, number, 0, document, view))
+        workspace = self._workspace
+        if self.position is None or self._opened.before is None:
+            self._opened.before = workspace.document, stopped(workspace.wanted)
+        self._opened.by_id = ids_of(self.lessons)
+        self._turn(LessonPosition([*self._opened.by_id][number], 0))
 
     def _open_offered(self) -> None:
         action = self.sender()
@@ -94,30 +100,31 @@ class Reader(QObject):
 
     def step(self, pages: int) -> None:
         """Turn pages on or back, as far as there are any."""
-        turned = self.reading.turned(pages) if self.reading else None
-        if turned:
-            self._turn(turned)
+        position = self.position
+        following = turned(self._opened.by_id, position, pages) if position else None
+        if following:
+            self._turn(following)
 
     def back(self) -> None:
         """Return to the page's own settings."""
-        if self.reading:
-            self._turn(self.reading)
+        if self.position:
+            self._turn(self.position)
 
     def close(self) -> None:
         """Return to what there was before the lesson."""
-        now = self.reading
-        if now:
-            workspace = self._workspace
+        if self.position and self._opened.before:
+            workspace, (document, view) = self._workspace, self._opened.before
             device = workspace.document.spec.device
-            view = with_manners_of(now.view, workspace.wanted)
-            workspace.show_document(now.document.set("device", device), view)
+            view = with_manners_of(view, workspace.wanted)
+            workspace.show_document(document.set("device", device), view)
 
-    def _turn(self, reading: Reading) -> None:
-        view = page_view(reading.lesson, reading.page, self._workspace.wanted)
-        document = reading.lesson.pages[reading.page].document
+    def _turn(self, position: LessonPosition) -> None:
+        lesson = self._opened.by_id[position.lesson_id]
+        view = page_view(lesson, position.page, self._workspace.wanted)
+        document = lesson.pages[position.page].document
         device = self._workspace.document.spec.device  # the reader's to choose
         document = document.set("device", device)
-        self._workspace.show_document(document, replace(view, reading=reading, comparison=None))
+        self._workspace.show_document(document, replace(view, lesson=position, comparison=None))
 
     # ------------------------------------------------------------------ the user's own
 

@@ -2,43 +2,75 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Protocol
 
 from visualizer.attention.spec import InputError
 from visualizer.state.compare.comparison import Against
-from visualizer.state.needed import needs, warm
-from visualizer.state.playback.transport import Stand, present_stand
+from visualizer.state.resolve import resolve
+from visualizer.state.view import View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from visualizer.attention.run import Run
     from visualizer.state.document import Document
-    from visualizer.state.view import View
+    from visualizer.state.resolve import Resolved
+    from visualizer.state.screen import Presenter
 
 
 class Compute(Protocol):
     """Computes a document, keeping of the last run what did not change; off the GUI thread."""
 
-    def __call__(self, document: Document, view: View, previous: Run | None) -> Run: ...
+    def __call__(self, document: Document, previous: Run | None) -> Run: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown:
+    """What is there when a request is made.
+
+    Parameters
+    ----------
+    document : Document
+        The one that is worked on, or that is to be computed.
+    view : View
+        What is wanted to be looked at.
+    run, computed : Run or None, Document or None
+        The last good run, and the document that it is of.
+    panels : mapping
+        Those that are shown, by their ids: what does not change of them is kept.
+    """
+
+    document: Document
+    view: View
+    run: Run | None
+    computed: Document | None
+    panels: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
     """What a request came to: a run, or a sentence about what was refused.
 
-    Without a document it was about a view of the run that is there. With it comes what a step says,
-    where there is one: of a large stage that takes a while.
+    Without a document it was about a view of the run that is there.
+
+    Parameters
+    ----------
+    resolved : Resolved or None
+        What has been read, where anything has.
+    panels : mapping
+        The panels that were made on the way, by their ids.
+    opened : View or None
+        How a document is looked at that has just been opened.
     """
 
     document: Document | None
     view: View
     run: Run | None
     refused: InputError | None
-    stand: Stand | None = None
+    resolved: Resolved | None = None
+    panels: Mapping[str, object] = field(default_factory=dict)
     opened: View | None = None
-    """How a document is looked at that has just been opened."""
 
 
 def in_window(view: View, shown: View) -> View:
@@ -49,55 +81,47 @@ def in_window(view: View, shown: View) -> View:
     return replace(view, panes=shown.panes, room=shown.room, comparison=compared, pinned=pinned)
 
 
-def opened(
-    restore: Callable[[], tuple[Run, View]],
-    document: Document,
-    shown: View,
-    previous: Run | None,
-) -> Answer:
+def opened(restore: Callable[[], tuple[Run, View]], presenter: Presenter, shown: Shown) -> Answer:
     """Give the numbers of a document that was read, and read what its view needs in this window."""
     try:
         run, view = restore()
-        view = in_window(view, shown)
-        warm(run, view)
-        return Answer(document, view, run, None, present_stand(run, view, Stand()), view)
+        view = in_window(view, shown.view)
+        resolved = resolve(shown.document, view, run, shown.document)
+        panels = presenter.prefetch(resolved, shown.panels)
+        return Answer(shown.document, view, run, None, resolved, panels, view)
     except InputError as refused:
-        if previous:
-            warm(previous, shown)
-        return Answer(document, shown, None, refused)
+        return _refused(presenter, shown, refused)
 
 
-def looked(run: Run, view: View) -> Answer:
-    """Read what a view of a run needs."""
-    warm(run, view)
-    return Answer(None, view, None, None, present_stand(run, view, Stand()))
+def looked(presenter: Presenter, shown: Shown) -> Answer:
+    """Read what a view of the run that is there needs."""
+    assert shown.run
+    resolved = resolve(shown.document, shown.view, shown.run, shown.computed)
+    panels = presenter.prefetch(resolved, shown.panels)
+    return Answer(None, shown.view, None, None, resolved, panels)
 
 
-def computed(compute: Compute, document: Document, view: View, previous: Run | None) -> Answer:
+def computed(compute: Compute, presenter: Presenter, shown: Shown) -> Answer:
     """Compute a document, and read what a view of it needs."""
     try:
-        run = compute(document, view, previous)
-        return Answer(document, view, run, None, present_stand(run, view, Stand()))
+        run = compute(shown.document, shown.run)
+        resolved = resolve(shown.document, shown.view, run, shown.document)
+        panels = presenter.prefetch(resolved, shown.panels)
+        return Answer(shown.document, shown.view, run, None, resolved, panels)
     except InputError as refused:
-        if previous:
-            warm(previous, view)
-        return Answer(document, view, None, refused)
+        return _refused(presenter, shown, refused)
 
 
-def is_read_with(run: Run | None, view: View, other: View) -> bool:
-    """Whether all that a view needs has been read for another one."""
-    if run is None:
-        return True
-    return needs(run, view) == needs(run, other)
-
-
-# What decides which panels there are, and what goes with it.
-READ = (
-    *("stages", "text", "spread", "room", "heads", "folds", "lens", "zoom", "colouring"),
-    *("panes", "playhead", "guess", "pinned", "past", "future", "tokens", "lines", "comparison"),
-)
+def _refused(presenter: Presenter, shown: Shown, refused: InputError) -> Answer:
+    """Read what the view needs of the run that stays."""
+    if shown.run is None:
+        return Answer(shown.document, shown.view, None, refused)
+    resolved = resolve(shown.document, shown.view, shown.run, shown.computed)
+    panels = presenter.prefetch(resolved, shown.panels)
+    return Answer(shown.document, shown.view, None, refused, resolved, panels)
 
 
 def as_far_as_read(view: View, read: View) -> View:
     """Give what can be shown of a view while only another one's panels have been read."""
-    return replace(view, **{name: getattr(read, name) for name in READ})
+    at_once = [each.name for each in fields(View) if each.metadata.get("at once")]
+    return replace(read, **{name: getattr(view, name) for name in at_once})

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
-from visualizer.state.shapes import Ledger
+from visualizer.state.shapes import SHAPES, Ledger
 from visualizer.ui.labels import PlainLabel
 from visualizer.ui.shape_row import ShapeButton
 from visualizer.ui.split import SplitView
@@ -71,7 +71,7 @@ class ShapesPane(QWidget):
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         """Show what of a screen is for this pane."""
-        self.show_ledger(screen.shapes, theme)
+        self.show_ledger(screen.panel(SHAPES), theme)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         self.drawing.make_room(self.height() / 7)

@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.state.code.twin import TITLES
+from visualizer.state.code.twin import CODE, TITLES
 from visualizer.ui.accessible import tell
 from visualizer.ui.focus import SHOWS_OWN_FOCUS
 from visualizer.ui.labels import RichLabel
@@ -184,7 +184,7 @@ class TwinPane(QWidget):
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         """Show the code of a screen."""
-        self.show_twin(screen.twin, theme)
+        self.show_twin(screen.panel(CODE), theme)
 
     def allow_copying(self, is_allowed: bool) -> None:
         """Let the code be copied as a script, or not."""

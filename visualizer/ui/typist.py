@@ -12,6 +12,7 @@ from PySide6.QtGui import QGuiApplication
 from visualizer.attention.spec import InputError
 from visualizer.state.blocks import parse_block, parse_number, written_block
 from visualizer.state.edits import as_drawn, edited
+from visualizer.state.tables import TABLE
 from visualizer.state.view import Cell, TableLook
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Typist(QObject):
 
     def copy(self, rows: slice, columns: slice) -> None:
         """Put a block of the table on the clipboard, as spreadsheets take it."""
-        table = self._workspace.screen.table
+        table = self._workspace.screen.panel(TABLE)
         if table:
             try:
                 text = written_block(table.block(rows, columns).numbers)

@@ -9,7 +9,7 @@ from PySide6.QtGui import QAccessible, QAction, QColor, QIcon, QPainter, QPixmap
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QToolButton, QWidget
 
 from visualizer.attention.derived import Fold
-from visualizer.state.looks import Layouts, Looks
+from visualizer.state.looks import LOOKS, Layouts, Looks
 from visualizer.ui.strip import Line, Strip
 from visualizer.ui.theme import LIGHT, Theme, head_colour, text_scale
 from visualizer.ui.tooltips import plain_tooltip
@@ -109,7 +109,7 @@ class ViewBar(Strip):
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         """Show how the panels are looked at."""
-        looks = screen.looks
+        looks = screen.panel(LOOKS)
         if looks == self._looks and theme is self._theme:
             return
         is_new = len(looks.heads) != len(self._looks.heads) or theme is not self._theme

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QApplication, QMainWindow, QVBoxLayout, QWidget
 
+from visualizer.state.cell import CELL
+from visualizer.state.compare.bar import COMPARISON
 from visualizer.state.cursor import cell_of
+from visualizer.state.lessons.pages import LESSON
+from visualizer.state.painting import PAINTING
+from visualizer.state.picture import PICTURE
+from visualizer.state.playback.transport import PLAYBACK
+from visualizer.state.present_screen import STATUS
+from visualizer.state.rail import RAIL
+from visualizer.state.setup import SETUP
+from visualizer.state.tokens import TOKENS
 from visualizer.ui import accessible, messages, motion, settings
 from visualizer.ui.board import BoardView
 from visualizer.ui.brush import HandBrush
@@ -54,6 +64,7 @@ from visualizer.ui.viewbar import ViewBar
 if TYPE_CHECKING:
     from PySide6.QtGui import QCloseEvent
 
+    from visualizer.state.lessons.opened import OpenLessons
     from visualizer.ui.editor import Editor
     from visualizer.ui.filer import WindowOn
     from visualizer.ui.inspector import Inspector
@@ -71,7 +82,13 @@ class Window(QMainWindow):
     closed = Signal(object)
     labWanted = Signal()
 
-    def __init__(self, workspace: Workspace, program: Program, window_on: WindowOn) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        program: Program,
+        lessons: OpenLessons,
+        window_on: WindowOn,
+    ) -> None:
         super().__init__()
         self.workspace = workspace
         self.scheme = settings.load_scheme()
@@ -88,7 +105,7 @@ class Window(QMainWindow):
         self.twin: TwinPane = self.panes["Code"]
         self.lines: LinePane = self.panes["Lines"]
         self.shapes: ShapesPane = self.panes["Shapes"]
-        self.filer = Filer(program, workspace, self, window_on)
+        self.filer = Filer(program, workspace, lessons, self, window_on)
         self.rescue, self.drops = Rescue(self), Drops(self)
         self._add_intents()
         self._has_lesson = False
@@ -100,7 +117,7 @@ class Window(QMainWindow):
         self.viewbar = ViewBar({**self.actions_.by_id, **self.docks.actions})
         self.compare_bar = CompareBar(self.actions_.by_id)
         self.setCentralWidget(self._centre())
-        self.reader = Reader(workspace, self.actions_.menus[LESSONS], self)
+        self.reader = Reader(workspace, lessons, self.actions_.menus[LESSONS], self)
         self.inspector.add_trail(*(self.actions_.by_id[f"pointer.go {by}"] for by in (-1, 1)))
         self.transport = TransportBar(self.actions_.by_id)
         add_bar(self, "Playback", "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
@@ -191,25 +208,28 @@ class Window(QMainWindow):
     def show_screen(self) -> None:
         """Show the workspace's screen."""
         screen = self.workspace.screen
-        board = (screen.board, screen.cursor, screen.lights)
-        self.board.show_board(*board, self.theme, screen.message)
+        shown = screen.panel(PICTURE)
+        board = (shown.board, shown.cursor, shown.lights)
+        self.board.show_board(*board, self.theme, shown.message)
         if self.workspace.screen is not screen:
             return  # its panels asked for another room, and what is newer has been shown
-        self.rail.show_items(screen.rail, self.theme)
+        self.rail.show_items(screen.panel(RAIL), self.theme)
         self.viewbar.show_screen(screen, self.theme)
-        self.brush.show_painting(screen.painting)
-        self.paintbar.show_painting(screen.painting)
-        self.compare_bar.show_comparison(screen.comparison)
-        self.transport.show_transport(screen.stand.transport, self.theme)
-        self._open_lesson(screen.lesson is not None)
+        painting, status = screen.panel(PAINTING), screen.panel(STATUS)
+        self.brush.show_painting(painting)
+        self.paintbar.show_painting(painting)
+        self.compare_bar.show_comparison(screen.panel(COMPARISON))
+        self.transport.show_transport(screen.panel(PLAYBACK), self.theme)
+        self._open_lesson(screen.panel(LESSON) is not None)
         for pane in self.panes.values():
             pane.show_screen(screen, self.theme)
-        self.token_pane.show_tokens(screen.tokens, self.theme)
-        self.progress.show_working(screen.status.is_working, self.theme)
-        said = screen.readout.plain if screen.readout else screen.status.facts
+        self.token_pane.show_tokens(screen.panel(TOKENS), self.theme)
+        self.progress.show_working(status.is_working, self.theme)
+        readout = screen.panel(CELL)
+        said = readout.plain if readout else status.facts
         self.facts.setText(said)
-        self.notice.setText("\n".join(screen.status.notices))
-        self.notice.setVisible(bool(screen.status.notices))
+        self.notice.setText("\n".join(status.notices))
+        self.notice.setVisible(bool(status.notices))
         self.voice.show_screen(screen)
         self.presenter.show_screen(screen, self.theme)
         state = self._state()
@@ -218,14 +238,17 @@ class Window(QMainWindow):
 
     def _state(self) -> WindowState:
         screen = self.workspace.screen
-        can_export = bool(screen.board.columns) and not self.exporter.is_working
+        can_export = bool(screen.panel(PICTURE).board.columns) and not self.exporter.is_working
         return WindowState(
             screen,
             self.workspace.document,
             self.workspace.view,
             self.scheme,
+            can_undo=self.workspace.can_undo,
+            can_redo=self.workspace.can_redo,
+            can_keep_weights=self.workspace.can_keep_weights,
             can_export=can_export,
-            can_copy_script=can_export and not screen.setup.captured,
+            can_copy_script=can_export and not screen.panel(SETUP).captured,
             keeps_numbers=self.filer.keeps_numbers,
             is_presenting=self.presenter.is_on,
             is_motion_reduced=self.motion.is_on,
@@ -255,22 +278,24 @@ class Window(QMainWindow):
         self.workspace.look(room=room)
 
     def go_to_stage(self, stage: str) -> None:
-        if any(item.is_current for item in self.workspace.screen.rail):
+        if any(item.is_current for item in self.workspace.screen.panel(RAIL)):
             self.player.seek_stage(stage)  # while playing, panels come and go by themselves
         else:
             self.workspace.toggle_stage(stage)
 
     def show_stage(self, stage: str) -> None:
         """Have a stage in sight, in the picture that is there."""
-        if any(item.stage == stage and not item.is_shown for item in self.workspace.screen.rail):
+        rail = self.workspace.screen.panel(RAIL)
+        if any(item.stage == stage and not item.is_shown for item in rail):
             self.go_to_stage(stage)
-        panels = self.workspace.screen.board.heatmaps
+        panels = self.workspace.screen.panel(PICTURE).board.heatmaps
         for panel in [panel for panel in panels if panel.stage == stage][:1]:
             self.board.reveal(cell_of(panel, panel.rows.seen[0], panel.columns.seen[0]))
 
     def walk(self, down: int, right: int) -> None:
         screen = self.workspace.screen
-        if screen.stand.cell and not screen.cursor.pinned:
+        resolved = screen.resolved
+        if resolved and resolved.step_cell and not resolved.reached_pinned:
             self.player.step(right) if right else self.player.skip(down)
             return
         self.pointer.walk(down, right)

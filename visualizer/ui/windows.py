@@ -11,6 +11,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
 from visualizer.state.document import Document
+from visualizer.state.lessons.opened import OpenLessons
 from visualizer.ui import settings
 from visualizer.ui.turns import Turns
 from visualizer.ui.window import Window
@@ -41,8 +42,9 @@ STEP = QPoint(32, 32)
 
 def make_window(program: Program, document: Document) -> Window:
     """Make a window on a document; its first numbers are computed once it can be seen."""
-    workspace = Workspace(program.compute, document)
-    window = Window(workspace, program, window_on)
+    lessons = OpenLessons()
+    workspace = Workspace(program.compute, program.presenter(lessons), document)
+    window = Window(workspace, program, lessons, window_on)
     workspace.setParent(window)
     # Not before there is a window to be seen: loading torch would hold it up.
     window.board.painted.connect(window.begin, _ONCE)

@@ -16,17 +16,20 @@ from visualizer.state.figure import Shot
 from visualizer.state.heatmaps import toggled
 from visualizer.state.history import History
 from visualizer.state.playback.guess import begun_anew
-from visualizer.state.screen import Screen, present
+from visualizer.state.resolve import Resolved, resolve
+from visualizer.state.screen import Moment, Screen
+from visualizer.state.setup import SETUP
 from visualizer.state.view import View
 from visualizer.state.weights import are_kept, kept_weights
 from visualizer.ui import requests
-from visualizer.ui.requests import as_far_as_read, in_window, is_read_with
+from visualizer.ui.requests import Shown, as_far_as_read, in_window
 from visualizer.ui.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from visualizer.attention.run import Run
+    from visualizer.state.screen import Presenter
     from visualizer.ui.requests import Compute
 
 
@@ -38,13 +41,24 @@ class Workspace(QObject):
     """Holds the document, the view, the last good run and the screen made of them.
 
     Every method is something a user wants; each ends in `changed`, if anything did.
+
+    Parameters
+    ----------
+    presenter : Presenter
+        Makes the screen, and says what has to be read for it.
     """
 
     changed = Signal()
     broke = Signal(str)
     """A bug: the whole of what Python says of it."""
 
-    def __init__(self, compute: Compute, document: Document, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        compute: Compute,
+        presenter: Presenter,
+        document: Document,
+        parent: QObject | None = None,
+    ) -> None:
         super().__init__(parent)
         self.document = document
         self.view = View()
@@ -56,11 +70,11 @@ class Workspace(QObject):
         self._asked: Document | None = None
         self._wanted = self.view
         self._has_started = False
-        self._compute = compute
+        self._compute, self._presenter = compute, presenter
         self._worker = Worker(self)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
-        self.screen: Screen = self._present()
+        self.screen: Screen = self._present({}, None)
 
     # ------------------------------------------------------------------ the document
 
@@ -123,7 +137,7 @@ class Workspace(QObject):
         self._asked, self._has_started = document, True
         self._wanted = in_window(view, self._wanted)  # it may be saved before it is shown
         self.view = as_far_as_read(self._wanted, self.view)
-        self._worker.ask(partial(requests.opened, restore, document, self._wanted, self.run))
+        self._worker.ask(partial(requests.opened, restore, self._presenter, self._now()))
         self._show()
 
     def keep_weights(self) -> None:
@@ -155,10 +169,26 @@ class Workspace(QObject):
 
     def remedy(self, field: str) -> None:
         """Do what is offered to mend a setting's problem."""
-        for shown in self.screen.setup.settings:
+        for shown in self.screen.panel(SETUP).settings:
             if shown.setting.name == field and shown.problem and shown.problem.remedy:
                 self.set(*shown.problem.remedy)
                 return
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is a change to go back."""
+        return bool(self._history.past)
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether there is a change to go forward again."""
+        return bool(self._history.future)
+
+    @property
+    def can_keep_weights(self) -> bool:
+        """Whether the weights of the present module are there to be kept."""
+        has_weights = bool(self.document.spec.weight_names) and self.document.captured is None
+        return self.run is not None and self.computed == self.document and has_weights
 
     def undo(self) -> None:
         """Go back one change."""
@@ -186,7 +216,7 @@ class Workspace(QObject):
         if wanted == self._wanted:
             return
         self._wanted, shown = wanted, self.view
-        if is_read_with(self.run, wanted, shown):
+        if self._is_read_with(wanted, shown):
             self.view = wanted
         else:
             self.view = as_far_as_read(wanted, shown)
@@ -197,12 +227,22 @@ class Workspace(QObject):
     def toggle_stage(self, stage: str) -> None:
         """Show or hide a stage's panels; the last one stays."""
         if self.run:
-            self.want(toggled(self.run, self._wanted, stage))
+            self.want(toggled(self.resolved(self._wanted), stage))
 
     def show_text(self, text: int) -> None:
         """Look at another text of a batch; a prediction of it begins anew."""
         guess = begun_anew(self._wanted.guess)
         self.look(text=text % (len(self.run.texts) if self.run else 1), guess=guess)
+
+    def resolved(self, view: View) -> Resolved:
+        """Find out what a view of the last good run really shows."""
+        assert self.run
+        return resolve(self.document, view, self.run, self.computed)
+
+    @property
+    def wanted_resolved(self) -> Resolved | None:
+        """What is asked for, as far as the last good run has it; None while there is none."""
+        return self.resolved(self._wanted) if self.run else None
 
     # ------------------------------------------------------------------ computing
 
@@ -232,9 +272,9 @@ class Workspace(QObject):
         self._has_started = True
         if not document.problems():
             self._asked = document
-            request = partial(requests.computed, self._compute, document, self._wanted, self.run)
+            request = partial(requests.computed, self._compute, self._presenter, self._now())
             self._worker.ask(request)
-        elif not is_read_with(self.run, self._wanted, self.view):
+        elif not self._is_read_with(self._wanted, self.view):
             self._read()
         self._show()
 
@@ -249,7 +289,19 @@ class Workspace(QObject):
     def _read(self) -> None:
         """Have the worker read what is wanted; else it is read with what is being computed."""
         if self.run and self._asked is None:
-            self._worker.ask(partial(requests.looked, self.run, self._wanted))
+            self._worker.ask(partial(requests.looked, self._presenter, self._now()))
+
+    def _now(self) -> Shown:
+        """Say what is there, for the worker."""
+        panels = self.screen.panels
+        return Shown(self.document, self._wanted, self.run, self.computed, panels)
+
+    def _is_read_with(self, view: View, other: View) -> bool:
+        """Whether all that a view needs has been read for another one."""
+        if self.run is None:
+            return True
+        keys = (self._presenter.prefetch_key(self.resolved(each)) for each in (view, other))
+        return next(keys) == next(keys)
 
     def _take(self, answer: requests.Answer) -> None:
         replaced: list[object] = [self.run]
@@ -259,13 +311,11 @@ class Workspace(QObject):
             self.run, self.computed = answer.run, answer.document
         if answer.document == self.document:
             self._refused = answer.refused
-        if answer.stand:
-            self.screen = replace(self.screen, stand=answer.stand)
         if answer.opened and answer.document == self.document:  # else it has been changed since
             self._wanted = in_window(answer.opened, self._wanted)
-        is_read = is_read_with(self.run, self._wanted, answer.view)
+        is_read = self._is_read_with(self._wanted, answer.view)
         self.view = self._wanted if is_read else as_far_as_read(self._wanted, answer.view)
-        self._show()
+        self._show(answer)
         self._worker.discard(replaced)
         if not is_read:
             self._read()
@@ -277,22 +327,31 @@ class Workspace(QObject):
         if was_read:  # it would only fail again
             self._wanted = as_far_as_read(self._wanted, self.view)
         self._show()
-        if not is_read_with(self.run, self._wanted, self.view):
+        if not self._is_read_with(self._wanted, self.view):
             self._read()
         self.broke.emit("".join(traceback.format_exception(error)))
 
-    def _show(self) -> None:
-        self.screen = self._present()
+    def _show(self, answer: requests.Answer | None = None) -> None:
+        panels, known = self.screen.panels, self.screen.resolved
+        if answer and answer.resolved:
+            panels, known = {**panels, **answer.panels}, answer.resolved
+        self.screen = self._present(panels, known)
         self.changed.emit()
 
-    def _present(self) -> Screen:
-        previous = getattr(self, "screen", None)
+    def _present(self, panels: Mapping[str, object], known: Resolved | None) -> Screen:
+        """Make the screen.
+
+        Parameters
+        ----------
+        panels : mapping
+            Those that were shown before, or that the worker has made.
+        known : Resolved or None
+            What was shown before, or what the worker has read.
+        """
         is_own = self.document.spec.mask is Mask.OWN  # else the user's matrix does not count
         said = (name for name in self._complaints if name != "own_mask" or is_own)
         complaints = (self._complaints[name] for name in said)
         refused = next(complaints, self._refused)
-        screen = present(
-            self.document, self.view, self.run, refused, self.is_working, previous, self.computed
-        )
-        history = self._history
-        return replace(screen, can_undo=bool(history.past), can_redo=bool(history.future))
+        resolved = self.resolved(self.view).with_known(known) if self.run else None
+        moment = Moment(self.document, self.view, resolved, refused, self.is_working)
+        return self._presenter.present(moment, panels)

@@ -43,12 +43,12 @@ def _npz(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> No
 
 
 def _csv(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
-    seen = sheets.shown(shot.run, framed(shot.run, shot.view, look))
+    seen = sheets.shown(framed(shot, look))
     commas.write_csv(shot.run, seen, file, progress)
 
 
 def _markdown(shot: Shot, look: FigureLook, file: BinaryIO, progress: Progress) -> None:
-    seen = sheets.shown(shot.run, framed(shot.run, shot.view, look))
+    seen = sheets.shown(framed(shot, look))
     markdown.write_markdown(shot.run, seen, file, progress)
 
 

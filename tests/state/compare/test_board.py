@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from tests.state.making import a_run
+from tests.state.showing import needs, present, resolved, warm
 from visualizer.attention.derived import Fold
 from visualizer.attention.spec import Mask, Mode, Projection
+from visualizer.state.cell import CELL
 from visualizer.state.colouring import Colouring, Curve, Limits
 from visualizer.state.compare.bar import ASIDE, present_bar
 from visualizer.state.compare.board import present_compared
@@ -19,10 +21,8 @@ from visualizer.state.compare.words import differences, signed
 from visualizer.state.cursor import drawn, panel_of, present_cursor, walked
 from visualizer.state.document import Document
 from visualizer.state.looks import present_looks
-from visualizer.state.needed import needs, warm
 from visualizer.state.panels import Board, Heatmap
 from visualizer.state.playback.timeline import Place, Playhead
-from visualizer.state.screen import present
 from visualizer.state.view import Cell, Guess, Part, View
 from visualizer.state.zoom import Zoom
 
@@ -43,7 +43,7 @@ def a_view(kept: Run | None = None, **fields: Any) -> View:
 
 
 def board(live: Run, view: View, previous: Board | None = None) -> Board:
-    return present_compared(live, view, previous or Board())
+    return present_compared(resolved(live, view), previous or Board())
 
 
 def column(shown: Board, part: Part, head: int = 0) -> Heatmap:
@@ -139,7 +139,7 @@ def test_a_change_is_pooled_zoomed_and_folded_as_all_else() -> None:
     (folded,) = (one for one in shown.heatmaps if one.fold and one.part is Part.CHANGE)
     assert folded.values.shape == (3, 3)
     cell = Cell("weights", (0, 0, 0), None, Part.CHANGE)
-    *_, row, key = drawn(FREE, view, shown, cell).place
+    *_, row, key = drawn(resolved(FREE, view), shown, cell).place
     assert whole[row, key] == pytest.approx(change.values[0, 0], abs=1e-6)
 
 
@@ -154,7 +154,7 @@ def test_a_part_is_seen_of_all_three() -> None:
 
 def test_the_ends_that_can_be_typed_are_those_of_both_sides() -> None:
     view = a_view(CAUSAL)
-    (ends,) = present_looks(FREE, view, board(FREE, view)).ends
+    (ends,) = present_looks(resolved(FREE, view), board(FREE, view)).ends
     assert (ends.title, ends.low, ends.high, ends.is_signed) == ("Weights A", 0, 1, False)
 
 
@@ -185,7 +185,7 @@ def test_what_does_not_fit_stands_beside_and_says_why(
     a = column(shown, Part.A)
     assert a.is_alone
     np.testing.assert_array_equal(a.values, CAUSAL.trace.read("context", (0,)))
-    bar = present_bar(live, view, None)
+    bar = present_bar(resolved(live, view))
     assert bar
     assert (bar.said, bar.largest) == (f"{said}: there is nothing to subtract.", None)
 
@@ -194,7 +194,7 @@ def test_a_stage_that_a_has_not_is_shown_of_b_alone() -> None:
     live = a_run(**DROPS)
     shown = board(live, a_view(CAUSAL, stages=frozenset({"dropped"})))
     assert titles(shown) == ["Dropped B"]
-    bar = present_bar(live, a_view(CAUSAL, stages=frozenset({"dropped"})), None)
+    bar = present_bar(resolved(live, a_view(CAUSAL, stages=frozenset({"dropped"}))))
     assert bar
     assert bar.said.startswith("A has no dropped")
 
@@ -227,7 +227,7 @@ def test_a_head_beside_another() -> None:
     np.testing.assert_array_equal(other.values, FREE.trace.read("weights", (0,)))
     np.testing.assert_allclose(change.values, other.values - one.values, atol=1e-7)
     hovered = replace(view, hovered=Cell("weights", (1, 2, 3)))
-    cursor = present_cursor(FREE, hovered)
+    cursor = present_cursor(resolved(FREE, hovered))
     assert (cursor.query, cursor.key) == (2, 3)
     assert titles(board(FREE, replace(view, stages=frozenset({"output"})))) == titles(shown)
 
@@ -236,7 +236,7 @@ def test_one_head_has_none_beside_it() -> None:
     single = a_run(heads=1)
     view = a_view(against=Against.HEAD)
     assert titles(board(single, view)) == ["Weights"]
-    bar = present_bar(single, view, None)
+    bar = present_bar(resolved(single, view))
     assert bar
     assert bar.said == "There is one head only."
 
@@ -248,7 +248,7 @@ def test_samples_stand_beside_the_weights() -> None:
     assert titles(shown) == ["Weights", "One sample", "Mean of 4 samples", "Mean − weights"]
     colours = {panels[0].colour for panels in shown.columns[:3]}
     assert len(colours) == 1
-    bar = present_bar(live, view, None)
+    bar = present_bar(resolved(live, view))
     assert bar
     assert bar.lead == "Dropout 0.5, seeds 0 to 3: the mean nears the weights as 1/√N."
     assert (bar.count, bar.most) == (4, 256)
@@ -257,7 +257,7 @@ def test_samples_stand_beside_the_weights() -> None:
 def test_without_dropout_there_are_no_samples() -> None:
     view = a_view(against=Against.SAMPLES)
     assert titles(board(FREE, view)) == ["Weights"]
-    bar = present_bar(FREE, view, None)
+    bar = present_bar(resolved(FREE, view))
     assert bar
     assert bar.said.startswith("Nothing is dropped")
     assert bar.most == 1
@@ -298,11 +298,17 @@ def test_a_cell_is_seen_in_every_column_and_says_all_three() -> None:
     cell = Cell("weights", (0, 3, 1), None, Part.A)
     view = a_view(CAUSAL, hovered=cell)
     screen = present(Document(), view, FREE, None, False, None)
-    assert screen.readout
+    assert screen.panel(CELL)
     a, b = (one.trace.read("weights", cell.place) for one in (CAUSAL, FREE))
-    assert screen.readout.also == (f"A {a:.4f}", f"B {b:.4f}", f"B − A = {signed(float(b - a))}")
-    assert screen.readout.value == f"{b:.4f}"
-    assert screen.readout.plain.endswith(f". A {a:.4f}, B {b:.4f}, {screen.readout.also[2]}.")
+    assert screen.panel(CELL).also == (
+        f"A {a:.4f}",
+        f"B {b:.4f}",
+        f"B − A = {signed(float(b - a))}",
+    )
+    assert screen.panel(CELL).value == f"{b:.4f}"
+    assert screen.panel(CELL).plain.endswith(
+        f". A {a:.4f}, B {b:.4f}, {screen.panel(CELL).also[2]}."
+    )
 
 
 @pytest.mark.parametrize(
@@ -311,7 +317,7 @@ def test_a_cell_is_seen_in_every_column_and_says_all_three() -> None:
 )
 def test_what_is_forbidden_says_so(stage: str, said: tuple[str, ...]) -> None:
     view = a_view(CAUSAL, hovered=Cell(stage, (0, 1, 3)), stages=frozenset({stage}))
-    readout = present(Document(), view, FREE, None, False, None).readout
+    readout = present(Document(), view, FREE, None, False, None).panel(CELL)
     assert readout
     assert all(line.startswith(start) for line, start in zip(readout.also, said, strict=True))
 
@@ -319,7 +325,7 @@ def test_what_is_forbidden_says_so(stage: str, said: tuple[str, ...]) -> None:
 def test_a_forbidden_score_says_no_difference() -> None:
     window = a_run(mask=Mask.WINDOW, window=2)
     view = a_view(CAUSAL, hovered=Cell("masked", (0, 4, 1)), stages=frozenset({"masked"}))
-    readout = present(Document(), view, window, None, False, None).readout
+    readout = present(Document(), view, window, None, False, None).panel(CELL)
     assert readout
     assert [line.split()[0] for line in readout.also] == ["A", "B"]
     assert readout.also[1] == "B forbidden"
@@ -327,7 +333,7 @@ def test_a_forbidden_score_says_no_difference() -> None:
 
 def test_heads_and_samples_say_their_numbers() -> None:
     view = a_view(against=Against.HEAD, hovered=Cell("weights", (1, 2, 3)))
-    readout = present(Document(), view, FREE, None, False, None).readout
+    readout = present(Document(), view, FREE, None, False, None).panel(CELL)
     assert readout
     one, other = (float(FREE.trace.read("weights", (head, 2, 3))) for head in (0, 1))
     assert readout.also == (
@@ -337,7 +343,7 @@ def test_heads_and_samples_say_their_numbers() -> None:
     )
     live = a_run(**DROPS)
     view = a_view(against=Against.SAMPLES, count=2, hovered=Cell("weights", (0, 2, 1)))
-    readout = present(Document(), view, live, None, False, None).readout
+    readout = present(Document(), view, live, None, False, None).panel(CELL)
     assert readout
     weight, sample = (float(live.trace.read(name, (0, 2, 1))) for name in ("weights", "dropped"))
     assert readout.also[:2] == (f"Weight {weight:.4f}", f"One sample {sample:.4f}")
@@ -348,7 +354,7 @@ def test_heads_and_samples_say_their_numbers() -> None:
 
 def test_the_largest_difference_is_named() -> None:
     view = a_view(CAUSAL)
-    bar = present_bar(FREE, view, None)
+    bar = present_bar(resolved(FREE, view))
     by_hand = FREE.trace.read("weights") - CAUSAL.trace.read("weights")
     place = tuple(int(at) for at in np.unravel_index(np.abs(by_hand).argmax(), by_hand.shape))
     assert bar
@@ -376,11 +382,11 @@ def test_many_differences_are_counted() -> None:
     other = document.set("causal", False).set("seed", 5).set("temperature", 2.0)
     other = other.set("text", "a b").set("bias", True)
     comparison = Comparison(Against.KEPT, CAUSAL, document)
-    bar = present_bar(FREE, View(comparison=comparison), other)
+    bar = present_bar(resolved(FREE, View(comparison=comparison), other))
     assert bar
     assert bar.lead.startswith("From A to B: the text, ")
     assert bar.lead.endswith(" and 2 more.")
-    same = present_bar(FREE, View(comparison=comparison), document)
+    same = present_bar(resolved(FREE, View(comparison=comparison), document))
     assert same
     assert same.lead == "A is kept. Change anything: B shows it."
 
@@ -391,7 +397,7 @@ def test_a_cell_of_folded_heads_is_compared_where_that_is_shown(against: Against
     cell = Cell("weights", (2, 1), Fold.MEAN, Part.B)
     kept = a_run(**DROPS) if against is Against.KEPT else None
     view = View(comparison=Comparison(against, kept), folds=frozenset({Fold.MEAN}), hovered=cell)
-    readout = present(Document(), view, live, None, False, None).readout
+    readout = present(Document(), view, live, None, False, None).panel(CELL)
     assert readout
     assert len(readout.also) == (3 if kept else 0)
     if kept:
@@ -419,7 +425,7 @@ def test_signs_are_written() -> None:
 def test_a_comparison_is_set_aside_while_a_step_is_played(fields: dict[str, Any]) -> None:
     view = a_view(CAUSAL, **fields)
     assert not [one for one in board(FREE, view).heatmaps if one.part is not Part.PLAIN]
-    bar = present_bar(FREE, view, None)
+    bar = present_bar(resolved(FREE, view))
     assert bar
     assert (bar.said, bar.largest) == (ASIDE, None)
 

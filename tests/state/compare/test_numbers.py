@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.attention.reference import Known, reference
 from tests.attention.strategies import Batch, cases, specs, texts
 from tests.state.making import EVERYTHING, a_run
+from tests.state.showing import resolved
 from visualizer.attention import masks
 from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.run import run
@@ -82,7 +83,7 @@ def test_b_minus_a_is_what_it_is_by_hand(pair: tuple[Run, Run]) -> None:
     kept, live = pair
     before = {name: kept.trace.read(name).tobytes() for name in kept.trace.names}
     view = View(stages=EVERYTHING, comparison=Comparison(Against.KEPT, kept))
-    present_compared(live, view, Board())
+    present_compared(resolved(live, view), Board())
     by_hand = known(kept.trace), known(live.trace)
     dtypes = (kept.trace.spec.dtype, live.trace.spec.dtype)
     for stage in live.trace.stages:
@@ -91,7 +92,7 @@ def test_b_minus_a_is_what_it_is_by_hand(pair: tuple[Run, Run]) -> None:
         same_texts = len(kept.texts) == len(live.texts) and kept.trace.tokens == live.trace.tokens
         assert (mismatch(kept, live, stage) == "") == (is_fitting and same_texts)
         if is_fitting and same_texts:
-            held, _ = change_of(live, view, stage.name, None)
+            held, _ = change_of(resolved(live, view), stage.name, None)
             expected = minus(*(known_[stage.name] for known_ in by_hand))
             assert_near(held.read().astype(np.float64), expected, *dtypes)
     assert before == {name: kept.trace.read(name).tobytes() for name in kept.trace.names}
@@ -102,10 +103,10 @@ def test_head_from_head_is_what_it_is_by_hand(case: Case, heads: list[int]) -> N
     live = case.run()
     one, other = heads[:2]
     view = View(stages=EVERYTHING, comparison=Comparison(Against.HEAD, heads=(one, other)))
-    present_compared(live, view, Board())
+    present_compared(resolved(live, view), Board())
     by_hand = known(live.trace)
     for stage in (stage for stage in live.trace.stages if "head" in stage.dims):
-        held, _ = change_of(live, view, stage.name, None)
+        held, _ = change_of(resolved(live, view), stage.name, None)
         numbers = by_hand[stage.name]
         sides = (
             Known(numbers.value[..., head, :, :], numbers.doubt[..., head, :, :])
@@ -131,7 +132,7 @@ def test_a_mean_is_that_of_running_the_seeds(case: Case, count: int) -> None:
     assert view.comparison
     found = mean_held(live, view.comparison).read()
     np.testing.assert_allclose(found[known_], mean[known_], rtol=1e-5, atol=1e-7)
-    change, _ = change_of(live, view, "dropped", None)
+    change, _ = change_of(resolved(live, view), "dropped", None)
     off = 1e-5 * np.abs(mean[known_]).max(initial=0)
     by_hand = (mean - weights)[known_]
     np.testing.assert_allclose(change.read()[known_], by_hand, rtol=1e-4, atol=off)
@@ -186,19 +187,19 @@ def test_what_has_no_samples_says_so() -> None:
 def test_what_is_looked_at_is_what_is_compared(lens: Lens, fold: Fold | None) -> None:
     kept, live = a_run(), a_run(mask=Mask.NONE)
     view = View(lens=lens, comparison=Comparison(Against.KEPT, kept))
-    held, _ = change_of(live, view, "weights", fold)
+    held, _ = change_of(resolved(live, view), "weights", fold)
     sides = [
         one.trace.seen("weights", lens, fold).read().astype(np.float64) for one in (kept, live)
     ]
     np.testing.assert_allclose(held.read(), sides[1] - sides[0], atol=1e-6)
-    assert change_of(live, view, "weights", fold)[0] is held
+    assert change_of(resolved(live, view), "weights", fold)[0] is held
 
 
 def test_what_is_the_very_same_takes_no_memory() -> None:
     kept = a_run(mask=Mask.CAUSAL)
     live = a_run(mask=Mask.NONE, previous=kept)
     view = View(comparison=Comparison(Against.KEPT, kept))
-    held, _ = change_of(live, view, "scores", None)
+    held, _ = change_of(resolved(live, view), "scores", None)
     assert held.read().shape == kept.trace.read("scores").shape
     assert not held.read().any()
     assert held.tensor.untyped_storage().nbytes() <= 8

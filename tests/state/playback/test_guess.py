@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from tests.attention.strategies import Case, cases
 from tests.state.making import a_run, places
+from tests.state.showing import resolved
 from visualizer.attention.spec import Mask
 from visualizer.state.playback.guess import instruction, judge, marked
-from visualizer.state.view import Cell, Guess, Question
+from visualizer.state.view import Cell, Guess, Question, View
 
 
 @settings(max_examples=40)
@@ -28,7 +29,7 @@ def test_marks_are_right_where_the_numbers_say_so(
     for place in data.draw(some):
         guess = marked(guess, Cell(stage, place))
     numbers = run.trace.read(stage, (text,) if run.trace.batch else ())
-    verdict = judge(run, text, guess)
+    verdict = judge(resolved(run, View(text=text)), guess)
     for mark in guess.marks:
         value, row = numbers[mark.place], numbers[mark.place[:-1]]
         if question is Question.ZERO:
@@ -65,13 +66,16 @@ def test_what_is_tied_is_right() -> None:
     run = a_run("a a a", mask=Mask.NONE, heads=1)
     for key in range(3):
         guess = Guess("weights", marks=(Cell("weights", (0, 1, key)),))
-        assert judge(run, 0, guess).wrong == ()
+        assert judge(resolved(run, View()), guess).wrong == ()
 
 
 def test_right_and_wrong_are_said_kindly() -> None:
     run = a_run()
     said = {
-        marks: judge(run, 0, Guess("weights", marks=tuple(Cell("weights", at) for at in marks)))
+        marks: judge(
+            resolved(run, View()),
+            Guess("weights", marks=tuple(Cell("weights", at) for at in marks)),
+        )
         for marks in itertools.chain(
             [((0, 1, 1),), ((0, 1, 0),), ()], [((0, 1, 1), (0, 3, 1)), ((0, 1, 0), (0, 3, 1))]
         )
@@ -89,13 +93,13 @@ def test_right_and_wrong_are_said_kindly() -> None:
 def test_zeros_are_counted_in_the_head_that_was_marked() -> None:
     run = a_run()
     cells = tuple(Cell("weights", (1, row, 5)) for row in (0, 1, 5))
-    said = judge(run, 0, Guess("weights", Question.ZERO, cells)).sentence
+    said = judge(resolved(run, View()), Guess("weights", Question.ZERO, cells)).sentence
     assert said == (
         "2 of 3 as you said; in the row of <b>step</b>, <b>step</b> (key 6), 0.1702, is not one. "
         "Of 36 cells in head 2, 15 are 0."
     )
     masked = Guess("masked", Question.ZERO, (Cell("masked", (0, 0, 1)),))
-    assert "15 are −∞" in judge(run, 0, masked).sentence
+    assert "15 are −∞" in judge(resolved(run, View()), masked).sentence
     assert instruction(run, Guess("masked", Question.ZERO)).startswith(
         "Which masked scores will be −∞?"
     )

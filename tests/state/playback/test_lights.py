@@ -11,21 +11,18 @@ from hypothesis import strategies as st
 
 from tests.attention.strategies import Case, cases
 from tests.state.making import a_run, places
+from tests.state.showing import present, resolved
 from visualizer.attention.explain import explain
 from visualizer.attention.spec import Mask
 from visualizer.state.document import Document
+from visualizer.state.picture import PICTURE
 from visualizer.state.playback.lights import (
-    Lights,
     Lit,
-    covered_by,
-    focus,
     lit,
     reaches,
     read_for,
-    standing,
 )
 from visualizer.state.playback.timeline import Grain, Place, Playhead, Timeline
-from visualizer.state.screen import present
 from visualizer.state.view import Cell, Guess, View
 
 if TYPE_CHECKING:
@@ -64,7 +61,7 @@ def test_the_lit_cells_are_those_that_explain_names(
     text = data.draw(st.integers(0, len(run.texts) - 1))
     assert place is not None
     step = line.step(place)
-    lights = lit(run, text, step)
+    lights = lit(resolved(run, View(text=text)), step)
     made = set().union(*(cells_of(one) for one in lights if one.is_made))
     read = [cells_of(one) for one in lights if not one.is_made]
     heads = run.trace.spec.heads if "head" in run.trace.stage(step.stage).dims else 1
@@ -78,7 +75,7 @@ def test_a_cell_that_is_looked_at_lights_what_it_reads(case: Case, data: st.Data
     text = data.draw(st.integers(0, len(run.texts) - 1))
     stage = data.draw(st.sampled_from(run.trace.names))
     cell = Cell(stage, data.draw(st.sampled_from(list(places(run, stage)))))
-    lights = read_for(run, text, cell)
+    lights = read_for(resolved(run, View(text=text)), cell)
     assert not any(one.is_made for one in lights)
     found = set().union(*(cells_of(one) for one in lights))
     assert found == read_by(run, text, {(cell.stage, cell.place)})
@@ -88,21 +85,22 @@ def test_on_the_screen_the_pinned_cell_lights_what_it_reads_and_a_step_what_it_d
     run = a_run()
     view = View(pinned=Cell("context", (1, 3, 0)))
     screen = present(Document(), view, run, None, False, None)
-    assert {one.stage for one in screen.lights.lit} == {"weights", "values"}
+    assert {one.stage for one in screen.panel(PICTURE).lights.lit} == {"weights", "values"}
     again = present(Document(), view, run, None, False, screen)
-    assert again.lights is screen.lights
+    assert again.panel(PICTURE).lights is screen.panel(PICTURE).lights
     playing = replace(view, playhead=Playhead(Place("scores")))
     step = present(Document(), playing, run, None, False, screen)
-    assert step.lights is step.stand.lights
+    assert step.panel(PICTURE).lights is step.panel(PICTURE).step_lights
     covered = replace(view, guess=Guess("weights"))
-    assert present(Document(), covered, run, None, False, screen).lights.lit == ()
+    assert present(Document(), covered, run, None, False, screen).panel(PICTURE).lights.lit == ()
 
 
 @given(cases(), GRAINS, st.data())
 def test_what_is_computed_grows_by_each_step_until_it_is_all(
     case: Case, grain: Grain, data: st.DataObject
 ) -> None:
-    trace = case.trace()
+    run = case.run()
+    trace = run.trace
     line = Timeline.of(trace, grain)
     position = data.draw(st.integers(0, len(line) - 1))
     places = [line.place(at) for at in range(position + 1)]
@@ -113,34 +111,38 @@ def test_what_is_computed_grows_by_each_step_until_it_is_all(
     }
     last = places[-1]
     assert last is not None
-    lights = Lights(reaches(line, last))
+    shown = resolved(run, View(playhead=Playhead(last, grain)))
+    reached = {reach.stage: reach for reach in reaches(line, last)}
     for name in trace.names:
         for row, column in itertools.product(*map(range, trace.tensor(name).shape[-2:])):
-            is_later = lights.is_later(Cell(name, (row, column)))
-            assert is_later == ((name, row, column) not in done)
+            is_later = (name, row, column) not in done
+            assert shown.is_later(Cell(name, (row, column))) == is_later
+            reach = reached[name]
+            at = row < reach.rows or (row == reach.rows and column < reach.columns)
+            assert at == (not is_later)
 
 
 def test_at_the_end_nothing_is_empty_and_nothing_is_lit() -> None:
     run = a_run()
-    assert standing(run, View()) is None
-    assert focus(run, View()) is None
-    assert not Lights().is_later(Cell("weights", (0, 0, 0)))
+    shown = resolved(run, View())
+    assert (shown.place, shown.focus) == (None, None)
+    assert not shown.is_later(Cell("weights", (0, 0, 0)))
 
 
 def test_the_focus_is_the_stage_that_is_played_or_the_nearest_there_is() -> None:
     view = View(playhead=Playhead(Place("masked", 2)))
-    assert focus(a_run(), view) == "masked"
-    assert focus(a_run(heads=1), view) == "masked"
-    unmasked = a_run("a b c", mask=Mask.NONE)
-    assert focus(unmasked, view) == "weights"
-    assert standing(unmasked, view) == Place("weights")
+    assert resolved(a_run(), view).focus == "masked"
+    assert resolved(a_run(heads=1), view).focus == "masked"
+    unmasked = resolved(a_run("a b c", mask=Mask.NONE), view)
+    assert (unmasked.focus, unmasked.place) == ("weights", Place("weights"))
 
 
 def test_a_prediction_covers_its_stage_and_what_comes_of_it() -> None:
     run = a_run()
-    guess = Guess("weights")
-    assert covered_by(run, guess) == {"weights", "context", "concat", "output"}
-    assert covered_by(run, Guess("weights", is_revealed=True)) == frozenset()
-    view = View(playhead=Playhead(Place("scores")), guess=guess)
-    assert (focus(run, view), standing(run, view)) == ("weights", None)
-    assert focus(run, View(guess=Guess("dropped"))) is None
+    playhead, guess = Playhead(Place("scores")), Guess("weights")
+    shown = resolved(run, View(playhead=playhead, guess=guess))
+    assert shown.covered == {"weights", "context", "concat", "output"}
+    assert (shown.focus, shown.place) == ("weights", None)
+    revealed = resolved(run, View(guess=Guess("weights", is_revealed=True)))
+    assert revealed.covered == frozenset()
+    assert resolved(run, View(guess=Guess("dropped"))).focus is None

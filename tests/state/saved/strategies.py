@@ -200,7 +200,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "playhead": PLAYHEADS,
     "guess": st.none() | guesses(),
     "dialect": st.sampled_from(Dialect),
-    "reading": st.none(),
+    "lesson": st.none(),
     "comparison": st.none() | COMPARISONS,
     "table": TABLES,
     "tokens": TOKENS,

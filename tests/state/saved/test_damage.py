@@ -17,12 +17,12 @@ from tests.state.saved.damaging import packed, spoiled_tree, unpacked
 from tests.state.saved.making import GOLDEN, OWN, OWN_VIEW, PLAIN, run_of
 from tests.state.saved.strategies import VIEWS
 from tests.state.saved.test_document_file import opened
+from tests.state.showing import present, warm
 from visualizer.app import compute
 from visualizer.attention.spec import InputError
 from visualizer.headless import restored
-from visualizer.state.needed import warm
 from visualizer.state.saved.document_file import document_bytes
-from visualizer.state.screen import Screen, present
+from visualizer.state.screen import Screen
 
 if TYPE_CHECKING:
     from visualizer.state.view import View

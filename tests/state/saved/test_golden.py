@@ -14,7 +14,6 @@ from visualizer.state.saved.migrations import SCHEMA, STEPS, migrated
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.state.document import Document
-    from visualizer.state.view import View
 
 FILES = sorted(path.name for path in GOLDEN.glob("*.attention"))
 
@@ -63,7 +62,7 @@ def test_a_step_leaves_what_is_damaged_to_who_reads_it(tree: dict[str, object]) 
 
 @pytest.mark.parametrize("schema", range(1, SCHEMA + 1))
 def test_recorded_numbers_are_shown_as_they_are_in_the_file(schema: int) -> None:
-    def never(document: Document, view: View, previous: Run | None) -> Run:
+    def never(document: Document, previous: Run | None) -> Run:
         raise AssertionError("nothing is to be computed")
 
     saved = open_any(GOLDEN / f"recorded-{schema}.attention")

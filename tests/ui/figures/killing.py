@@ -42,7 +42,7 @@ LOOK = FigureLook(film=FilmLook(grain=Grain.STAGE, width=640))
 def shots() -> list[Shot]:
     """Two documents, of which one is exported over the other."""
     documents = [Document(text=text) for text in TEXTS]
-    return [Shot(each, ROOMY, compute(each, ROOMY, None)) for each in documents]
+    return [Shot(each, ROOMY, compute(each, None)) for each in documents]
 
 
 def export_on_and_on(folder: Path, of: list[Shot], told: int, seed: int) -> None:

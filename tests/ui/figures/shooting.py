@@ -30,7 +30,7 @@ def shot(text: str = SENTENCE, stages: tuple[str, ...] = ("weights",), **setting
     for name, value in settings.items():
         document = document.set(name, value)
     view = View(stages=frozenset(stages), room=512)
-    return Shot(document, view, app.compute(document, view, None))
+    return Shot(document, view, app.compute(document, None))
 
 
 def numbers(page: Page) -> set[str]:

@@ -64,7 +64,7 @@ def test_a_layer_is_opened_with_the_numbers_of_the_model(real: Student) -> None:
     document, view = opened[0].document, opened[0].view
     assert view.pinned == Cell("weights", (1, 3, 2))
     assert document.tokens() == (reading.tokens,)
-    run = app.compute(document, view, None)
+    run = app.compute(document, None)
     assert run.trace is not None
     computed = run.trace.read("weights")
     np.testing.assert_allclose(

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from visualizer.state.code.dialects import Dialect, Line, lines
+from visualizer.state.screen import PanelId
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
+    from visualizer.state.resolve import Resolved
 
 TITLES = {
     Dialect.BOOK: "The book’s words",
@@ -45,6 +47,16 @@ class Twin:
     title: str
     dialect: Dialect
     lines: tuple[TwinLine, ...]
+
+
+CODE: PanelId[Twin | None] = PanelId("Code")
+
+
+def present_code(resolved: Resolved) -> Twin:
+    """Show the code; the line runs of the stage in focus, else of the cell that is looked at."""
+    looked_at = resolved.pointed or resolved.step_cell
+    stage = resolved.focus or (looked_at.stage if looked_at else None)
+    return present_twin(resolved.run, resolved.view.dialect, stage)
 
 
 def present_twin(run: Run, dialect: Dialect, stage: str | None) -> Twin:

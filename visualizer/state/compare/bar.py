@@ -5,25 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from visualizer.state.compare.comparison import (
-    Against,
-    change_of,
-    compared,
-    mismatch,
-    size_of,
-    why_not,
-)
+from visualizer.state.compare.comparison import Against, change_of, mismatch, size_of
 from visualizer.state.compare.samples import LARGEST_COUNT, most_samples, seed_of
 from visualizer.state.compare.words import Change, differences, largest_change, signed, whose
-from visualizer.state.heatmaps import shown_stages
+from visualizer.state.screen import PanelId
 from visualizer.state.view import Cell, Part
 
 if TYPE_CHECKING:
-    from visualizer.attention.run import Run
+    from collections.abc import Hashable
+
     from visualizer.attention.stages import Stage
     from visualizer.state.compare.comparison import Comparison
-    from visualizer.state.document import Document
-    from visualizer.state.view import View
+    from visualizer.state.resolve import Resolved
 
 NAMED = 3
 """So many differing settings are named; of more, only how many."""
@@ -59,20 +52,42 @@ class ComparePanel:
     can_swap: bool = False
 
 
-def present_bar(run: Run, view: View, document: Document | None) -> ComparePanel | None:
-    """Say what is compared; `document` is what the run is of."""
-    comparison = view.comparison
+COMPARISON: PanelId[ComparePanel | None] = PanelId("Comparison")
+
+
+def needs(resolved: Resolved) -> Hashable:
+    """Name what is compared, and of what its largest differences are looked for."""
+    if resolved.comparison is None:
+        return None
+    stage = resolved.pinned.stage if resolved.pinned else None
+    return id(resolved.comparison), resolved.text, resolved.drawn_heads, stage
+
+
+def warm(resolved: Resolved) -> None:
+    """Look for the largest difference, where something is compared."""
+    if resolved.comparison:
+        present_bar(resolved)
+
+
+def lead_of(resolved: Resolved) -> str:
+    """Say what is compared; empty where nothing was asked for."""
+    comparison = resolved.view.comparison
+    return _LEADS[comparison.against](resolved, comparison) if comparison else ""
+
+
+def present_bar(resolved: Resolved) -> ComparePanel | None:
+    """Say what is compared, and where it differs most."""
+    comparison, run = resolved.view.comparison, resolved.run
     if comparison is None:
         return None
-    against, spec = comparison.against, run.trace.spec
-    lead = _LEADS[against](run, comparison, document)
-    trouble = why_not(run, comparison)
+    against, spec, trouble = comparison.against, run.trace.spec, resolved.why_not
+    lead = lead_of(resolved)
     if trouble:
         said, largest = trouble, None
-    elif compared(run, view) is None:
+    elif resolved.comparison is None:
         said, largest = ASIDE, None
     else:
-        said, largest = _largest(run, view, comparison)
+        said, largest = _largest(resolved, comparison)
     has_samples = against is Against.SAMPLES and not trouble
     samples = (comparison.count, most_samples(run)) if has_samples else (1, 1)
     can_swap = against is Against.KEPT
@@ -81,10 +96,10 @@ def present_bar(run: Run, view: View, document: Document | None) -> ComparePanel
     )
 
 
-def _of_kept(run: Run, comparison: Comparison, document: Document | None) -> str:
-    if comparison.document is None or document is None:
+def _of_kept(resolved: Resolved, comparison: Comparison) -> str:
+    if comparison.document is None or resolved.computed is None:
         return ""
-    said = differences(comparison.document, document)
+    said = differences(comparison.document, resolved.computed)
     if not said:
         return "A is kept. Change anything: B shows it."
     named, rest = said[:NAMED], len(said) - NAMED
@@ -92,18 +107,18 @@ def _of_kept(run: Run, comparison: Comparison, document: Document | None) -> str
     return f"From A to B: {', '.join(named)}{more}."
 
 
-def _of_heads(run: Run, comparison: Comparison, document: Document | None) -> str:
+def _of_heads(resolved: Resolved, comparison: Comparison) -> str:
     one, other = comparison.heads
-    if why_not(run, comparison):
+    if resolved.why_not:
         return "Head against head."
     return f"Head {one + 1} beside head {other + 1}."
 
 
-def _of_samples(run: Run, comparison: Comparison, document: Document | None) -> str:
-    spec, count = run.trace.spec, comparison.count
-    if why_not(run, comparison):
+def _of_samples(resolved: Resolved, comparison: Comparison) -> str:
+    spec, count = resolved.run.trace.spec, comparison.count
+    if resolved.why_not:
         return "Samples of dropout."
-    most = most_samples(run)
+    most = most_samples(resolved.run)
     first, last = seed_of(spec, 0), seed_of(spec, count - 1)
     seeds = f"seed {first}" if count == 1 else f"seeds {first} to {last}"
     said = f"Dropout {spec.dropout:g}, {seeds}: the mean nears the weights as 1/√N."
@@ -113,9 +128,9 @@ def _of_samples(run: Run, comparison: Comparison, document: Document | None) -> 
 _LEADS = {Against.KEPT: _of_kept, Against.HEAD: _of_heads, Against.SAMPLES: _of_samples}
 
 
-def _largest(run: Run, view: View, comparison: Comparison) -> tuple[str, Cell | None]:
+def _largest(resolved: Resolved, comparison: Comparison) -> tuple[str, Cell | None]:
     """Name the largest difference of the stage one is at, and its cell."""
-    stages = [run.trace.stage(name) for name in run.trace.names if name in shown_stages(run, view)]
+    run, stages = resolved.run, [*resolved.shown_stages]
     if comparison.against is Against.SAMPLES:
         stages = [run.trace.stage("dropped")]
     if comparison.against is Against.HEAD:
@@ -127,28 +142,28 @@ def _largest(run: Run, view: View, comparison: Comparison) -> tuple[str, Cell | 
         if not fitting:
             return f"{next(iter(reasons.values()))}: there is nothing to subtract.", None
         stages = fitting
-    stage = _at(stages, view)
-    change, place = _change(run, view, comparison, stage)
+    stage = _at(stages, resolved)
+    change, place = _change(resolved, comparison, stage)
     of = "" if len(stages) == 1 else f" of {stage.title.lower()}"
     if change is None:
         return f"No difference{of}.", None
     cell = Cell(stage.name, place, None, Part.CHANGE)
-    named = whose(run, run.nearest(view.text), stage, _named(place, comparison))
+    named = whose(run, resolved.text, stage, _named(place, comparison))
     return f"Largest difference{of}: {signed(change.value)}, {named}.", cell
 
 
-def _at(stages: list[Stage], view: View) -> Stage:
+def _at(stages: list[Stage], resolved: Resolved) -> Stage:
     """Choose the stage of the pinned cell, else the weights, else the first."""
     by_name = {stage.name: stage for stage in stages}
-    pinned = by_name.get(view.pinned.stage) if view.pinned else None
-    return pinned or by_name.get("weights") or stages[0]
+    pinned = resolved.view.pinned
+    return (pinned and by_name.get(pinned.stage)) or by_name.get("weights") or stages[0]
 
 
 def _change(
-    run: Run, view: View, comparison: Comparison, stage: Stage
+    resolved: Resolved, comparison: Comparison, stage: Stage
 ) -> tuple[Change | None, tuple[int, ...]]:
-    held, index = change_of(run, view, stage.name, None)
-    change = largest_change(held, index, size_of(run, view, stage.name, None))
+    held, index = change_of(resolved, stage.name, None)
+    change = largest_change(held, index, size_of(resolved, stage.name, None))
     place = change.place if change else ()
     return change, (comparison.heads[1], *place) if comparison.against is Against.HEAD else place
 

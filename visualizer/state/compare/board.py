@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from visualizer.attention.derived import Lens
-from visualizer.state.compare.bar import present_bar
-from visualizer.state.compare.comparison import Against, compared, mismatch
+from visualizer.state.compare.comparison import Against, mismatch
 from visualizer.state.compare.panels import (
     ChangePanel,
     HeadPanel,
@@ -15,100 +12,67 @@ from visualizer.state.compare.panels import (
     SamplePanel,
     SidePanel,
 )
-from visualizer.state.heatmaps import (
-    drawn_heads,
-    overview_of,
-    present_board,
-    rows_of,
-    shown_stages,
-)
+from visualizer.state.heatmaps import overview_of, present_board
 from visualizer.state.panels import Board
-from visualizer.state.view import Part, existing
+from visualizer.state.view import Part
 from visualizer.state.words import counted
-from visualizer.state.zoom import fitted
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from visualizer.attention.run import Run
-    from visualizer.attention.stages import Stage
     from visualizer.state.compare.comparison import Comparison
     from visualizer.state.panel import Panel
-    from visualizer.state.view import View
+    from visualizer.state.resolve import Resolved
 
 _CHANGE = "B − A"
 
 
-def present_compared(run: Run, view: View, previous: Board) -> Board:
+def present_compared(resolved: Resolved, previous: Board) -> Board:
     """Show what is compared; the usual panels, where nothing is."""
-    comparison = compared(run, view)
+    comparison = resolved.comparison
     if comparison is None:
-        return present_board(run, view, previous)
+        return present_board(resolved, previous)
     known = previous.known
-    columns = _COLUMNS[comparison.against](run, view, comparison)
+    columns = _COLUMNS[comparison.against](resolved, comparison)
     made = tuple(tuple(panel.heatmap(known) for panel in column) for column in columns)
-    zoom = fitted(view.zoom, run.trace.sides)
-    return Board(made, overview_of(run, view, known), zoom)
+    return Board(made, overview_of(resolved, known), resolved.zoom)
 
 
-def needs(run: Run, view: View) -> Hashable:
-    """Name what is compared, and of what its largest differences are looked for."""
-    comparison = compared(run, view)
-    if comparison is None:
-        return None
-    pinned = existing(run, view.pinned)
-    stage = pinned.stage if pinned else None
-    return id(comparison), run.nearest(view.text), drawn_heads(run, view), stage
-
-
-def warm(run: Run, view: View) -> None:
-    """Work out what a comparison needs, if there is one: for the worker."""
-    if compared(run, view):
-        present_compared(run, view, Board())
-        present_bar(run, view, None)
-
-
-def _stages(run: Run, view: View) -> list[Stage]:
-    shown = shown_stages(run, view)
-    return [stage for stage in run.trace.stages if stage.name in shown]
-
-
-def _kept(run: Run, view: View, comparison: Comparison) -> Iterator[Sequence[Panel]]:
-    kept = comparison.kept
+def _kept(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[Panel]]:
+    kept, run, a = comparison.kept, resolved.run, resolved.kept
     assert kept
-    for stage in _stages(run, view):
-        rows = list(rows_of(run, view, stage))
+    for stage in resolved.shown_stages:
+        rows = list(resolved.rows_of(stage))
         if not mismatch(kept, run, stage):
-            yield [SidePanel(kept, view, stage, whose, Part.A, run) for whose in rows]
-            yield [SidePanel(run, view, stage, whose, Part.B, kept) for whose in rows]
-            yield [ChangePanel(run, view, stage, whose, comparison, _CHANGE) for whose in rows]
+            yield [SidePanel(a, stage, whose, Part.A, run) for whose in rows]
+            yield [SidePanel(resolved, stage, whose, Part.B, kept) for whose in rows]
+            yield [ChangePanel(resolved, stage, whose, comparison, _CHANGE) for whose in rows]
             continue
         if stage.name in kept.trace:
             own = kept.trace.stage(stage.name)
-            theirs = rows_of(kept, view, own)
-            yield [SidePanel(kept, view, own, whose, Part.A, None) for whose in theirs]
-        yield [SidePanel(run, view, stage, whose, Part.B, None) for whose in rows]
+            yield [SidePanel(a, own, whose, Part.A, None) for whose in a.rows_of(own)]
+        yield [SidePanel(resolved, stage, whose, Part.B, None) for whose in rows]
 
 
-def _heads(run: Run, view: View, comparison: Comparison) -> Iterator[Sequence[Panel]]:
+def _heads(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[Panel]]:
     one, other = comparison.heads
     title = f"Head {other + 1} − head {one + 1}"
-    with_heads = [stage for stage in _stages(run, view) if "head" in stage.dims]
-    for stage in with_heads or [run.trace.stage(run.trace.attention)]:
-        yield [HeadPanel(run, view, stage, one, other)]
-        yield [HeadPanel(run, view, stage, other, one)]
-        yield [ChangePanel(run, view, stage, (other, None), comparison, title)]
+    trace = resolved.run.trace
+    with_heads = [stage for stage in resolved.shown_stages if "head" in stage.dims]
+    for stage in with_heads or [trace.stage(trace.attention)]:
+        yield [HeadPanel(resolved, stage, one, other)]
+        yield [HeadPanel(resolved, stage, other, one)]
+        yield [ChangePanel(resolved, stage, (other, None), comparison, title)]
 
 
-def _samples(run: Run, view: View, comparison: Comparison) -> Iterator[Sequence[Panel]]:
-    view = replace(view, lens=Lens.PLAIN)
-    weights, dropped = (run.trace.stage(name) for name in ("weights", "dropped"))
-    heads = drawn_heads(run, view)
+def _samples(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[Panel]]:
+    weights, dropped = (resolved.run.trace.stage(name) for name in ("weights", "dropped"))
+    heads = resolved.drawn_heads
     mean, change = f"Mean of {counted(comparison.count, 'sample')}", "Mean − weights"
-    yield [SamplePanel(run, view, weights, head, comparison, "Weights") for head in heads]
-    yield [SamplePanel(run, view, dropped, head, comparison, "One sample") for head in heads]
-    yield [MeanPanel(run, view, dropped, head, comparison, mean) for head in heads]
-    yield [ChangePanel(run, view, dropped, (head, None), comparison, change) for head in heads]
+    yield [SamplePanel(resolved, weights, head, comparison, "Weights") for head in heads]
+    yield [SamplePanel(resolved, dropped, head, comparison, "One sample") for head in heads]
+    yield [MeanPanel(resolved, dropped, head, comparison, mean) for head in heads]
+    yield [ChangePanel(resolved, dropped, (head, None), comparison, change) for head in heads]
 
 
 _COLUMNS = {Against.KEPT: _kept, Against.HEAD: _heads, Against.SAMPLES: _samples}

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from visualizer.attention.derived import Lens
-from visualizer.state.compare.samples import Tally, mean_of, why_none
-from visualizer.state.playback.lights import focus
+from visualizer.state.compare.samples import Tally, mean_of
 from visualizer.state.view import Part
 from visualizer.state.words import counted
 
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
     from visualizer.state.document import Document
-    from visualizer.state.view import Cell, View
+    from visualizer.state.resolve import Resolved
+    from visualizer.state.view import Cell
 
 
 class Against(StrEnum):
@@ -72,26 +72,6 @@ class Comparison:
         return found
 
 
-def compared(run: Run, view: View) -> Comparison | None:
-    """Give what is compared now: while a step is played or predicted, it is set aside."""
-    comparison = view.comparison
-    if comparison is None or focus(run, view):
-        return None
-    return None if why_not(run, comparison) else comparison
-
-
-def why_not(run: Run, comparison: Comparison) -> str:
-    """Say why nothing at all can be compared; empty where it can."""
-    spec = run.trace.spec
-    if comparison.against is Against.SAMPLES and run.captured:
-        return "What was captured has no dropout of its own, so there are no samples of it."
-    if comparison.against is Against.SAMPLES:
-        return why_none(spec)
-    if comparison.against is Against.HEAD and spec.heads <= max(comparison.heads):
-        return f"There {'is one head' if spec.heads == 1 else f'are {spec.heads} heads'} only."
-    return ""
-
-
 def mismatch(kept: Run, run: Run, stage: Stage) -> str:
     """Say why a stage of A cannot be taken from that of B; empty where it can."""
     mine, yours = kept.trace, run.trace
@@ -115,11 +95,11 @@ def _other_sides(mine: tuple[int, int], yours: tuple[int, int]) -> str:
     return "A has {:,} × {:,} queries and keys and B {:,} × {:,}".format(*mine, *yours)
 
 
-def change_of(run: Run, view: View, stage: str, fold: Fold | None) -> tuple[Held, tuple[int, ...]]:
+def change_of(resolved: Resolved, stage: str, fold: Fold | None) -> tuple[Held, tuple[int, ...]]:
     """Give a difference, and where in it the text that is looked at begins."""
-    comparison, index = view.comparison, run.index(view.text)
+    run, comparison, index = resolved.run, resolved.comparison, resolved.index
     assert comparison
-    lens = _lens(view)
+    lens = _lens(resolved)
     live = run.trace.seen(stage, lens, fold)
     if comparison.against is Against.HEAD:
         return comparison.of(live, lambda: live.between_heads(*comparison.heads)), index
@@ -131,11 +111,11 @@ def change_of(run: Run, view: View, stage: str, fold: Fold | None) -> tuple[Held
     return comparison.of(live, lambda: live.minus(kept)), index
 
 
-def size_of(run: Run, view: View, stage: str, fold: Fold | None) -> float:
+def size_of(resolved: Resolved, stage: str, fold: Fold | None) -> float:
     """Give the largest of the numbers of either side: what its rounding loses is no change."""
-    kept = view.comparison.kept if view.comparison else None
-    runs = (kept, run) if kept else (run,)
-    sides = [one.trace.seen(stage, _lens(view), fold).limits() for one in runs]
+    kept = resolved.comparison.kept if resolved.comparison else None
+    runs = (kept, resolved.run) if kept else (resolved.run,)
+    sides = [one.trace.seen(stage, _lens(resolved), fold).limits() for one in runs]
     return max(abs(end) for side in sides for end in side)
 
 
@@ -146,23 +126,24 @@ def mean_held(run: Run, comparison: Comparison) -> Held:
     return comparison.of(sample, lambda: mean_of(run, comparison.count, comparison.tally))
 
 
-def held_of(run: Run, view: View, cell: Cell) -> tuple[Held, tuple[int, ...]]:
+def held_of(resolved: Resolved, cell: Cell) -> tuple[Held, tuple[int, ...]]:
     """Give what a cell's number is read of, and where its rows begin there."""
-    comparison, index = compared(run, view), run.index(view.text)
-    whole = (*index, *cell.place[:-2])
+    comparison, run, lens = resolved.comparison, resolved.run, resolved.view.lens
+    whole = (*resolved.index, *cell.place[:-2])
     against = comparison.against if comparison else None
     if comparison and comparison.kept and cell.part is Part.A:
-        return comparison.kept.trace.seen(cell.stage, view.lens, cell.fold), whole
+        return comparison.kept.trace.seen(cell.stage, lens, cell.fold), whole
     if comparison and against is Against.SAMPLES and cell.part is Part.MEAN:
         return mean_held(run, comparison), whole
     if comparison and cell.part is Part.CHANGE:
-        held, start = change_of(run, view, cell.stage, cell.fold)
+        held, start = change_of(resolved, cell.stage, cell.fold)
         return held, start if against is Against.HEAD else whole
-    lens = _lens(view) if comparison else view.lens
+    lens = _lens(resolved) if comparison else lens
     return run.trace.seen(cell.stage, lens, cell.fold), whole
 
 
-def _lens(view: View) -> Lens:
+def _lens(resolved: Resolved) -> Lens:
     """Give what weights are compared as: samples of dropout are of the weights as they are."""
-    is_sampled = view.comparison is not None and view.comparison.against is Against.SAMPLES
-    return Lens.PLAIN if is_sampled else view.lens
+    comparison = resolved.comparison
+    is_sampled = comparison is not None and comparison.against is Against.SAMPLES
+    return Lens.PLAIN if is_sampled else resolved.view.lens

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from visualizer.attention.derived import Lens
 from visualizer.attention.masks import Masking
 from visualizer.attention.stages import is_hatched
-from visualizer.state.colouring import ROUNDING, SHORT, Limits, change_colour, colour_of
+from visualizer.state.colouring import ROUNDING, SHORT, Limits, change_colour
 from visualizer.state.compare.comparison import Against, change_of, mean_held, size_of
 from visualizer.state.compare.words import largest_change, signed
 from visualizer.state.panel import Panel, forbidden_by
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.state.colouring import Colour
     from visualizer.state.compare.comparison import Comparison
-    from visualizer.state.view import View
+    from visualizer.state.resolve import Resolved
 
 LETTERS = {Part.A: "A", Part.B: "B"}
 Whose = tuple["int | None", "Fold | None"]
@@ -33,8 +34,8 @@ class SidePanel(Panel):
 
     Parameters
     ----------
-    run : Run
-        The one whose panel it is.
+    resolved : Resolved
+        Of the run whose panel it is.
     other : Run or None
         The one that it can be compared with; without one it stands for itself.
     live : Run
@@ -42,30 +43,27 @@ class SidePanel(Panel):
     """
 
     def __init__(
-        self, run: Run, view: View, stage: Stage, whose: Whose, part: Part, other: Run | None
+        self, resolved: Resolved, stage: Stage, whose: Whose, part: Part, other: Run | None
     ) -> None:
-        super().__init__(run, view, stage, *whose)
+        super().__init__(resolved, stage, *whose)
         self.part, self.title = part, f"{stage.title} {LETTERS[part]}"
         self.is_alone = other is None and part is Part.A
-        self.live = other if other and part is Part.A else run
+        self.live = other if other and part is Part.A else self.run
         if other:
-            self.beside = (other.trace.seen(stage.name, view.lens, self.by),)
+            self.beside = (other.trace.seen(stage.name, self.wanted_lens, self.by),)
 
     def _colour(self) -> Colour:
-        chosen = self.view.colouring
-        largest = self._largest() if chosen.limits is Limits.PANEL else None
-        trace = self.live.trace
-        return colour_of(trace, self.stage, self.held, self.lens, chosen, largest, self.beside)
+        return self._colour_beside(self.live.trace)
 
 
 class HeadPanel(Panel):
     """A head beside another one, in the colours that both have."""
 
-    def __init__(self, run: Run, view: View, stage: Stage, head: int, other: int) -> None:
-        super().__init__(run, view, stage, head, None)
+    def __init__(self, resolved: Resolved, stage: Stage, head: int, other: int) -> None:
+        super().__init__(resolved, stage, head, None)
         self.title = f"{stage.title}, head {head + 1}"
         self.kin = _kin(stage, head, (other,))
-        self.other = (*run.index(self.text), other)
+        self.other = (*resolved.index, other)
 
     def _label(self) -> str:
         return ""
@@ -78,10 +76,10 @@ class SamplePanel(Panel):
     """What dropout is drawn over, or what a sample of it left."""
 
     def __init__(
-        self, run: Run, view: View, stage: Stage, head: int, comparison: Comparison, title: str
+        self, resolved: Resolved, stage: Stage, head: int, comparison: Comparison, title: str
     ) -> None:
-        super().__init__(run, view, stage, head, None)
-        mean = mean_held(run, comparison)
+        super().__init__(resolved, stage, head, None, lens=Lens.PLAIN)
+        run, mean = self.run, mean_held(self.run, comparison)
         names = ("weights", "dropped")
         self.title = title
         self.beside = (*(run.trace.holding(name) for name in names), mean)
@@ -97,10 +95,10 @@ class MeanPanel(SamplePanel):
     part = Part.MEAN
 
     def __init__(
-        self, run: Run, view: View, stage: Stage, head: int, comparison: Comparison, title: str
+        self, resolved: Resolved, stage: Stage, head: int, comparison: Comparison, title: str
     ) -> None:
-        super().__init__(run, view, stage, head, comparison, title)
-        self.held = mean_held(run, comparison)
+        super().__init__(resolved, stage, head, comparison, title)
+        self.held = mean_held(self.run, comparison)
 
     def _before(self) -> Held | None:
         return None
@@ -112,18 +110,19 @@ class ChangePanel(Panel):
     part = Part.CHANGE
 
     def __init__(
-        self, run: Run, view: View, stage: Stage, whose: Whose, comparison: Comparison, title: str
+        self, resolved: Resolved, stage: Stage, whose: Whose, comparison: Comparison, title: str
     ) -> None:
-        super().__init__(run, view, stage, *whose)
+        is_sampled = comparison.against is Against.SAMPLES
+        super().__init__(resolved, stage, *whose, lens=Lens.PLAIN if is_sampled else None)
         self.comparison, self.title = comparison, title
-        self.size = size_of(run, view, stage.name, self.by)
-        self.held, before = change_of(run, view, stage.name, self.by)
+        self.size = size_of(resolved, stage.name, self.by)
+        self.held, before = change_of(resolved, stage.name, self.by)
         if comparison.against is Against.HEAD:
             self.index = before
             self.whole = (*before, *self.look.cells)
             self.kin = _kin(stage, self.head, comparison.heads)
-        elif comparison.against is Against.SAMPLES:
-            self.kin = _kin(stage, self.head, (run.trace.stage("weights"),))
+        elif is_sampled:
+            self.kin = _kin(stage, self.head, (self.trace.stage("weights"),))
 
     def _before(self) -> Held | None:
         return None
@@ -135,7 +134,7 @@ class ChangePanel(Panel):
         return "" if self.comparison.against is Against.HEAD else super()._label()
 
     def _colour(self) -> Colour:
-        chosen, is_long = self.view.colouring, self.trace.tokens > SHORT
+        chosen, is_long = self.chosen, self.trace.tokens > SHORT
         if chosen.limits is Limits.AUTO and self.stage.is_weights and is_long:
             chosen = replace(chosen, limits=Limits.ROW)  # as the weights beside it
         return change_colour(self.held, chosen, self.size, self._largest())

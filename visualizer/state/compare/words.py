@@ -10,7 +10,7 @@ from visualizer.attention.masks import allowed
 from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import visible
 from visualizer.state.colouring import ROUNDING
-from visualizer.state.compare.comparison import Against, compared, held_of, mismatch
+from visualizer.state.compare.comparison import Against, held_of, mismatch
 from visualizer.state.setup import SETTINGS, Kind
 from visualizer.state.view import Cell, Part
 from visualizer.state.words import number, shortened
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from visualizer.attention.held import Held
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
+    from visualizer.state.compare.comparison import Comparison
     from visualizer.state.document import Document
+    from visualizer.state.resolve import Resolved
     from visualizer.state.setup import Setting
-    from visualizer.state.view import View
 
 DERIVED = {"mechanism", "causal", "device"}
 """Settings that are told by others, or that change no number."""
@@ -99,64 +100,64 @@ def _value(setting: Setting, value: Any) -> str:
 # --------------------------------------------------------------------------------------- a cell
 
 
-def beside(run: Run, view: View, cell: Cell) -> tuple[str, ...]:
+def beside(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
     """Say what the cell's number is on each side, and what the difference is."""
-    comparison = compared(run, view)
+    comparison, run = resolved.comparison, resolved.run
     if comparison is None:
         return ()
     if comparison.against is Against.SAMPLES:
-        return _sampled(run, view, cell)
+        return _sampled(resolved, comparison, cell)
     if comparison.against is Against.HEAD:
-        return _in_heads(run, view, cell)
+        return _in_heads(resolved, comparison, cell)
     kept, stage = comparison.kept, run.trace.stage(cell.stage)
     if kept is None or mismatch(kept, run, stage):
         return ()
-    a = _written(kept, view, cell, Part.A, run)
-    b = _written(run, view, cell, Part.B, run)
-    return (f"A {a}", f"B {b}", *_minus(run, view, cell, "B − A", f"{a}{b}"))
+    a = _written(resolved, kept, cell, Part.A)
+    b = _written(resolved, run, cell, Part.B)
+    return (f"A {a}", f"B {b}", *_minus(resolved, cell, "B − A", f"{a}{b}"))
 
 
-def _written(whose: Run, view: View, cell: Cell, part: Part, run: Run) -> str:
+def _written(resolved: Resolved, whose: Run, cell: Cell, part: Part) -> str:
     """Write a number of either side, or say that it is forbidden there."""
     spec = whose.trace.spec
     if is_hatched(spec, cell.stage):
         cells = allowed(spec, whose.trace.tokens, cell.stage)
-        cells = cells[whose.nearest(view.text), 0] if cells.ndim > 2 else cells
+        cells = cells[whose.nearest(resolved.text), 0] if cells.ndim > 2 else cells
         if not cells[cell.place[-2:]]:
             return "forbidden"
-    return number(_value_of(run, view, cell, part))
+    return number(_value_of(resolved, cell, part))
 
 
-def _value_of(run: Run, view: View, cell: Cell, part: Part) -> float:
-    held, index = held_of(run, view, replace(cell, part=part))
+def _value_of(resolved: Resolved, cell: Cell, part: Part) -> float:
+    held, index = held_of(resolved, replace(cell, part=part))
     return float(held.read((*index, *cell.place[-2:])))
 
 
-def _minus(run: Run, view: View, cell: Cell, name: str, sides: str) -> tuple[str, ...]:
+def _minus(resolved: Resolved, cell: Cell, name: str, sides: str) -> tuple[str, ...]:
     """Write the difference, where there is one: a score that is forbidden has none."""
-    is_share = run.trace.stage(cell.stage).is_weights
+    is_share = resolved.run.trace.stage(cell.stage).is_weights
     if "forbidden" in sides and not is_share:
         return ()
-    return (f"{name} = {signed(_value_of(run, view, cell, Part.CHANGE))}",)
+    return (f"{name} = {signed(_value_of(resolved, cell, Part.CHANGE))}",)
 
 
-def _in_heads(run: Run, view: View, cell: Cell) -> tuple[str, ...]:
-    comparison = view.comparison
-    if comparison is None or cell.head not in comparison.heads:
+def _in_heads(resolved: Resolved, comparison: Comparison, cell: Cell) -> tuple[str, ...]:
+    if cell.head not in comparison.heads:
         return ()
     one, other = comparison.heads
     places = [(head, *cell.place[-2:]) for head in (one, other)]
-    sides = [_written(run, view, Cell(cell.stage, place), Part.PLAIN, run) for place in places]
+    cells = [Cell(cell.stage, place) for place in places]
+    sides = [_written(resolved, resolved.run, each, Part.PLAIN) for each in cells]
     name = f"head {other + 1} − head {one + 1}"
     said = [f"Head {head + 1}: {side}" for head, side in zip((one, other), sides, strict=True)]
-    return (*said, *_minus(run, view, cell, name, "".join(sides)))
+    return (*said, *_minus(resolved, cell, name, "".join(sides)))
 
 
-def _sampled(run: Run, view: View, cell: Cell) -> tuple[str, ...]:
-    if cell.stage not in {"weights", "dropped"} or cell.fold or view.comparison is None:
+def _sampled(resolved: Resolved, comparison: Comparison, cell: Cell) -> tuple[str, ...]:
+    if cell.stage not in {"weights", "dropped"} or cell.fold:
         return ()
     weight, sample, mean, change = (
-        _value_of(run, view, Cell(stage, cell.place), part)
+        _value_of(resolved, Cell(stage, cell.place), part)
         for stage, part in (
             ("weights", Part.PLAIN),
             ("dropped", Part.PLAIN),
@@ -167,6 +168,6 @@ def _sampled(run: Run, view: View, cell: Cell) -> tuple[str, ...]:
     return (
         f"Weight {number(weight)}",
         f"One sample {number(sample)}",
-        f"Mean of {view.comparison.count:,}: {number(mean)}",
+        f"Mean of {comparison.count:,}: {number(mean)}",
         f"Mean − weight = {signed(change)}",
     )

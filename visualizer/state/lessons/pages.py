@@ -5,7 +5,9 @@ What is said to agree with the book is compared with the book's numbers, each ti
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum, auto
 from html import escape
@@ -15,6 +17,8 @@ import numpy as np
 
 from visualizer.attention.derived import Lens
 from visualizer.attention.spec import Device
+from visualizer.state.screen import PanelId
+from visualizer.state.view import LessonPosition
 from visualizer.state.words import number
 
 if TYPE_CHECKING:
@@ -113,29 +117,29 @@ class Lesson:
     pages: tuple[Page, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A page that is read, of one of some lessons, and what there was before, to go back to."""
+Lessons = Mapping[str, Lesson]
+"""Lessons in order, by their ids."""
 
-    lessons: tuple[Lesson, ...]
-    number: int
-    page: int
-    document: Document
-    view: View
 
-    @property
-    def lesson(self) -> Lesson:
-        """The lesson that is read."""
-        return self.lessons[self.number]
+def ids_of(lessons: Iterable[Lesson]) -> Lessons:
+    """Give every lesson an id: the name of its file, told apart where several have the same."""
+    found: dict[str, Lesson] = {}
+    for lesson in lessons:
+        again = (f"{lesson.name} ({at})" for at in itertools.count(2))
+        names = itertools.chain([lesson.name], again)
+        found[next(name for name in names if name not in found)] = lesson
+    return found
 
-    def turned(self, pages: int) -> Reading | None:
-        """Turn pages on or back; after a lesson's last page comes the next lesson."""
-        page, number = self.page + pages, self.number
-        if page == len(self.lesson.pages):
-            page, number = 0, number + 1
-        if page < 0 or number == len(self.lessons):
-            return None
-        return replace(self, page=page, number=number)
+
+def turned(lessons: Lessons, position: LessonPosition, pages: int) -> LessonPosition | None:
+    """Turn pages on or back; after a lesson's last page comes the next lesson."""
+    ids, lesson = [*lessons], lessons[position.lesson_id]
+    page, number = position.page + pages, ids.index(position.lesson_id)
+    if page == len(lesson.pages):
+        page, number = 0, number + 1
+    if page < 0 or number == len(ids):
+        return None
+    return LessonPosition(ids[number], page)
 
 
 class TickState(StrEnum):
@@ -188,6 +192,9 @@ class LessonPanel:
         return self.number < self.count or bool(self.next_lesson)
 
 
+LESSON: PanelId[LessonPanel | None] = PanelId("Lesson")
+
+
 def page_view(lesson: Lesson, page: int, view: View) -> View:
     """Look at what a page shows, with the reader's colours and speed."""
     shown = lesson.pages[page]
@@ -220,6 +227,22 @@ def with_manners_of(view: View, other: View) -> View:
     playhead = replace(view.playhead, speed=other.playhead.speed, loops=other.playhead.loops)
     manners = {name: getattr(other, name) for name in ("colouring", "room", "dialect", "panes")}
     return replace(view, playhead=playhead, **manners)
+
+
+def present_position(
+    lessons: Lessons,
+    position: LessonPosition,
+    document: Document,
+    run: Run | None,
+    computed: Document | None,
+    is_working: bool = True,
+) -> LessonPanel:
+    """Show the page of a lesson among others, and which comes after it."""
+    lesson, following = lessons[position.lesson_id], turned(lessons, position, 1)
+    panel = present_lesson(lesson, position.page, document, run, computed, is_working)
+    is_last = following is not None and following.lesson_id != position.lesson_id
+    next_lesson = lessons[following.lesson_id].title if following and is_last else ""
+    return replace(panel, next_lesson=next_lesson)
 
 
 def present_lesson(

@@ -13,10 +13,8 @@ import numpy as np
 
 from visualizer.attention.masks import Masking, allowed_by
 from visualizer.state.colouring import SHORT, Limits
-from visualizer.state.heatmaps import drawn_heads, shown_stages
-from visualizer.state.lines.look import FOLLOWS, PANE
+from visualizer.state.lines.look import FOLLOWS
 from visualizer.state.lines.possible import why_none
-from visualizer.state.view import existing
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from visualizer.attention.derived import Lens
     from visualizer.attention.held import Held
     from visualizer.attention.run import Run
-    from visualizer.state.view import View
+    from visualizer.state.resolve import Resolved
 
 MOST_LINES = 3000
 MOST_LIT = 100
@@ -95,19 +93,18 @@ class Reading:
         return max(self.drawn, self.top) + 1
 
 
-def reading_of(run: Run, view: View) -> Reading:
+def reading_of(resolved: Resolved) -> Reading:
     """Say what the lines of a view are read from."""
-    trace, look, colouring = run.trace, view.lines, view.colouring
-    stage = "dropped" if "dropped" in shown_stages(run, view) else trace.attention
-    solo = _solo(run, view)
-    heads = drawn_heads(run, view) if solo is None else (solo,)
+    view, trace = resolved.view, resolved.run.trace
+    look, colouring, stage, solo = view.lines, view.colouring, resolved.read_stage, _solo(resolved)
+    heads = resolved.drawn_heads if solo is None else (solo,)
     top = look.top if look.top < trace.tokens else 0
     room = max(1, MOST_LINES // (len(heads) * trace.tokens))
     is_long = colouring.limits is Limits.AUTO and trace.tokens > SHORT
     return Reading(
         stage=stage,
         lens=trace.possible(view.lens),
-        text=run.nearest(view.text),
+        text=resolved.text,
         heads=heads,
         drawn=min(room, top or trace.tokens),
         top=top,
@@ -117,23 +114,18 @@ def reading_of(run: Run, view: View) -> Reading:
     )
 
 
-def needs(run: Run, view: View) -> Hashable:
-    """Name what of a large tensor the lines are read from; None where nobody looks at them."""
-    if not is_seen(run, view):
+def needs(resolved: Resolved) -> Hashable:
+    """Name what of a large tensor the lines are read from; None where there are none."""
+    if why_none(resolved.run):
         return None
-    reading = reading_of(run, view)
+    reading = reading_of(resolved)
     return reading.stage, reading.lens, reading.count
 
 
-def warm(run: Run, view: View) -> None:
+def warm(resolved: Resolved) -> None:
     """Read what the lines are read from of a large tensor: for the worker."""
-    if is_seen(run, view):
-        _largest(run, reading_of(run, view))
-
-
-def is_seen(run: Run, view: View) -> bool:
-    """Whether there are lines, and a pane to see them in."""
-    return PANE in view.panes and not why_none(run)
+    if not why_none(resolved.run):
+        _largest(resolved.run, reading_of(resolved))
 
 
 def held_by(run: Run, reading: Reading) -> Held:
@@ -141,10 +133,10 @@ def held_by(run: Run, reading: Reading) -> Held:
     return run.trace.seen(reading.stage, reading.lens)
 
 
-def _solo(run: Run, view: View) -> int | None:
-    solo, last = view.lines.solo, run.trace.spec.heads - 1
+def _solo(resolved: Resolved) -> int | None:
+    solo, last = resolved.view.lines.solo, resolved.run.trace.spec.heads - 1
     if solo == FOLLOWS:
-        pinned = existing(run, view.pinned)
+        pinned = resolved.pinned
         return (pinned.head or 0) if pinned else 0
     return None if solo is None else min(solo, last)
 

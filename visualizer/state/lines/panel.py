@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.derived import Lens
 from visualizer.language.tokenizers import all_visible
-from visualizer.state.cursor import present_cursor
+from visualizer.state.cursor import cursor_on
 from visualizer.state.lines.choosing import (
     Lines,
     Reading,
     heads_with_room,
-    is_seen,
     no_lines,
     of_key,
     of_query,
@@ -24,6 +23,7 @@ from visualizer.state.lines.choosing import (
 )
 from visualizer.state.lines.look import PANE, LineLook, Side, Token
 from visualizer.state.lines.possible import why_none
+from visualizer.state.screen import PanelId
 from visualizer.state.view import Cell
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.state.cursor import Cursor
-    from visualizer.state.playback.lights import Lights, Reach
-    from visualizer.state.view import View
+    from visualizer.state.resolve import Resolved
 
 COVERED = "The lines are covered until the prediction is revealed."
 LATER = "The lines are drawn as soon as playback has come to the weights."
@@ -100,11 +99,14 @@ class LinePanel:
 class _Source:
     """What the lines are made of."""
 
-    run: Run
-    view: View
+    resolved: Resolved
     reading: Reading
-    reach: Reach | None
+    reach: tuple[int, int] | None
     is_covered: bool
+
+    @property
+    def run(self) -> Run:
+        return self.resolved.run
 
     @property
     def key(self) -> Hashable:
@@ -114,51 +116,49 @@ class _Source:
 
     def there(self, lines: Lines) -> Lines:
         """Leave out what playback has not come to yet."""
-        return reached(lines, self.reach.rows, self.reach.columns) if self.reach else lines
+        return reached(lines, *self.reach) if self.reach else lines
+
+
+LINES: PanelId[LinePanel | None] = PanelId(PANE)
 
 
 def present_lines(
-    run: Run, view: View, cursor: Cursor, lights: Lights, previous: LinePanel | None
+    resolved: Resolved, cursor: Cursor, previous: LinePanel | None
 ) -> LinePanel | None:
-    """Show a text's weights as lines; None while nobody looks at them.
-
-    Lines that did not change are the very same object.
-    """
-    if PANE in view.panes and (why := why_none(run)):
+    """Show a text's weights as lines; those that did not change are the very same object."""
+    if why := why_none(resolved.run):
         return LinePanel(message=why)
-    if not is_seen(run, view):
-        return None
-    source = _source(run, view, lights)
+    source = _source(resolved)
     made_of = source.key
     picture = previous if previous and previous.made_of == made_of else _picture(source, made_of)
-    return _lit(source, replace(picture, look=view.lines), cursor)
+    return _lit(source, replace(picture, look=resolved.view.lines), cursor)
 
 
-def largest_cell(run: Run, view: View, lights: Lights, token: Token) -> Cell | None:
+def largest_cell(resolved: Resolved, token: Token) -> Cell | None:
     """Give the cell of a token's largest line, of those that may be seen."""
-    source = _source(run, view, lights)
+    source = _source(resolved)
     choose = of_key if token.side is Side.KEY else of_query
-    lines = source.there(choose(run, source.reading, token.at))
+    lines = source.there(choose(resolved.run, source.reading, token.at))
     if source.is_covered or not len(lines):
         return None
     place = tuple(int(column[-1]) for column in (lines.heads, lines.queries, lines.keys))
     return Cell(source.reading.stage, place)
 
 
-def _source(run: Run, view: View, lights: Lights) -> _Source:
-    reading = reading_of(run, view)
-    reach = next((reach for reach in lights.reaches if reach.stage == reading.stage), None)
-    return _Source(run, view, reading, reach, reading.stage in lights.covered)
+def _source(resolved: Resolved) -> _Source:
+    reading, place = reading_of(resolved), resolved.place
+    reach = resolved.timeline.reach(place, reading.stage) if place else None
+    return _Source(resolved, reading, reach, reading.stage in resolved.covered)
 
 
 def _picture(source: _Source, made_of: Hashable) -> LinePanel:
-    run, view, reading = source.run, source.view, source.reading
+    run, reading = source.run, source.reading
     trace = run.trace
     panel = LinePanel(
         made_of=made_of,
         stage=reading.stage,
         heads=trace.spec.heads,
-        solo=reading.heads[0] if view.lines.solo is not None else None,
+        solo=reading.heads[0] if source.resolved.view.lines.solo is not None else None,
         labels=all_visible(run.texts[reading.text]),
     )
     if source.is_covered:
@@ -213,8 +213,8 @@ def _lit(source: _Source, panel: LinePanel, cursor: Cursor) -> LinePanel:
     lit = _lines_with(source, cursor)
     held: Lines | None = lit
     if cursor.hovered:
-        alone = replace(source.view, hovered=None, pinned=cursor.pinned)
-        held = _lines_with(source, present_cursor(source.run, alone)) if cursor.pinned else None
+        alone = cursor_on(source.resolved, None, cursor.pinned)
+        held = _lines_with(source, alone) if cursor.pinned else None
     cell = _cell_of(source, cursor)
     return replace(
         dark,
@@ -229,7 +229,7 @@ def _lit(source: _Source, panel: LinePanel, cursor: Cursor) -> LinePanel:
 def _lines_with(source: _Source, cursor: Cursor) -> Lines:
     """Choose the lines of a cell's query; of its key, where it was come to by it."""
     run, reading = source.run, source.reading
-    is_by_key = (cursor.hovered or cursor.pinned) in source.view.lines.by_key
+    is_by_key = (cursor.hovered or cursor.pinned) in source.resolved.view.lines.by_key
     if cursor.query is not None and not is_by_key:
         return source.there(of_query(run, reading, cursor.query))
     return source.there(of_key(run, reading, cursor.key)) if cursor.key is not None else no_lines()

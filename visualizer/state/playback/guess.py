@@ -14,6 +14,7 @@ from visualizer.state.words import counted, number, shortened
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
+    from visualizer.state.resolve import Resolved
 
 # Numbers of stages whose title does not name them.
 PLURALS = {
@@ -83,9 +84,9 @@ def _nothing(guess: Guess) -> str:
     return "−∞" if guess.stage == "masked" else "0"
 
 
-def judge(run: Run, text: int, guess: Guess) -> Verdict:
+def judge(resolved: Resolved, guess: Guess) -> Verdict:
     """Compare the marks with the numbers."""
-    judging = _Judging(run, run.index(text), guess)
+    judging = _Judging(resolved.run, resolved.index, guess)
     is_right = judging.is_zero if guess.question is Question.ZERO else judging.is_largest
     right = tuple(mark for mark in guess.marks if is_right(mark))
     wrong = tuple(mark for mark in guess.marks if mark not in right)

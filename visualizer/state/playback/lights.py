@@ -9,14 +9,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from visualizer.attention.explain import explain
-from visualizer.state.playback.timeline import Grain, Place, Step, Timeline
-from visualizer.state.view import existing
+from visualizer.state.cursor import largest_near
+from visualizer.state.playback.guess import judge
+from visualizer.state.playback.timeline import Step
 
 if TYPE_CHECKING:
-    from visualizer.attention.run import Run
     from visualizer.attention.trace import Trace
     from visualizer.state.playback.guess import Verdict
-    from visualizer.state.view import Cell, Guess, View
+    from visualizer.state.playback.timeline import Place, Timeline
+    from visualizer.state.resolve import Resolved
+    from visualizer.state.view import Cell, Guess
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,50 +49,36 @@ class Lit:
 
 def reaches(timeline: Timeline, place: Place) -> tuple[Reach, ...]:
     """Say how far each stage is computed, the cells of this step included."""
-    found, is_before = [], True
-    for stage, rows, _ in timeline.sizes:
-        if stage == place.stage:
-            is_before = False
-            found.append(_reach(timeline.grain, place, rows))
-        else:
-            found.append(Reach(stage, rows if is_before else 0))
-    return tuple(found)
+    return tuple(Reach(stage, *timeline.reach(place, stage)) for stage, _, _ in timeline.sizes)
 
 
-def _reach(grain: Grain, place: Place, rows: int) -> Reach:
-    if grain is Grain.STAGE:
-        return Reach(place.stage, rows)
-    if grain is Grain.ROW:
-        return Reach(place.stage, place.row + 1)
-    return Reach(place.stage, place.row, place.column + 1)
-
-
-def lit(run: Run, text: int, step: Step) -> tuple[Lit, ...]:
+def lit(resolved: Resolved, step: Step) -> tuple[Lit, ...]:
     """Light the cells of a step and all that they read, as their explanations name it.
 
     What a block of cells reads is a block: from where its first cell reads to where its last
     cell does.
     """
-    trace, batch = run.trace, run.index(text)
+    trace = resolved.run.trace
     has_heads = "head" in trace.stage(step.stage).dims
     heads = range(trace.spec.heads) if has_heads else (None,)
     made = [Lit(step.stage, head, step.rows, step.columns, True) for head in heads]
     read: dict[Lit, None] = {}
     for head in heads:
-        before = batch if head is None else (*batch, head)
+        before = resolved.index if head is None else (*resolved.index, head)
         for found in _read_by(trace, step, before):
             read[found] = None
     return (*made, *read)
 
 
-def read_for(run: Run, text: int, cell: Cell) -> tuple[Lit, ...]:
+def read_for(resolved: Resolved, cell: Cell) -> tuple[Lit, ...]:
     """Light what one cell reads."""
     row, column = cell.place[-2:]
     step = Step(cell.stage, range(row, row + 1), range(column, column + 1))
+    trace = resolved.run.trace
     if cell.fold:
-        heads = range(run.trace.spec.heads)
+        heads = range(trace.spec.heads)
         return tuple(Lit(cell.stage, head, step.rows, step.columns, False) for head in heads)
-    return tuple(_read_by(run.trace, step, (*run.index(text), *cell.place[:-2])))
+    return tuple(_read_by(trace, step, (*resolved.index, *cell.place[:-2])))
 
 
 def _read_by(trace: Trace, step: Step, before: tuple[int, ...]) -> list[Lit]:
@@ -142,37 +130,38 @@ class Lights:
     marks: tuple[Cell, ...] = ()
     verdict: Verdict | None = None
 
-    def is_later(self, cell: Cell) -> bool:
-        """Whether a cell is computed in a later step."""
-        reach = next((reach for reach in self.reaches if reach.stage == cell.stage), None)
-        if reach is None:
-            return False
-        row, column = cell.place[-2:]
-        return row > reach.rows or (row == reach.rows and column >= reach.columns)
+
+def present_lights(resolved: Resolved) -> Lights:
+    """Light what the present step computes and reads, or cover what is predicted."""
+    if resolved.prediction:
+        return _predicting(resolved, resolved.prediction)
+    if resolved.place is None:
+        return Lights()
+    step = resolved.timeline.step(resolved.place)
+    reached = reaches(resolved.timeline, resolved.place)
+    return Lights(reached, lit(resolved, step), resolved.step_cell)
 
 
-def standing(run: Run, view: View) -> Place | None:
-    """Say where playback stands in this run; None at the end, or while something is predicted."""
-    if view.playhead.place is None or asked_of(run, view):
-        return None
-    return Timeline.of(run.trace, view.playhead.grain).nearest(view.playhead.place)
+def with_pointed(resolved: Resolved, lights: Lights) -> Lights:
+    """Light what the cell reads that is pointed at or pinned, where no step is lit."""
+    cell = resolved.pointed
+    if cell is None or lights.lit or cell.stage in lights.covered:
+        return lights
+    return replace(lights, lit=read_for(resolved, cell))
 
 
-def asked_of(run: Run, view: View) -> Guess | None:
-    """Give what is being predicted, if this run has such a stage, and the marks that it has."""
-    guess = view.guess
-    if guess is None or guess.stage not in run.trace:
-        return None
-    return replace(guess, marks=tuple(mark for mark in guess.marks if existing(run, mark)))
+def _predicting(resolved: Resolved, guess: Guess) -> Lights:
+    if not guess.is_revealed:
+        return Lights(covered=resolved.covered, marks=guess.marks)
+    guess = _as_drawn(resolved, guess)
+    verdict = judge(resolved, guess)
+    return Lights(covered=resolved.covered, marks=guess.marks, verdict=verdict)
 
 
-def focus(run: Run, view: View) -> str | None:
-    """Name the one stage that all is about, while it is played or predicted."""
-    guess, place = asked_of(run, view), standing(run, view)
-    return guess.stage if guess else place.stage if place else None
-
-
-def covered_by(run: Run, guess: Guess) -> frozenset[str]:
-    """Name the stages that a prediction covers: its own, and those that come of it."""
-    names = run.trace.names
-    return frozenset() if guess.is_revealed else frozenset(names[names.index(guess.stage) :])
+def _as_drawn(resolved: Resolved, guess: Guess) -> Guess:
+    """Take the marks for what is drawn where they are: of a block, its largest cell."""
+    blocks = resolved.extent(resolved.run.trace.stage(guess.stage)).blocks
+    if blocks == (1, 1):
+        return guess
+    marks = (largest_near(resolved, mark, blocks) for mark in guess.marks)
+    return replace(guess, marks=tuple(dict.fromkeys(marks)))

@@ -152,6 +152,22 @@ class Timeline:
         """Give the place itself, or the nearest there is."""
         return self.place(self.position(place))
 
+    def reach(self, place: Place, stage: str) -> tuple[int, int]:
+        """Say how much of a stage is computed at a place, its own step included.
+
+        Returns
+        -------
+        tuple of int
+            Whole rows, and columns of the next one.
+        """
+        names = [size[0] for size in self.sizes]
+        rows = self.sizes[names.index(stage)][1]
+        if stage != place.stage:
+            return (rows if names.index(stage) < names.index(place.stage) else 0), 0
+        if self.grain is Grain.STAGE:
+            return rows, 0
+        return (place.row + 1, 0) if self.grain is Grain.ROW else (place.row, place.column + 1)
+
     def last(self, stage: str) -> int:
         """Give the number of a stage's last step; where there is none, of the last before it."""
         later = ORDER[ORDER.index(stage) + 1 :]

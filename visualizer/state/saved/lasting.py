@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 # the type does not matter.
 _NAMES: dict[str, Any] = {
     **{kind.__name__: kind for kind in (Captured, Cell, Comparison, Document, TokenLook, Zoom)},
-    **dict.fromkeys(("Run", "Held", "Reading"), object),
+    **dict.fromkeys(("Run", "Held"), object),
 }
 
 LEFT_OUT: dict[type, frozenset[str]] = {
-    View: frozenset({"hovered", "panes", "reading", "room"}),
+    View: frozenset({"hovered", "lesson", "panes", "room"}),
     Playhead: frozenset({"is_playing"}),
     TableLook: frozenset({"document", "problem"}),
     Comparison: frozenset({"kept", "made", "tally"}),
@@ -52,8 +52,8 @@ def lasting(view: View) -> View:
     return replace(
         view,
         hovered=usual.hovered,
+        lesson=usual.lesson,
         panes=usual.panes,
-        reading=usual.reading,
         room=usual.room,
         pinned=pinned,
         playhead=replace(view.playhead, is_playing=False),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.derived import Fold, Lens
 from visualizer.language.tokenizers import all_visible, visible
-from visualizer.state.heatmaps import is_spread, rows_of, shown_stages, spread_head
 from visualizer.state.panel import counted_from_one
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
-    from visualizer.state.view import View
+    from visualizer.state.resolve import Resolved
 
 FOLDED = {Fold.MEAN: "mean of the heads", Fold.MAX: "largest of the heads"}
 SEEN = {Lens.WITHOUT_FIRST: "without the first token", Lens.TIMES_VALUE: "× ‖value‖"}
@@ -111,21 +110,20 @@ def _on_one_line(label: str) -> str:
     return _NO_LETTER.sub(lambda found: visible(found.group()), label)
 
 
-def shown(run: Run, view: View) -> tuple[Sheet, ...]:
+def shown(resolved: Resolved) -> tuple[Sheet, ...]:
     """Name the matrices of a run that a view shows panels of, stage after stage.
 
     Of a comparison, those of the run itself.
     """
-    names = shown_stages(run, view)
-    stages = [stage for stage in run.trace.stages if stage.name in names]
-    return tuple(sheet for stage in stages for sheet in _of(run, view, stage))
+    return tuple(sheet for stage in resolved.shown_stages for sheet in _of(resolved, stage))
 
 
-def _of(run: Run, view: View, stage: Stage) -> Iterator[Sheet]:
-    if is_spread(run, view):
-        head = spread_head(run, view, stage)
-        for text in range(len(run.texts)):
-            yield Sheet(stage.name, head, text, None, view.lens)
+def _of(resolved: Resolved, stage: Stage) -> Iterator[Sheet]:
+    lens = resolved.view.lens
+    if resolved.is_spread:
+        head = resolved.spread_head(stage)
+        for text in range(len(resolved.run.texts)):
+            yield Sheet(stage.name, head, text, None, lens)
         return
-    for one, fold in rows_of(run, view, stage):
-        yield Sheet(stage.name, one, run.nearest(view.text), fold, view.lens)
+    for one, fold in resolved.rows_of(stage):
+        yield Sheet(stage.name, one, resolved.text, fold, lens)

@@ -14,9 +14,9 @@ from PySide6.QtCore import QPointF, QRectF, QSizeF
 
 from visualizer.state.figure import PIXELS_AN_INCH, Extent, FigureLook, Shot, framed
 from visualizer.state.film import Film, Panels, film_of
-from visualizer.state.heatmaps import drawn_heads
 from visualizer.state.playback.timeline import Place, Playhead
 from visualizer.state.progress import Progress, quietly
+from visualizer.state.resolve import resolve
 from visualizer.ui.figures.page import (
     THEMES,
     Figure,
@@ -69,14 +69,14 @@ def reel_of(shot: Shot, look: FigureLook, progress: Progress = quietly) -> Reel:
 def _played(shot: Shot, look: FigureLook) -> View:
     """Give the view of which the playhead moves: the heads of the figure, and nothing beside."""
     view = replace(shot.view, playhead=Playhead(), guess=None, comparison=None, spread=False)
-    view = framed(shot.run, view, look)
+    view = framed(replace(shot, view=view), look).view
     playhead = Playhead(grain=look.film.grain, speed=look.film.speed)
     return replace(view, playhead=playhead, folds=frozenset())
 
 
 def _figures(shot: Shot, film: Film, look: FigureLook, progress: Progress) -> dict[str, Figure]:
     """Read the panels of each stage; where those of all are seen, they are the very same."""
-    rows = len(drawn_heads(shot.run, shot.view))
+    rows = len(resolve(shot.document, shot.view, shot.run).drawn_heads)
     height = (look.height_mm or look.width_mm) / rows  # all heads are to be seen at once
     look = replace(look, extent=Extent.SHOWN, has_marks=True, height_mm=height)
     if look.film.panels is Panels.SPAN:

@@ -13,9 +13,9 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QWidget
 
 from visualizer.attention.spec import InputError
 from visualizer.state.film import WIDTHS, FilmLook, Panels, film_of
-from visualizer.state.playback.lights import standing
 from visualizer.state.playback.timeline import SPEEDS, Grain, Place
 from visualizer.state.progress import CancelledError
+from visualizer.state.resolve import resolve
 from visualizer.state.words import counted, size
 from visualizer.ui.figures.films import estimate
 from visualizer.ui.labels import PlainLabel
@@ -115,7 +115,7 @@ class FilmOptions(QWidget):
 
     def _show_parts(self, shot: Shot) -> None:
         playhead, stages = shot.view.playhead, shot.run.trace.stages
-        is_here = standing(shot.run, shot.view) is not None
+        is_here = resolve(shot.document, shot.view, shot.run).place is not None
         is_there = {Part.HERE: is_here, Part.LESSON: playhead.span is not None}
         self.part.clear()
         for part in Part:
@@ -175,7 +175,7 @@ class FilmOptions(QWidget):
         if part is Part.LESSON:
             return shot.view.playhead.span
         if part is Part.HERE:
-            here = standing(shot.run, shot.view)
+            here = resolve(shot.document, shot.view, shot.run).place
             return (here, shot.run.trace.names[-1]) if here else None
         return Place(self.first.currentData()), self.last.currentData()
 

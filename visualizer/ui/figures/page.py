@@ -14,10 +14,11 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF
 
 from visualizer.attention.choices import Dtype
 from visualizer.state.caption import caption
+from visualizer.state.compare.bar import lead_of
 from visualizer.state.figure import PIXELS_AN_INCH, FigureLook, Paper, framed
-from visualizer.state.heatmaps import is_spread
+from visualizer.state.picture import present_picture
 from visualizer.state.progress import Progress, quietly
-from visualizer.state.screen import described, present
+from visualizer.state.resolve import Resolved, resolve
 from visualizer.ui import captions
 from visualizer.ui import heatmap as draw
 from visualizer.ui.cover import paint_lights
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from visualizer.state.figure import Shot
     from visualizer.state.panels import Board
     from visualizer.state.playback.lights import Lights
-    from visualizer.state.view import View
     from visualizer.ui.slots import Layout
 
 THEMES = {Paper.PRINT: PRINT, Paper.LIGHT: LIGHT, Paper.DARK: DARK}
@@ -99,42 +99,49 @@ class Page:
 
 def figure_of(shot: Shot, look: FigureLook) -> Figure:
     """Read what a figure shows, pooled to what it has room for."""
-    view = framed(shot.run, shot.view, look)
+    framed_at = framed(shot, look)
+    view = framed_at.view
     width, height = look.width / look.enlarged, _high(look) / look.enlarged
-    figure = _read(shot, look, view)
+    figure = _read(framed_at, look)
     most = int((MOST_CELLS / max(1, len(figure.board.heatmaps))) ** 0.5)
     space = max(8, min(room(figure.board, width, height, look.pixel_ratio), most))
     if space != view.room:
-        figure = _read(shot, look, replace(view, room=space))
+        figure = _read(_with_room(framed_at, space), look)
     page = page_of(figure, look)
     if page.scale < look.enlarged and any(one.is_pooled for one in figure.board.heatmaps):
         sides = (max(slot.cells.width(), slot.cells.height()) for slot in page.layout.slots)
         space = int(max(sides) * page.scale * look.dpi / PIXELS_AN_INCH) // 8 * 8
-        figure = _read(shot, look, replace(view, room=max(8, space)))
+        figure = _read(_with_room(framed_at, max(8, space)), look)
     return figure
 
 
 def figure_within(shot: Shot, look: FigureLook, most: Callable[[int], int]) -> Figure:
     """Read what a figure shows, pooled to the room that each of so many panels may have."""
-    view = framed(shot.run, shot.view, look)
-    panels = len(_read(shot, look, view).board.heatmaps)
+    resolved = framed(shot, look)
+    panels = len(_read(resolved, look).board.heatmaps)
     times = 2 if shot.run.trace.spec.dtype is Dtype.FLOAT64 else 1
-    return _read(shot, look, replace(view, room=most(times * panels)))
+    return _read(_with_room(resolved, most(times * panels)), look)
 
 
-def _read(shot: Shot, look: FigureLook, view: View) -> Figure:
-    screen = present(shot.document, view, shot.run, None, False, None, shot.document)
-    board = described(screen)
-    said = [caption(shot.run), _text_of(shot, view), board.said] if look.has_caption else []
+def _with_room(resolved: Resolved, room: int) -> Resolved:
+    """Look at the same, with room for so many cells a panel's side."""
+    view = replace(resolved.view, room=room)
+    return resolve(resolved.document, view, resolved.run, resolved.computed)
+
+
+def _read(resolved: Resolved, look: FigureLook) -> Figure:
+    picture, lead = present_picture(resolved), lead_of(resolved)
+    said = [caption(resolved.run), _text_of(resolved), lead] if look.has_caption else []
     under = " · ".join(part for part in said if part)
-    return Figure(board, screen.cursor, screen.lights, look.title, under)
+    board = replace(picture.board, said=lead)
+    return Figure(board, picture.cursor, picture.lights, look.title, under)
 
 
-def _text_of(shot: Shot, view: View) -> str:
+def _text_of(resolved: Resolved) -> str:
     """Say which text of a batch is shown, or which layer, where it is one of several."""
-    run, count = shot.run, len(shot.run.texts)
-    is_one = count > 1 and not is_spread(run, view)
-    return f"{run.part} {run.nearest(view.text) + 1} of {count:,}" if is_one else ""
+    run, count = resolved.run, len(resolved.run.texts)
+    is_one = count > 1 and not resolved.is_spread
+    return f"{run.part} {resolved.text + 1} of {count:,}" if is_one else ""
 
 
 def page_of(figure: Figure, look: FigureLook) -> Page:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtGui import QPainter
 
 from visualizer.state.cursor import present_cursor
-from visualizer.state.playback.transport import Stand, present_stand
+from visualizer.state.playback.lights import present_lights
+from visualizer.state.playback.transport import Transport, present_transport
+from visualizer.state.resolve import resolve
 from visualizer.ui.figures.page import paint_page, paint_text
 from visualizer.ui.figures.png import blank, words_of
 from visualizer.ui.figures.words import paint_words
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
     from visualizer.state.figure import Shot
     from visualizer.state.film import Film
-    from visualizer.state.playback.transport import Transport
     from visualizer.state.view import View
     from visualizer.ui.figures.page import Page
     from visualizer.ui.theme import Theme
@@ -92,25 +93,24 @@ class Reel:
         view = self.shot.view
         return replace(view, playhead=replace(view.playhead, place=self.film.place(frame)))
 
-    def page(self, frame: int) -> tuple[Page, Stand]:
+    def page(self, frame: int) -> tuple[Page, Transport]:
         """Make the figure of a frame, and what is told of it."""
-        view, run = self.view(frame), self.shot.run
-        stand = present_stand(run, view, Stand())
-        if view.pinned and stand.lights.is_later(view.pinned):
-            view = replace(view, pinned=None)
+        shot = self.shot
+        resolved = resolve(shot.document, self.view(frame), shot.run, shot.document)
+        lights = present_lights(resolved)
         page = self.pages[self.film.place(frame).stage]
-        figure = replace(page.figure, cursor=present_cursor(run, view), lights=stand.lights)
-        return replace(page, figure=figure), stand
+        figure = replace(page.figure, cursor=present_cursor(resolved), lights=lights)
+        return replace(page, figure=figure), present_transport(resolved, Transport(), lights)
 
     def picture(self, frame: int) -> QImage:
         """Paint a frame."""
-        page, stand = self.page(frame)
+        page, transport = self.page(frame)
         image = blank(*self.size)
         image.fill(page.theme.paper)
         painter = QPainter(image)
         painter.scale(self.ratio, self.ratio)
         paint_page(painter, page)
-        self.around.paint(painter, stand.transport, page.theme)
+        self.around.paint(painter, transport, page.theme)
         painter.end()
         return image
 
