@@ -1,14 +1,24 @@
-"""A lock that ends with the program that holds it, however it ends."""
+"""A lock that ends with the program that holds it, however it ends.
+
+Files are opened here and locked by filelock: its own `FileLock` would make the folders above the
+file, and in some versions empty it.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from filelock import lock_descriptor
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+_AS_IT_IS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""A link is not followed, as it might lead to any file of the user's; a pipe is not waited for."""
 
 
 class Lock:
@@ -24,14 +34,15 @@ class Lock:
     BlockingIOError
         When another program holds it, or this one elsewhere.
     OSError
-        When the file cannot be made.
+        When the file cannot be made, or is a link.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | _AS_IT_IS, 0o600)
         try:
-            _lock(self._file)
+            if not lock_descriptor(self._file, blocking=False):
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
             self._check()
         except OSError:
             os.close(self._file)
@@ -39,8 +50,8 @@ class Lock:
 
     def _check(self) -> None:
         """Whoever held it before may have removed the file in between."""
-        if sys.platform != "win32" and os.fstat(self._file).st_ino != self.path.stat().st_ino:
-            raise FileNotFoundError(str(self.path))
+        if sys.platform != "win32" and os.fstat(self._file).st_ino != self.path.lstat().st_ino:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path))
 
     def release(self) -> None:
         """Let go of the file and remove it."""
@@ -54,16 +65,19 @@ class Lock:
             os.close(self._file)
 
 
-if sys.platform == "win32":
-    import msvcrt
+def is_held(path: Path) -> bool:
+    """Whether a program holds a file; nothing is made, written or removed.
 
-    def _lock(file: int) -> None:
-        try:
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-        except PermissionError as error:
-            raise BlockingIOError(error.errno, error.strerror) from error
-else:
-    import fcntl
-
-    def _lock(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    Raises
+    ------
+    OSError
+        When the file is there and cannot be read, or is a link.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | _AS_IT_IS)
+    except FileNotFoundError:
+        return False
+    try:
+        return not lock_descriptor(file, blocking=False)
+    finally:
+        os.close(file)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 
 from visualizer.attention.errors import InputError
-from visualizer.disk.locks import Lock
+from visualizer.disk.locks import is_held
 from visualizer.headless import say
 from visualizer.language.folder import RunFolder
 from visualizer.language.wire import Message
@@ -101,14 +101,10 @@ def is_at_work(folder: Path) -> bool:
     with suppress(OSError):
         if time.time() - RunFolder(folder).orders.stat().st_mtime < LONGEST_S:
             return True
-    lock = RunFolder(folder).lock
-    if not lock.exists():
-        return False
     try:
-        Lock(lock).release()  # of one that was killed nothing is held
+        return is_held(RunFolder(folder).lock)
     except OSError:
         return True
-    return False
 
 
 def ask_to_stop(folder: Path) -> None:
