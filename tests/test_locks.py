@@ -92,8 +92,13 @@ def test_looking_makes_writes_and_removes_nothing(
     assert not is_held(tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "a").write_text("left by one that was killed")
-    opened, flags = os.open, []
-    monkeypatch.setattr(os, "open", lambda path, flag: flags.append(flag) or opened(path, flag))
+    opened, flags = os.open, list[int]()
+
+    def watched(path: Path, flag: int) -> int:
+        flags.append(flag)
+        return opened(path, flag)
+
+    monkeypatch.setattr(os, "open", watched)
     before = (tmp_path / "a").stat()
     assert not is_held(tmp_path / "a")
     after = (tmp_path / "a").stat()
