@@ -47,7 +47,7 @@ def close_when_there():
 
 
 Windows.open = opened
-print("status", app.main(["--device", "cpu"]))
+print("status", app.main(["--device", "cpu"]), "pyqtgraph" in sys.modules)
 """
 
 
@@ -75,7 +75,7 @@ def test_from_the_first_picture_to_the_end(tmp_path: Path) -> None:
         "shown True False True",
         "computed True CPU  ·  6 tokens",
         "closed False False",
-        "status 0",
+        "status 0 False",
     ], ended.stderr
     assert ended.returncode == 0
     complaints = [line for line in ended.stderr.splitlines() if "This plugin" not in line]

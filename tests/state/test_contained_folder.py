@@ -18,7 +18,7 @@ from visualizer.disk.contained_folder import (
     leads_elsewhere,
     path_of_open,
 )
-from visualizer.disk.locks import Lock, is_locked
+from visualizer.disk.locks import Lock, is_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,8 @@ def test_what_is_no_file_is_refused(
     assert (tree(outside), tree(folder.path)) == (before, planted)
     assert file.exists()
     assert not file.is_file()
-    assert not is_locked(file.path)
+    with pytest.raises(OSError, match="it is no file" if kind == "pipe" else LINK):
+        is_held(file.path)
 
 
 @pytest.mark.parametrize("act", [act for act in ACTS if act != "lock"])
@@ -184,13 +185,13 @@ def test_a_link_that_comes_after_the_check_is_not_followed(
 
 def test_a_lock_is_seen_without_writing(folder: ContainedFolder) -> None:
     file = folder.file("lock")
-    assert not is_locked(file.path)
+    assert not is_held(file.path)
     file.touch()
     before = tree(folder.path)
-    assert not is_locked(file.path)
+    assert not is_held(file.path)
     assert tree(folder.path) == before
     held = Lock(file.path)
-    assert is_locked(file.path)
+    assert is_held(file.path)
     held.release()
     assert not file.exists()
 

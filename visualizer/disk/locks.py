@@ -1,11 +1,18 @@
-"""A lock that ends with the program that holds it, however it ends."""
+"""A lock that ends with the program that holds it, however it ends.
+
+Files are opened here and locked by filelock: its own `FileLock` would make the folders above the
+file, and in some versions empty it.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from filelock import lock_descriptor
 
 from visualizer.disk.contained_folder import ContainedFile
 
@@ -26,7 +33,7 @@ class Lock:
     BlockingIOError
         When another program holds it, or this one elsewhere.
     OSError
-        When the file cannot be made.
+        When the file cannot be made, or is a link.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,7 +41,8 @@ class Lock:
         self._contained = ContainedFile.at(path)
         self._file = self._contained.descriptor(os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            _lock(self._file)
+            if not lock_descriptor(self._file, blocking=False):
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
             self._check()
         except OSError:
             os.close(self._file)
@@ -43,7 +51,7 @@ class Lock:
     def _check(self) -> None:
         """Whoever held it before may have removed the file in between."""
         if sys.platform != "win32" and os.fstat(self._file).st_ino != self._contained.stat().st_ino:
-            raise FileNotFoundError(str(self.path))
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path))
 
     def release(self) -> None:
         """Let go of the file and remove it."""
@@ -57,41 +65,19 @@ class Lock:
             os.close(self._file)
 
 
-def is_locked(path: Path) -> bool:
-    """Whether a program holds a `Lock`; nothing is written to find out."""
-    file = ContainedFile.at(path)
-    if not file.is_file():
+def is_held(path: Path) -> bool:
+    """Whether a program holds a file; nothing is made, written or removed.
+
+    Raises
+    ------
+    OSError
+        When the file is there and cannot be read, or is a link.
+    """
+    try:
+        file = ContainedFile.at(path).descriptor(os.O_RDONLY)
+    except FileNotFoundError:
         return False
     try:
-        descriptor = file.descriptor(os.O_RDONLY)
-    except FileNotFoundError:  # let go of in the meantime
-        return False
-    except OSError:
-        return True
-    try:
-        _lock_shared(descriptor)
-    except OSError:
-        return True
+        return not lock_descriptor(file, blocking=False)
     finally:
-        os.close(descriptor)
-    return False
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(file: int) -> None:
-        try:
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-        except PermissionError as error:
-            raise BlockingIOError(error.errno, error.strerror) from error
-
-    _lock_shared = _lock
-else:
-    import fcntl
-
-    def _lock(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def _lock_shared(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        os.close(file)

@@ -93,6 +93,13 @@ def head_colour(head: int, theme: Theme) -> str:
     return theme.heads[head % len(theme.heads)]
 
 
+def mixed(colour: str, paper: str) -> str:
+    """Give a colour's faint form on paper, opaque."""
+    one, other = QColor(colour), QColor(paper)
+    pairs = ((one.red(), other.red()), (one.green(), other.green()), (one.blue(), other.blue()))
+    return QColor(*((mine + its) // 2 for mine, its in pairs)).name()
+
+
 def font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
     """Give the interface font at 12, 14 or 20 at the usual text size, or as a line needs to fit."""
     return QFont(_font(size, weight, system_font()))

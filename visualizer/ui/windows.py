@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QObject, QPoint, Qt
@@ -30,12 +31,13 @@ _ONCE = Qt.ConnectionType(
     Qt.ConnectionType.QueuedConnection.value | Qt.ConnectionType.SingleShotConnection.value
 )
 LAB_PARTS = (
-    "state.lab.setup", "state.lab.screen", "state.lab.plotted", "ui.lab.plot", "ui.lab.bars",
-    "ui.lab.lab", "ui.lab.keeper", "ui.lab.sampler", "ui.lab.filmer", "ui.lab.pictures",
-    "ui.lab.story", "ui.lab.plotter", "ui.lab.settings_pane", "ui.lab.attention", "ui.lab.scrub",
-    "ui.lab.window",
+    "state.lab.setup", "state.lab.screen", "state.lab.plotted", "ui.lab.bars", "ui.lab.lab",
+    "ui.lab.keeper", "ui.lab.sampler", "ui.lab.filmer", "ui.lab.pictures", "ui.lab.story",
+    "ui.lab.settings_pane", "ui.lab.attention", "ui.lab.scrub",
 )  # fmt: skip
 """What is loaded for the lab, in an order in which no part takes long."""
+PLOT_PARTS = ("ui.lab.plot", "ui.lab.plotter", "ui.lab.window")
+"""What needs pyqtgraph, which takes half a second to load: it is loaded beside the others."""
 STEP = QPoint(32, 32)
 """How far a window stands from the one that it came from."""
 
@@ -115,7 +117,14 @@ class Windows(QObject):
 
     def _made_lab(self) -> Iterator[None]:
         """Make the lab, a part at a turn: the windows that are open answer between."""
+        loading = Thread(target=import_module, args=("pyqtgraph",))
+        loading.start()
         for part in LAB_PARTS:
+            import_module(f"visualizer.{part}")
+            yield
+        while loading.is_alive():
+            yield
+        for part in PLOT_PARTS:
             import_module(f"visualizer.{part}")
             yield
         from visualizer.ui.lab.settings_pane import SettingsPane

@@ -10,7 +10,6 @@ import pytest
 from tests.house_rules import ROOT
 from tests.state.saved.making import OWN, OWN_VIEW, PLAIN
 from visualizer.attention.spec import InputError
-from visualizer.disk.locks import Lock
 from visualizer.state.saved.recovery import Keeper, left_behind
 from visualizer.state.view import View
 
@@ -142,12 +141,3 @@ def test_where_nothing_can_be_written_it_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="Nothing can be kept") as refused:
         Keeper(tmp_path / "file")
     assert refused.value.field == "recovery"
-
-
-def test_a_lock_is_held_once(tmp_path: Path) -> None:
-    lock = Lock(tmp_path / "a")
-    with pytest.raises(OSError, match=r".*"):
-        Lock(tmp_path / "a")
-    lock.release()
-    assert not (tmp_path / "a").exists()
-    Lock(tmp_path / "a").release()

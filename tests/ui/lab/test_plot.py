@@ -6,11 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QBuffer, QEvent, QPoint, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QAccessible, QColor, QImage, QMouseEvent, QPainter
+from PySide6.QtCore import QBuffer, QEvent, QPoint, QPointF, QSize, Qt
+from PySide6.QtGui import (
+    QAccessible,
+    QColor,
+    QImage,
+    QMouseEvent,
+    QPainter,
+    QTextDocument,
+    QWheelEvent,
+)
 from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLabel
 
 from tests.ui.hand import LEFT
 from tests.ui.heard import heard
@@ -20,8 +28,7 @@ from visualizer.state.lab.plot import present_plot
 from visualizer.state.lab.plotted import MESSAGE, Curve, LossPlot, PlotLook, Reference
 from visualizer.ui import accessible
 from visualizer.ui.lab.plot import KEYS, LossPlotView
-from visualizer.ui.lab.plotpaint import paint_plot
-from visualizer.ui.theme import DARK, LIGHT, PRINT, Theme, head_colour
+from visualizer.ui.theme import DARK, LIGHT, Theme, head_colour
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
@@ -56,11 +63,11 @@ def plot_of(
 class Reader:
     """A hand at the plot, and what it is told; what is picked is shown, as the lab does."""
 
-    def __init__(self, qtbot: QtBot, plot: LossPlot) -> None:
+    def __init__(self, qtbot: QtBot, plot: LossPlot, theme: Theme = LIGHT) -> None:
         self.view = LossPlotView()
         qtbot.addWidget(self.view)
         self.view.resize(SIZE)
-        self.view.show_plot(plot, LIGHT)
+        self.view.show_plot(plot, theme)
         self.view.show()
         qtbot.waitExposed(self.view)
         self.view.activateWindow()
@@ -78,7 +85,9 @@ class Reader:
         self.pick(None)
 
     def move(self, step: float, is_held: bool = False) -> None:
-        at = self.view.place_of(step)
+        self.move_to(self.view.place_of(step), is_held)
+
+    def move_to(self, at: QPointF, is_held: bool = False) -> None:
         none = Qt.MouseButton.NoButton
         event = QMouseEvent(
             QEvent.Type.MouseMove,
@@ -182,7 +191,7 @@ def test_an_empty_plot_says_so_and_takes_nothing(application: QApplication, qtbo
     for key in (Qt.Key.Key_Left, Qt.Key.Key_Home, Qt.Key.Key_Escape):
         reader.key(key)
     QTest.mouseClick(reader.view, LEFT, pos=QPoint(300, 150))
-    reader.move(0.5)
+    reader.move_to(QPointF(300, 150))
     assert reader.picked == []
     assert heard(reader.view).value == MESSAGE
     assert LIGHT.quiet in colours(reader.picture())
@@ -217,11 +226,8 @@ def test_what_keys_lead_to_is_said_and_what_the_pointer_does_is_not(
 def test_lines_have_their_colours_on_the_themes_paper(
     application: QApplication, qtbot: QtBot, theme: Theme
 ) -> None:
-    view = LossPlotView()
-    qtbot.addWidget(view)
-    view.resize(SIZE)
-    view.show_plot(plot_of(losses(), losses(500), stand=300), theme)
-    seen = colours(view.grab().toImage())
+    reader = Reader(qtbot, plot_of(losses(), losses(500), stand=300), theme)
+    seen = colours(reader.picture())
     assert {theme.paper, theme.ink, theme.quiet, theme.accent} <= seen
     assert {head_colour(0, theme), head_colour(1, theme)} <= seen
 
@@ -230,44 +236,61 @@ def test_lines_have_their_colours_on_the_themes_paper(
 @pytest.mark.parametrize("scale", Scale)
 @pytest.mark.parametrize("size", [(1, 1), (60, 40), (640, 300), (1200, 400)])
 def test_any_number_of_points_is_drawn_in_any_size(
-    application: QApplication, count: int, scale: Scale, size: tuple[int, int]
+    application: QApplication, qtbot: QtBot, count: int, scale: Scale, size: tuple[int, int]
 ) -> None:
     plot = plot_of(losses(count), look=PlotLook(losses=scale, steps=scale))
-    view = LossPlotView()
-    view.show_plot(plot, LIGHT)
-    image = view.picture(QSize(*size), PRINT, ratio=2)
-    assert (image.width(), image.height()) == (2 * size[0], 2 * size[1])
-    assert head_colour(0, PRINT) in colours(image) or size[0] < 640
-    view.deleteLater()
+    reader = Reader(qtbot, plot)
+    reader.view.setFixedSize(*size)
+    assert head_colour(0, LIGHT) in colours(reader.picture()) or size[0] < 640
+    assert reader.view.chart
+    points = [len(line.xData) for line in reader.view.chart.lines]
+    assert max(points) <= max(2 * size[0] + 8, 8)
 
 
-@pytest.mark.parametrize("scale", Scale)
-def test_a_divergence_is_marked(application: QApplication, scale: Scale) -> None:
+def test_lines_stand_where_their_losses_are(application: QApplication, qtbot: QtBot) -> None:
+    run = losses(100)
+    plot = plot_of(run, look=PlotLook(smoothing=0, losses=Scale.LOG, steps=Scale.LOG))
+    chart = Reader(qtbot, plot).view.chart
+    assert chart
+    for drawn, line in zip(chart.lines, plot.lines, strict=True):
+        np.testing.assert_allclose(plot.x.value(drawn.xData), np.maximum(line.steps, 1))
+        np.testing.assert_allclose(plot.y.value(drawn.yData), line.values)
+
+
+def divergent(scale: Scale) -> LossPlot:
     held = losses(100)
     values = held.training.copy()
     values[60:] = np.append(np.logspace(0, 300, 30), [np.nan, np.inf] * 5)
-    plot = plot_of(
-        Losses.of(held.steps, values, held.rates, [0, 100], [4.0, np.nan]),
-        look=PlotLook(losses=scale),
-    )
-    image = QImage(SIZE, QImage.Format.Format_RGB32)
-    painter = QPainter(image)
-    paint_plot(painter, QRectF(image.rect()), plot, LIGHT)
-    painter.end()
-    assert LIGHT.warning in colours(image)
-    assert head_colour(0, LIGHT) in colours(image)
+    run = Losses.of(held.steps, values, held.rates, [0, 100], [4.0, np.nan])
+    return plot_of(run, look=PlotLook(losses=scale))
 
 
-def test_a_spike_is_seen_however_many_steps_there_are(application: QApplication) -> None:
+@pytest.mark.parametrize("scale", Scale)
+def test_a_divergence_is_marked(application: QApplication, qtbot: QtBot, scale: Scale) -> None:
+    reader = Reader(qtbot, divergent(scale))
+    assert {LIGHT.warning, head_colour(0, LIGHT)} <= colours(reader.picture())
+    assert "no number at step 91" in drawing(reader)
+
+
+def test_what_is_no_number_is_left_open(application: QApplication, qtbot: QtBot) -> None:
+    chart = Reader(qtbot, divergent(Scale.LINEAR)).view.chart
+    assert chart
+    each = chart.lines[0]
+    assert np.isnan(each.yData[-10:]).all()
+    assert np.isfinite(each.yData[:-10]).all()
+    assert np.abs(each.yData[:-10]).max() <= 2
+
+
+def test_a_spike_is_seen_however_many_steps_there_are(
+    application: QApplication, qtbot: QtBot
+) -> None:
     values = np.full(200_000, 3.0)
     values[140_000] = 6.0
     steps = np.arange(1, 200_001)
     plot = plot_of(Losses.of(steps, values, steps), look=PlotLook(smoothing=0), stops=())
-    view = LossPlotView()
-    view.show_plot(plot, LIGHT)
-    image = view.picture(SIZE, LIGHT)
-    view.resize(SIZE)
-    x = round(view.place_of(140_000).x())
+    reader = Reader(qtbot, plot)
+    image = reader.picture()
+    x = round(reader.view.place_of(140_000).x())
     colour = QColor(head_colour(0, LIGHT))
     height = [
         y
@@ -277,41 +300,93 @@ def test_a_spike_is_seen_however_many_steps_there_are(application: QApplication)
         > (colour.blue() - colour.red()) / 3
     ]
     assert max(height) - min(height) > SIZE.height() / 3
-    view.deleteLater()
 
 
-def test_a_drawing_has_lines_and_words(application: QApplication) -> None:
+def drawing(reader: Reader) -> str:
+    """What is drawn, as shapes and words."""
+    assert reader.view.chart
     buffer = QBuffer()
-    drawing = QSvgGenerator()
-    drawing.setOutputDevice(buffer)
-    drawing.setSize(SIZE)
-    painter = QPainter(drawing)
-    paint_plot(painter, QRectF(0, 0, SIZE.width(), SIZE.height()), plot_of(losses()), PRINT)
+    generator = QSvgGenerator()
+    generator.setOutputDevice(buffer)
+    generator.setSize(SIZE)
+    painter = QPainter(generator)
+    reader.view.chart.view.scene().render(painter)
     painter.end()
-    text = bytes(buffer.data().data()).decode()
-    assert "loss, nats a token" in text
+    return bytes(buffer.data().data()).decode()
+
+
+def test_axes_lines_and_what_is_to_be_beaten_are_drawn_with_words(reader: Reader) -> None:
+    text = drawing(reader)
     assert "bigram counts 2.50" in text
+    assert "guessing by frequency 3.30" in text
+    assert "1,000" in text
     assert "<polyline" in text or "<path" in text
 
 
-def test_the_picture_is_painted_anew_only_for_other_losses(
-    reader: Reader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    painted: list[LossPlot] = []
+def test_the_legend_names_lines_and_axes(application: QApplication, qtbot: QtBot) -> None:
+    words = seen_words(Reader(qtbot, plot_of(losses(), losses(500))))
+    for each in ("run 0", "run 1", "each step", "validation", "loss, nats a token, by step"):
+        assert each in words
 
-    def paint(painter: QPainter, area: QRectF, plot: LossPlot, theme: Theme) -> None:
-        painted.append(plot)
-        paint_plot(painter, area, plot, theme)
 
-    monkeypatch.setattr("visualizer.ui.lab.plot.paint_plot", paint)
-    reader.picture()
+def seen_words(reader: Reader) -> str:
+    (legend,) = reader.view.findChildren(QLabel)
+    document = QTextDocument()
+    document.setHtml(legend.text())
+    return document.toPlainText().replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_names_of_runs_are_words_and_no_markup(application: QApplication, qtbot: QtBot) -> None:
+    curves = [Curve("<b>x</b> & <img src=y>", losses()), Curve("other", losses(500), 1)]
+    reader = Reader(qtbot, present_plot(curves, PlotLook()))
+    assert "<b>x</b> & <img src=y>" in seen_words(reader)
+    reader.move(500)
+    pointed = reader.view.chart and reader.view.chart.told
+    assert pointed
+    assert "<b>x</b> & <img src=y>, training" in pointed.toPlainText()
+
+
+def test_lines_are_drawn_anew_only_for_other_losses(reader: Reader) -> None:
+    chart = reader.view.chart
+    assert chart
+    drawn = list(chart.lines)
     for step in (100, 200, 300):
         reader.move(step)
         reader.picture()
-    assert painted == []
-    plot = plot_of(losses(500))
-    reader.view.show_plot(plot, LIGHT)
-    reader.picture()
+    assert chart.lines == drawn
+    reader.view.show_plot(plot_of(losses(500)), LIGHT)
+    assert not set(chart.lines) & set(drawn)
+    again = list(chart.lines)
     reader.view.resize(500, 300)
-    reader.picture()
-    assert painted == [plot, plot]
+    assert not set(chart.lines) & set(again)
+    in_scene = [item for item in chart.view.scene().items() if item in (*drawn, *again)]
+    assert in_scene == []
+
+
+def test_what_is_hidden_is_drawn_when_it_is_seen(reader: Reader) -> None:
+    chart = reader.view.chart
+    assert chart
+    drawn = list(chart.lines)
+    reader.view.hide()
+    reader.view.show_plot(plot_of(losses(500)), LIGHT)
+    assert chart.lines == drawn
+    reader.view.show()
+    assert not set(chart.lines) & set(drawn)
+
+
+def test_no_menu_and_no_wheel_change_the_plot(reader: Reader) -> None:
+    chart = reader.view.chart
+    assert chart
+    before = chart.box.viewRange()
+    place = reader.view.place_of(500)
+    none = Qt.KeyboardModifier.NoModifier
+    QTest.mouseClick(reader.view, Qt.MouseButton.RightButton, none, place.toPoint())
+    assert QApplication.activePopupWidget() is None
+    target = reader.view.childAt(place.toPoint()) or reader.view
+    assert target is reader.view
+    wheel = QWheelEvent(
+        place, QPointF(reader.view.mapToGlobal(place)), QPoint(), QPoint(0, 120),
+        Qt.MouseButton.NoButton, none, Qt.ScrollPhase.NoScrollPhase, False,
+    )  # fmt: skip
+    QApplication.sendEvent(target, wheel)
+    assert chart.box.viewRange() == before

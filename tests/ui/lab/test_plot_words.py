@@ -19,7 +19,6 @@ from visualizer.state.lab.losses import Losses
 from visualizer.state.lab.plot import present_plot
 from visualizer.state.lab.plotted import Curve, LossPlot, PlotLook, Reference
 from visualizer.ui.lab.plot_pane import PlotPane
-from visualizer.ui.lab.plotframe import Frame
 from visualizer.ui.lab.plotwords import breaks_of, references_of
 from visualizer.ui.theme import LIGHT, metrics
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication
     from pytestqt.qtbot import QtBot
 
-SIZES = st.tuples(st.integers(220, 900), st.integers(110, 500))
+SIZES = st.tuples(st.integers(160, 850), st.integers(1, 450))
 TO_BEAT = st.lists(st.floats(0.01, 40), max_size=4)
 
 
@@ -54,10 +53,10 @@ def test_words_are_inside_apart_and_in_the_order_of_their_lines(
     stop: int | None,
 ) -> None:
     plot = plotted(losses() if stop is None else broken(stop), to_beat, scale)
-    frame = Frame.of(QRectF(0, 0, *size), plot)
-    taken = breaks_of(frame, plot)
-    words = references_of(frame, plot, taken)
-    inner = frame.inner.adjusted(-0.01, -0.01, 0.01, 0.01)
+    place = QRectF(40, 10, *size)
+    taken = breaks_of(place, plot)
+    words = references_of(place, plot, taken)
+    inner = place.adjusted(-0.01, -0.01, 0.01, 0.01)
     for each in (*words, *taken):
         assert inner.contains(each.box)
     for above, below in pairwise(words):
@@ -67,17 +66,18 @@ def test_words_are_inside_apart_and_in_the_order_of_their_lines(
         overlaps = [each.box.intersected(other.box) for other in taken]
         assert all(over.height() < 0.01 or over.width() < 0.01 for over in overlaps)
     if not taken:
-        room = int(frame.inner.height() / metrics(12).height())
+        room = int(place.height() / metrics(12).height())
         assert len(words) == min(len(to_beat), max(0, room))
 
 
 def test_words_with_room_are_at_their_lines(application: QApplication) -> None:
     plot = plotted(losses(), [3.3, 2.5], Scale.LINEAR)
-    frame = Frame.of(QRectF(0, 0, 700, 340), plot)
-    words = references_of(frame, plot)
+    inner = QRectF(40, 30, 640, 270)
+    words = references_of(inner, plot)
     assert [each.text for each in words] == ["guess 0 3.30", "guess 1 2.50"]
     for each, loss in zip(words, (3.3, 2.5), strict=True):
-        assert each.box.center().y() == pytest.approx(float(frame.y_of(plot.y, loss)))
+        y = inner.bottom() - float(plot.y.share(loss)) * inner.height()
+        assert each.box.center().y() == pytest.approx(y)
 
 
 def test_what_the_plot_leaves_out_is_said_once_under_it(
@@ -86,6 +86,8 @@ def test_what_the_plot_leaves_out_is_said_once_under_it(
     pane = PlotPane({name: QAction(name, application) for name in ("losses", "steps")})
     qtbot.addWidget(pane)
     pane.resize(640, 300)
+    pane.show()
+    qtbot.waitExposed(pane)
     plot = replace(plotted(broken(190), [3.3], Scale.LINEAR), breaks=())
     (notice,) = plot.notices
     pane.show_plot(plot, PlotLook(), LIGHT)

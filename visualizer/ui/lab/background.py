@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 from visualizer.attention.errors import InputError
 from visualizer.disk.contained_folder import path_of_open
 from visualizer.disk.files import write
-from visualizer.disk.locks import is_locked
+from visualizer.disk.locks import is_held
 from visualizer.headless import say
 from visualizer.language.folder import RunFolder
 from visualizer.language.wire import Message
@@ -122,7 +122,11 @@ def _has_orders(folder: Path) -> bool:
 
 
 def _is_held(folder: Path) -> bool:
-    return is_locked(RunFolder(folder).lock.path)
+    lock = RunFolder(folder).lock
+    try:
+        return lock.is_file() and is_held(lock.path)
+    except OSError:
+        return True
 
 
 def ask_to_stop(folder: Path) -> None:

@@ -5,23 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QAccessible, QColor, QImage, QPainter, QPen, QPixmap
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QEvent, QPointF, QSize, Qt, Signal
+from PySide6.QtGui import QAccessible, QColor, QPainter, QPen
+from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from visualizer.state.lab.plot_reading import nearest, read_at
 from visualizer.state.lab.plotted import LossPlot
 from visualizer.state.lab.smoothing import distinct
 from visualizer.ui.accessible import Politeness, announce, tell
-from visualizer.ui.lab.plotframe import Frame
-from visualizer.ui.lab.plotpaint import paint_plot, paint_stand
-from visualizer.ui.lab.plotread import paint_reading
+from visualizer.ui.lab.chart import Chart
+from visualizer.ui.lab.plotkeys import legend_html
+from visualizer.ui.labels import RichLabel
 from visualizer.ui.manners import is_command
 from visualizer.ui.pointed import BY_KEYS
-from visualizer.ui.theme import LIGHT, Theme
+from visualizer.ui.theme import LIGHT, Theme, font
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent
+    from PySide6.QtGui import (
+        QFocusEvent,
+        QKeyEvent,
+        QMouseEvent,
+        QPaintEvent,
+        QResizeEvent,
+        QShowEvent,
+    )
 
 USUAL, LEAST = QSize(640, 300), QSize(220, 110)
 KEYS = (
@@ -58,7 +65,15 @@ class LossPlotView(QWidget):
         self.setAccessibleName("Losses")
         self.setAccessibleDescription(KEYS)
         self._plot, self._theme = LossPlot(), LIGHT
-        self._picture: QPixmap | None = None
+        self.chart: Chart | None = None
+        self._legend = RichLabel()
+        self._legend.setWordWrap(True)
+        self._legend.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self._legend.setContentsMargins(10, 4, 10, 0)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(2, 2, 2, 2)  # for the frame of what has the focus
+        self._column.setSpacing(0)
+        self._column.addWidget(self._legend)
         self._pointed: QPointF | None = None
         self._is_marked = self._is_held = self._is_walked = False
         tell(self, self._plot.told)
@@ -76,68 +91,70 @@ class LossPlotView(QWidget):
         if plot is self._plot and theme is self._theme:
             return
         is_elsewhere = plot.stand != self._plot.stand
-        self._plot, self._theme, self._picture = plot, theme, None
+        self._plot, self._theme = plot, theme
         tell(self, plot.told)
         if is_elsewhere and self._is_walked and self.hasFocus():
             step = plot.last if plot.stand is None else plot.stand
             announce(self, read_at(plot, step).said, Politeness.Assertive)
         self._is_walked = self._is_walked and not is_elsewhere
         self.setCursor(Qt.CursorShape.ArrowCursor if plot.message else Qt.CursorShape.CrossCursor)
-        self.update()
-
-    def picture(self, size: QSize, theme: Theme, ratio: float = 1.0) -> QImage:
-        """Paint the plot in any size, without what is pointed at; `paint_plot` does on any page."""
-        image = QImage(size * ratio, QImage.Format.Format_RGB32)
-        image.setDevicePixelRatio(ratio)
-        painter = QPainter(image)
-        area = QRectF(0, 0, size.width(), size.height())
-        paint_plot(painter, area, self._plot, theme)
-        paint_stand(painter, Frame.of(area, self._plot), self._plot, theme)
-        painter.end()
-        return image
+        self._draw()
 
     def place_of(self, step: float) -> QPointF:
-        """Give where a step is, at half the height."""
-        frame = self._frame
-        return QPointF(float(frame.x_of(self._plot.x, step)), frame.inner.center().y())
-
-    @property
-    def _frame(self) -> Frame:
-        return Frame.of(QRectF(self.rect()), self._plot)
+        """Give where a step is, at half the height; of a plot that is drawn."""
+        assert self.chart
+        return QPointF(self.chart.view.pos()) + self.chart.place_of(step)
 
     # ------------------------------------------------------------------ drawing
 
+    def _draw(self) -> None:
+        """Draw the lines; what is hidden is drawn when it is seen."""
+        if not self.isVisible():
+            return
+        plot, theme = self._plot, self._theme
+        alignment = Qt.AlignmentFlag.AlignCenter if plot.message else Qt.AlignmentFlag.AlignLeft
+        self._legend.setAlignment(alignment)
+        self._legend.setFont(font(12))
+        self._legend.setText(legend_html(plot, theme))
+        if not plot.message and self.chart is None:
+            self.chart = Chart()
+            self._column.addWidget(self.chart.view, 1)
+        if self.chart:
+            self.chart.view.setVisible(not plot.message)
+            self._column.activate()
+            self.chart.draw(plot, theme)
+            self._show_pointed()
+        self.update()
+
+    def _show_pointed(self) -> None:
+        if self.chart and not self._plot.message:
+            self.chart.point(self._stop_at(self._pointed) if self._pointed else None)
+
+    def _stop_at(self, place: QPointF) -> int:
+        """Give the step at a place; of those that are kept, the nearest."""
+        assert self.chart
+        step = self.chart.step_at(place.x() - self.chart.view.x())
+        stops = self._plot.stops
+        return int(stops[nearest(stops, step)]) if len(stops) else round(step)
+
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
-        painter.drawPixmap(0, 0, self._painted())
-        frame = self._frame
-        paint_stand(painter, frame, self._plot, self._theme)
-        if self._pointed is not None and not self._plot.message:
-            step = self._stop_near(frame.step_at(self._plot.x, self._pointed.x()))
-            paint_reading(painter, frame, self._plot, step, self._theme)
+        painter.fillRect(self.rect(), QColor(self._theme.paper))
         if self._is_marked:
             painter.setPen(QPen(QColor(self._theme.accent), 2))
             painter.drawRect(self.rect().adjusted(1, 1, -1, -1))
         painter.end()
 
-    def _painted(self) -> QPixmap:
-        """Give the lines as a picture: it is painted anew for other losses, not for each hover."""
-        ratio = self.devicePixelRatioF()
-        size = self.size() * ratio
-        if self._picture is None or self._picture.size() != size:
-            self._picture = QPixmap(size)
-            self._picture.setDevicePixelRatio(ratio)
-            painter = QPainter(self._picture)
-            paint_plot(painter, QRectF(self.rect()), self._plot, self._theme)
-            painter.end()
-        return self._picture
-
     def changeEvent(self, event: QEvent) -> None:
-        self._picture = None  # the font may be another one
         super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._draw()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        self._picture = None
+        self._draw()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        self._draw()
 
     # ------------------------------------------------------------------ the hand
 
@@ -154,22 +171,20 @@ class LossPlotView(QWidget):
 
     def leaveEvent(self, event: QEvent) -> None:
         self._pointed = None
-        self.update()
+        self._show_pointed()
 
     def _point(self, at: QPointF) -> None:
-        is_near = self._frame.inner.adjusted(-8, 0, 8, 8).contains(at)
+        chart, is_near = self.chart, False
+        if chart:
+            is_near = chart.inner.adjusted(-8, 0, 8, 8).contains(at - chart.view.pos())
         self._pointed = at if is_near or self._is_held else None
         if self._is_held:
-            self._pick(self._stop_near(self._frame.step_at(self._plot.x, at.x())))
-        self.update()
+            self._pick(self._stop_at(at))
+        self._show_pointed()
 
     def _pick(self, step: int) -> None:
         if step != self._plot.stand:
             self.stepPicked.emit(step)
-
-    def _stop_near(self, step: float) -> int:
-        stops = self._plot.stops
-        return int(stops[nearest(stops, step)]) if len(stops) else round(step)
 
     # ------------------------------------------------------------------ the keys
 
@@ -203,9 +218,11 @@ class LossPlotView(QWidget):
         return distinct(np.linspace(axis.low, last, PARTS + 1).round().astype(np.int64))
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        self._is_marked = event.reason() in BY_KEYS
-        self.update()
+        self._mark(event.reason() in BY_KEYS)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        self._is_marked = False
+        self._mark(False)
+
+    def _mark(self, is_marked: bool) -> None:
+        self._is_marked = is_marked
         self.update()

@@ -5,26 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QPen
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF
 
 from visualizer.state.lab.spread import spread
 from visualizer.state.words import number
-from visualizer.ui.captions import LEFT
-from visualizer.ui.lab.plotframe import GAP
 from visualizer.ui.theme import metrics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from PySide6.QtGui import QPainter
-
     from visualizer.state.lab.plotted import LossPlot
-    from visualizer.ui.lab.plotframe import Frame
-    from visualizer.ui.theme import Theme
 
-AROUND = 3.0
-"""Paper at both sides of words."""
+GAP, AROUND = 6.0, 3.0
+"""Pixels from a line down the plot to its words, and of paper at both sides of words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +38,11 @@ class Words:
     line: float
 
 
-def breaks_of(frame: Frame, plot: LossPlot) -> list[Words]:
+def breaks_of(inner: QRectF, plot: LossPlot) -> list[Words]:
     """Place what is said of losses that are no numbers: at the top, beside their lines."""
-    inner, made = frame.inner, []
+    made = []
     for at, each in enumerate(plot.breaks):
-        x = float(frame.x_of(plot.x, each.step))
+        x = inner.left() + float(plot.x.share(each.step)) * inner.width()
         box = _sized(inner, each.words).translated(0, at * metrics(12).height())
         box.moveLeft(x - GAP - box.width() if x > inner.center().x() else x + GAP)
         box.moveLeft(max(inner.left(), min(box.left(), inner.right() - box.width())))
@@ -57,14 +51,18 @@ def breaks_of(frame: Frame, plot: LossPlot) -> list[Words]:
     return made
 
 
-def references_of(frame: Frame, plot: LossPlot, taken: Sequence[Words] = ()) -> list[Words]:
+def references_of(inner: QRectF, plot: LossPlot, taken: Sequence[Words] = ()) -> list[Words]:
     """Place what is said of the losses to beat: at the right end, each as near as can be.
 
     They are as high over each other as their lines, and none is over another one or over what is
     `taken`. Where there is no room for all, the losses that are hardest to beat are named.
     """
-    inner, height = frame.inner, metrics(12).height()
-    named = [(float(frame.y_of(plot.y, one.loss)), one) for one in plot.references]
+    height = metrics(12).height()
+    ys = (
+        inner.bottom()
+        - plot.y.share(np.array([one.loss for one in plot.references])) * inner.height()
+    )
+    named = list(zip(ys.tolist(), plot.references, strict=True))
     named.sort(key=lambda each: each[0])
     texts = [f"{one.name} {number(one.loss, 2)}" for _, one in named]
     boxes = [_sized(inner, text) for text in texts]
@@ -82,33 +80,3 @@ def references_of(frame: Frame, plot: LossPlot, taken: Sequence[Words] = ()) -> 
 def _sized(inner: QRectF, text: str) -> QRectF:
     wide = min(metrics(12).horizontalAdvance(text) + 2 * AROUND, inner.width())
     return QRectF(inner.left(), inner.top(), wide, metrics(12).height())
-
-
-def paint_words(painter: QPainter, frame: Frame, plot: LossPlot, theme: Theme) -> None:
-    """Draw the lines of what is to be beaten up to any words, and all words on a little paper."""
-    inner, broken = frame.inner, breaks_of(frame, plot)
-    references = references_of(frame, plot, broken)
-    painter.setPen(QPen(QColor(theme.quiet), 1, Qt.PenStyle.DashLine))
-    for one in plot.references:
-        y = float(frame.y_of(plot.y, one.loss))
-        over = (each.box for each in references if each.box.top() < y < each.box.bottom())
-        end = min((box.left() for box in over), default=inner.right())
-        painter.drawLine(QPointF(inner.left(), y), QPointF(end, y))
-    painter.setPen(QPen(QColor(theme.warning), 1, Qt.PenStyle.DashLine))
-    for each in plot.breaks:
-        x = float(frame.x_of(plot.x, each.step))
-        painter.drawLine(QPointF(x, inner.top()), QPointF(x, inner.bottom()))
-    for words in references:
-        _write(painter, words, theme.quiet, theme)
-    for words in broken:
-        _write(painter, words, theme.warning, theme)
-
-
-def _write(painter: QPainter, words: Words, colour: str, theme: Theme) -> None:
-    ground = QColor(theme.paper)
-    ground.setAlphaF(0.85)
-    painter.fillRect(words.box, ground)
-    painter.setPen(QColor(colour))
-    inner = words.box.adjusted(AROUND, 0, -AROUND, 0)
-    cut = metrics(12).elidedText(words.text, Qt.TextElideMode.ElideRight, inner.width() + 1)
-    painter.drawText(inner, LEFT, cut)
