@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import traceback
 from contextlib import suppress
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from visualizer.attention.spec import InputError
 from visualizer.command import complaint, document_of, look_of, option_of, parser
 from visualizer.exporting import STOPPED, StoppedError, Teller, stoppable, write_all
-from visualizer.headless import ROOMY, compute, opened, read, said_if_qt_cannot_start, say
+from visualizer.headless import ROOMY, compute, opened, read, rest, said_if_qt_cannot_start, say
 from visualizer.lab_command import LAB, lab_parser
 from visualizer.state.asked.parts import looked_at
 from visualizer.state.document import Document
@@ -183,7 +184,7 @@ def program() -> Program:
     """Give the windows what they need of the parts that hold torch."""
     from visualizer.ui.program import Program
 
-    return Program(compute, read, begin)
+    return Program(compute, read, begin, rest)
 
 
 def make_application() -> QApplication:
@@ -191,6 +192,7 @@ def make_application() -> QApplication:
     from PySide6.QtWidgets import QApplication
 
     return_freed_memory()
+    ask_for_large_pages()
     write_numbers_with_a_point()
     with said_if_qt_cannot_start(NO_WINDOW):
         application = QApplication([sys.argv[0]])
@@ -222,6 +224,14 @@ def return_freed_memory() -> None:
     if sys.platform == "linux":
         with suppress(AttributeError):  # other C libraries have no such setting, nor the need
             ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 2**20)
+
+
+def ask_for_large_pages() -> None:
+    """Have torch, before it is loaded, take large memory in large pages, where the system has some.
+
+    Memory is handed out page by page at the first write, which takes longer than the numbers do.
+    """
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 
 def write_numbers_with_a_point() -> None:

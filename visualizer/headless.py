@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QMessageLogContext, QtMsgType
     from PySide6.QtGui import QGuiApplication
 
+    from visualizer.attention.buffers import BufferPool
     from visualizer.attention.run import Run, Texts
     from visualizer.attention.spec import AttentionSpec
     from visualizer.state.document import Document
@@ -71,15 +72,29 @@ def compute(document: Document, view: View, previous: Run | None) -> Run:
     from visualizer.state.needed import warm
 
     _leave_out_of_collections()
-    computed = run_of(document, previous, share_cores)
+    computed = run_of(document, previous, share_cores, _pool())
     warm(computed, view)
     return computed
+
+
+def rest() -> None:
+    """Give back memory that was kept to compute faster; for the worker, when nothing is asked."""
+    if _pool.cache_info().currsize:
+        _pool().release()
+
+
+@cache
+def _pool() -> BufferPool:
+    from visualizer.attention.buffers import BufferPool
+
+    return BufferPool()
 
 
 def run_of(
     document: Document,
     previous: Run | None,
     prepare: Callable[[Texts, AttentionSpec], None] | None = None,
+    pool: BufferPool | None = None,
 ) -> Run:
     """Compute a document, or show the attention that was opened in its place.
 
@@ -87,6 +102,8 @@ def run_of(
     ----------
     prepare : callable, optional
         Told of what will be computed, before it is.
+    pool : BufferPool, optional
+        Where large tensors get their memory from.
     """
     from visualizer.attention.replay import replay
     from visualizer.attention.run import run
@@ -97,7 +114,7 @@ def run_of(
     texts = document.tokens()
     if prepare:
         prepare(texts, document.spec)
-    return run(texts, document.spec, previous)
+    return run(texts, document.spec, previous, pool)
 
 
 def read(path: Path, document: Document) -> Saved | Change:

@@ -29,8 +29,11 @@ class Program:
         Reads any file that can be opened: a document of its own, or a change of the one there is.
     restore : callable
         Gives the numbers of what was read: recorded ones as they are, or else computed.
+    rest : callable
+        Gives back what was kept to compute faster, when nothing has been asked for a while.
     """
 
     compute: Compute
     read: Callable[[Path, Document], Saved | Change]
     restore: Callable[[Saved], tuple[Run, View]]
+    rest: Callable[[], object]

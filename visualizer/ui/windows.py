@@ -40,7 +40,7 @@ STEP = QPoint(32, 32)
 
 def make_window(program: Program, document: Document) -> Window:
     """Make a window on a document; its first numbers are computed once it can be seen."""
-    workspace = Workspace(program.compute, document)
+    workspace = Workspace(program.compute, document, rest=program.rest)
     window = Window(workspace, program)
     workspace.setParent(window)
     # Not before there is a window to be seen: loading torch would hold it up.

@@ -44,7 +44,13 @@ class Workspace(QObject):
     broke = Signal(str)
     """A bug: the whole of what Python says of it."""
 
-    def __init__(self, compute: Compute, document: Document, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        compute: Compute,
+        document: Document,
+        parent: QObject | None = None,
+        rest: Callable[[], object] | None = None,
+    ) -> None:
         super().__init__(parent)
         self.document = document
         self.view = View()
@@ -57,7 +63,7 @@ class Workspace(QObject):
         self._wanted = self.view
         self._has_started = False
         self._compute = compute
-        self._worker = Worker(self)
+        self._worker = Worker(self, rest)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
         self.screen: Screen = self._present()
