@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import ctypes
+import gc
 import os
 import sys
 import traceback
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from visualizer.ui.windows import Windows
 
 _M_MMAP_THRESHOLD = -3
+START_MS = 5_000
+"""As long as no garbage is looked for: until then nearly all that is made is there to stay."""
 NO_WINDOW = (
     "No window can be opened: Qt could not start on this screen. "
     "Without a screen, write a file with --export."
@@ -189,13 +193,17 @@ def program() -> Program:
 
 def make_application() -> QApplication:
     """Make Qt's application, with our style."""
+    from PySide6.QtCore import QTimer
     from PySide6.QtWidgets import QApplication
 
     return_freed_memory()
     ask_for_large_pages()
     write_numbers_with_a_point()
+    import_plainly()
     with said_if_qt_cannot_start(NO_WINDOW):
         application = QApplication([sys.argv[0]])
+    gc.disable()
+    QTimer.singleShot(START_MS, application, gc.enable)
     name_program(application)
     application.setStyle("Fusion")
     return application
@@ -232,6 +240,15 @@ def ask_for_large_pages() -> None:
     Memory is handed out page by page at the first write, which takes longer than the numbers do.
     """
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+
+
+def import_plainly() -> None:
+    """Import as Python does.
+
+    PySide6 puts a way of its own in its place, which lets modules ask for names in another style.
+    No module here does, and torch's thousands of imports take a fifth longer that way.
+    """
+    builtins.__import__ = getattr(builtins, "__orig_import__", builtins.__import__)
 
 
 def write_numbers_with_a_point() -> None:

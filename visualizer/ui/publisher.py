@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from visualizer.state.formats import named
 from visualizer.ui import settings
 from visualizer.ui.ask_file import ask_to_save
 from visualizer.ui.exports import Exporter
-from visualizer.ui.figures.dialog import ExportDialog
-from visualizer.ui.figures.preview import Previewer
 from visualizer.ui.figures.saving import Saving
 from visualizer.ui.filer import UNTITLED
 
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
     from visualizer.state.wish import Wish
+    from visualizer.ui.figures.dialog import ExportDialog
+    from visualizer.ui.figures.preview import Previewer
     from visualizer.ui.window import Window
     from visualizer.ui.workspace import Workspace
 
@@ -38,7 +39,7 @@ class Publisher(QObject):
     def __init__(self, workspace: Workspace, window: Window) -> None:
         super().__init__(window)
         self._workspace, self._window = workspace, window
-        self.exporter, self.previewer, self.saving = Exporter(self), Previewer(self), Saving()
+        self.exporter, self.saving = Exporter(self), Saving()
         self.wish = settings.load_wish()
         self.folder = Path.home()
         self.dialog: ExportDialog | None = None
@@ -47,14 +48,24 @@ class Publisher(QObject):
         self.exporter.progressed.connect(self.saving.show_progress)
         self.exporter.changed.connect(self._show_working)
         self.exporter.refused.connect(self.refuse)
-        for part in (self.exporter, self.previewer):
-            part.broke.connect(window.show_bug)
+        self.exporter.broke.connect(window.show_bug)
+
+    @cached_property
+    def previewer(self) -> Previewer:
+        """What draws a figure small, once something is to be exported."""
+        from visualizer.ui.figures.preview import Previewer  # with all that draws figures
+
+        made = Previewer(self)
+        made.broke.connect(self._window.show_bug)
+        return made
 
     def export(self) -> None:
         """Ask what to export and how."""
         shot = self._workspace.shot
         if shot is None or self.dialog is not None:
             return
+        from visualizer.ui.figures.dialog import ExportDialog
+
         wish = _titled(self.wish, "", self._title)
         dialog = ExportDialog(shot, wish, self._window.theme, self.previewer, self._window)
         dialog.wished.connect(self._remember)
@@ -101,7 +112,8 @@ class Publisher(QObject):
         if self.dialog:
             self.dialog.stop()
         self.exporter.close()
-        self.previewer.close()
+        if "previewer" in vars(self):
+            self.previewer.close()
 
     # ------------------------------------------------------------------ of the dialog
 
