@@ -154,9 +154,8 @@ def _ends_of(tensor: Tensor, block: int, axis: int, end: str) -> Tensor:
 def _farthest(tensor: Tensor, rows: int, columns: int) -> Tensor:
     high, low = (_pooled(tensor, rows, columns, end) for end in ("amax", "amin"))
     if not low.isfinite().all():
-        for place, matrix in _matrices(tensor):  # one by one, as leaving −∞ out makes copies
-            turned = matrix.where(matrix != -math.inf, math.inf)
-            low[place] = _pooled(turned, rows, columns, "amin")
+        for place, matrix in _raised(tensor):
+            low[place] = _pooled(matrix, rows, columns, "amin")
     is_below = low.isfinite() & (low.abs() > high.abs())
     return low.where(is_below, high)
 
@@ -183,6 +182,10 @@ def _row_limits(tensor: Tensor) -> RowLimits:
     low, high = float(lows.amin()), float(highs.amax())
     if math.isfinite(low) and math.isfinite(high):
         return lows, highs, low, high
+    if math.isfinite(high):  # so that −∞ alone is to be left out
+        for place, matrix in _raised(tensor):
+            lows[place] = matrix.amin(-1)
+        return lows, highs, float(lows.amin()), high
     for place, matrix in _matrices(tensor):  # one by one, as leaving others out makes copies
         finite = matrix.isfinite()
         lows[place] = matrix.where(finite, math.inf).amin(-1)
@@ -194,6 +197,13 @@ def _row_ends(limits: RowLimits) -> Tensor:
     lows, highs, *_ = limits
     ends = lows.abs().maximum(highs.abs())
     return ends.where(ends.isfinite(), 0)
+
+
+def _raised(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
+    """Give each matrix with ∞ in place of −∞, one after the other in the same memory."""
+    room = tensor.new_empty(tensor.shape[-2:])
+    for place, matrix in _matrices(tensor):
+        yield place, room.copy_(matrix).nan_to_num_(math.nan, math.inf, math.inf)
 
 
 def _matrices(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
