@@ -72,19 +72,20 @@ def compute(document: Document, view: View, previous: Run | None) -> Run:
     from visualizer.state.needed import warm
 
     _leave_out_of_collections()
-    computed = run_of(document, previous, share_cores, _pool())
+    computed = run_of(document, previous, share_cores, kept_memory())
     warm(computed, view)
     return computed
 
 
 def rest() -> None:
     """Give back memory that was kept to compute faster; for the worker, when nothing is asked."""
-    if _pool.cache_info().currsize:
-        _pool().release()
+    if kept_memory.cache_info().currsize:
+        kept_memory().release()
 
 
 @cache
-def _pool() -> BufferPool:
+def kept_memory() -> BufferPool:
+    """Give the memory that all windows' large tensors share, one after another."""
     from visualizer.attention.buffers import BufferPool
 
     return BufferPool()

@@ -11,7 +11,7 @@ import platform
 
 PARTS = (
     *("toggles", "startup", "heartbeat", "memory", "playback", "lines", "reading", "exports"),
-    *("training", "lab"),
+    *("worker", "training", "lab"),
 )
 FEWEST = 15
 
@@ -41,11 +41,13 @@ def _measure(part: str, repeats: int) -> int:
         reading,
         startup,
         training,
+        worker,
     )
 
     if part != "toggles":
-        modules = (startup, heartbeat, memory, playback, lines, reading, exports, training, lab)
-        named = {module.__name__.rpartition(".")[2]: module for module in modules}[part]
+        modules = (startup, heartbeat, memory, playback, lines, reading, exports, worker)
+        more = (training, lab)
+        named = {one.__name__.rpartition(".")[2]: one for one in (*modules, *more)}[part]
         return int(named.measure(repeats))
     from tests.benchmarks import stand, toggles
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tests.benchmarks import peers
 from tests.benchmarks.stand import Stand, document
 from tests.benchmarks.table import Line, ratio, show, times
+from visualizer.attention.run import share_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +85,8 @@ def _measure(repeats: int, tokens: int, size: int, heads: int) -> int:
 
 def _round_by_round(stand: Stand, repeats: int, drawers: Drawers | None) -> Samples:
     samples = Samples()
+    document = stand.workspace.document
+    share_cores(document.tokens(), document.spec)  # in this thread too, for the peers
     for round_ in range(WARM_UPS + repeats):
         if round_ == WARM_UPS:
             samples = Samples()  # what came before was to warm up
