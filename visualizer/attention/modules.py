@@ -225,13 +225,13 @@ def _projected(
 ) -> tuple[Tensor, ...]:
     """Give queries, keys and values [..., head, token, d_head], by one product for all three."""
     if spec.projection is Projection.NONE:
-        heads = x.unflatten(-1, (spec.heads, spec.d_head)).transpose(-3, -2)
+        heads = torch.unflatten(x, -1, (spec.heads, spec.d_head)).transpose(-3, -2)
         return heads, heads, heads
     layers = [as_matrix(spec, parameters, layer) for layer in LAYERS]
     weights = torch.cat([weight for weight, _ in layers])  # 3·width d_in
     biases = [bias for _, bias in layers if bias is not None]
     joined = functional.linear(x, weights, torch.cat(biases) if biases else None)
-    parts = joined.unflatten(-1, (len(LAYERS), spec.heads, spec.d_head))
+    parts = torch.unflatten(joined, -1, (len(LAYERS), spec.heads, spec.d_head))
     return parts.movedim(-3, 0).transpose(-3, -2).unbind()
 
 
