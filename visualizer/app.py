@@ -193,6 +193,7 @@ def program() -> Program:
 
 def make_application() -> QApplication:
     """Make Qt's application, with our style."""
+    gc.disable()
     from PySide6.QtCore import QTimer
     from PySide6.QtWidgets import QApplication
 
@@ -202,7 +203,6 @@ def make_application() -> QApplication:
     import_plainly()
     with said_if_qt_cannot_start(NO_WINDOW):
         application = QApplication([sys.argv[0]])
-    gc.disable()
     QTimer.singleShot(START_MS, application, gc.enable)
     name_program(application)
     application.setStyle("Fusion")
@@ -243,10 +243,10 @@ def ask_for_large_pages() -> None:
 
 
 def import_plainly() -> None:
-    """Import as Python does.
+    """Import without the way that PySide6 puts around it.
 
-    PySide6 puts a way of its own in its place, which lets modules ask for names in another style.
-    No module here does, and torch's thousands of imports take a fifth longer that way.
+    That lets modules ask for names in another style. No module here does, and torch's thousands of
+    imports take a fifth longer that way.
     """
     builtins.__import__ = getattr(builtins, "__orig_import__", builtins.__import__)
 
