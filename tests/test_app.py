@@ -80,3 +80,30 @@ def test_from_the_first_picture_to_the_end(tmp_path: Path) -> None:
     assert ended.returncode == 0
     complaints = [line for line in ended.stderr.splitlines() if "This plugin" not in line]
     assert complaints == []
+
+
+STARTING = """
+import builtins
+import gc
+import os
+
+from visualizer import app
+
+app.START_MS = 1
+application = app.make_application()
+print("plain", "feature" not in builtins.__import__.__name__, os.environ["THP_MEM_ALLOC_ENABLE"])
+print("collects", gc.isenabled())
+from PySide6.QtCore import QTimer
+
+timer = QTimer()
+timer.timeout.connect(lambda: gc.isenabled() and application.quit())
+timer.start(1)
+application.exec()
+print("collects", gc.isenabled())
+"""
+
+
+def test_what_holds_up_a_start_waits_until_it_is_over(tmp_path: Path) -> None:
+    ended = run(STARTING, tmp_path)
+    assert ended.stdout.splitlines() == ["plain True 1", "collects False", "collects True"]
+    assert ended.returncode == 0, ended.stderr

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import ctypes
+import gc
+import os
 import sys
 import traceback
 from contextlib import suppress
@@ -12,7 +15,16 @@ from typing import TYPE_CHECKING
 from visualizer.attention.spec import InputError
 from visualizer.command import complaint, document_of, look_of, option_of, parser
 from visualizer.exporting import STOPPED, StoppedError, Teller, stoppable, write_all
-from visualizer.headless import ROOMY, compute, opened, read, restored, said_if_qt_cannot_start, say
+from visualizer.headless import (
+    ROOMY,
+    compute,
+    opened,
+    read,
+    rest,
+    restored,
+    said_if_qt_cannot_start,
+    say,
+)
 from visualizer.lab_command import LAB, lab_parser
 from visualizer.state.asked.parts import looked_at
 from visualizer.state.document import Document
@@ -37,6 +49,8 @@ if TYPE_CHECKING:
     from visualizer.ui.windows import Windows
 
 _M_MMAP_THRESHOLD = -3
+START_MS = 5_000
+"""As long as no garbage is looked for: until then nearly all that is made is there to stay."""
 NO_WINDOW = (
     "No window can be opened: Qt could not start on this screen. "
     "Without a screen, write a file with --export."
@@ -182,17 +196,22 @@ def program() -> Program:
     from visualizer.state.present_screen import PanelTable
     from visualizer.ui.program import Program
 
-    return Program(compute, read, begin, PanelTable)
+    return Program(compute, read, begin, PanelTable, rest)
 
 
 def make_application() -> QApplication:
     """Make Qt's application, with our style."""
+    gc.disable()
+    from PySide6.QtCore import QTimer
     from PySide6.QtWidgets import QApplication
 
     return_freed_memory()
+    ask_for_large_pages()
     write_numbers_with_a_point()
+    import_plainly()
     with said_if_qt_cannot_start(NO_WINDOW):
         application = QApplication([sys.argv[0]])
+    QTimer.singleShot(START_MS, application, gc.enable)
     name_program(application)
     application.setStyle("Fusion")
     return application
@@ -221,6 +240,23 @@ def return_freed_memory() -> None:
     if sys.platform == "linux":
         with suppress(AttributeError):  # other C libraries have no such setting, nor the need
             ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 2**20)
+
+
+def ask_for_large_pages() -> None:
+    """Have torch, before it is loaded, take large memory in large pages, where the system has some.
+
+    Memory is handed out page by page at the first write, which takes longer than the numbers do.
+    """
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+
+
+def import_plainly() -> None:
+    """Import without the way that PySide6 puts around it.
+
+    That lets modules ask for names in another style. No module here does, and torch's thousands of
+    imports take a fifth longer that way.
+    """
+    builtins.__import__ = getattr(builtins, "__orig_import__", builtins.__import__)
 
 
 def write_numbers_with_a_point() -> None:

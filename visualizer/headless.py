@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QMessageLogContext, QtMsgType
     from PySide6.QtGui import QGuiApplication
 
+    from visualizer.attention.buffers import BufferPool
     from visualizer.attention.run import Run, Texts
     from visualizer.attention.spec import AttentionSpec
     from visualizer.state.document import Document
@@ -77,13 +78,28 @@ def compute(document: Document, previous: Run | None) -> Run:
     from visualizer.attention.run import share_cores
 
     _leave_out_of_collections()
-    return run_of(document, previous, share_cores)
+    return run_of(document, previous, share_cores, kept_memory())
+
+
+def rest() -> None:
+    """Give back memory that was kept to compute faster; for the worker, when nothing is asked."""
+    if kept_memory.cache_info().currsize:
+        kept_memory().release()
+
+
+@cache
+def kept_memory() -> BufferPool:
+    """Give the memory that all windows' large tensors share, one after another."""
+    from visualizer.attention.buffers import BufferPool
+
+    return BufferPool()
 
 
 def run_of(
     document: Document,
     previous: Run | None,
     prepare: Callable[[Texts, AttentionSpec], None] | None = None,
+    pool: BufferPool | None = None,
 ) -> Run:
     """Compute a document, or show the attention that was opened in its place.
 
@@ -91,6 +107,8 @@ def run_of(
     ----------
     prepare : callable, optional
         Told of what will be computed, before it is.
+    pool : BufferPool, optional
+        Where large tensors get their memory from.
     """
     from visualizer.attention.replay import replay
     from visualizer.attention.run import run
@@ -101,7 +119,7 @@ def run_of(
     texts = document.tokens()
     if prepare:
         prepare(texts, document.spec)
-    return run(texts, document.spec, previous)
+    return run(texts, document.spec, previous, pool)
 
 
 def read(path: Path, document: Document) -> Saved | Change:

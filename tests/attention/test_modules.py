@@ -166,6 +166,54 @@ def test_a_rate_of_0_draws_nothing() -> None:
     assert torch.equal(first, torch.rand(1))
 
 
+# ------------------------------------------------------------------------------------ fused
+
+WHOLE = [name for name in MAKERS if "Wrapper" not in name]
+"""Modules that are computed without their stages."""
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("leading", [(), (2,), (2, 3)])
+def test_without_stages_the_result_is_the_same_but_for_rounding(
+    module: Attention, leading: tuple[int, ...], training: bool
+) -> None:
+    module.train(training)
+    x = inputs(*leading)
+    torch.manual_seed(7)
+    expected = module(x)
+    torch.manual_seed(7)  # dropout drops the same weights
+    torch.testing.assert_close(module.fused(x), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_without_stages_no_trace_is_made(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def trace(*_: object) -> None:
+        raise AssertionError("a stage was made")
+
+    module = MAKERS[name]()
+    monkeypatch.setattr(module, "trace", trace)
+    assert module.fused(inputs()).isfinite().all()
+
+
+def test_without_stages_the_biases_and_the_masks_count() -> None:
+    matrix = BooleanMatrix.of(np.array([[1, 0, 0], [1, 0, 1], [1, 1, 1]]))
+    module = MAKERS["MultiHeadAttention, bias"]().eval()
+    x = inputs(tokens=3)
+    with torch.no_grad():
+        for bias in (parameter for name, parameter in module.named_parameters() if "bias" in name):
+            bias.uniform_(-1, 1)
+    for mask in (Mask.NONE, Mask.CAUSAL, Mask.WINDOW, Mask.OWN):
+        for route in Route:
+            module.spec = replace(module.spec, mask=mask, window=2, own_mask=matrix, route=route)
+            torch.testing.assert_close(module.fused(x), module(x), rtol=1e-5, atol=1e-6)
+
+
+def test_without_stages_too_many_tokens_are_refused_too() -> None:
+    module = MAKERS["MultiHeadAttention"]()
+    with pytest.raises(InputError, match=r"7 tokens are more than the context length of 6\."):
+        module.fused(inputs(tokens=LENGTH + 1))
+
+
 # --------------------------------------------------------------------------------- learning
 
 
@@ -184,6 +232,19 @@ def assert_gradients(module: Attention) -> None:
 
 def test_gradients_are_right(module: Attention) -> None:
     assert_gradients(module)
+
+
+def test_without_stages_the_gradients_are_the_same(module: Attention) -> None:
+    module = module.double()
+    x = inputs(2).double().requires_grad_()
+    learned = [x, *module.parameters()]
+    found = []
+    for call in (module, module.fused):
+        torch.manual_seed(7)
+        result: Tensor = call(x)
+        found.append(torch.autograd.grad(result.square().sum(), learned))
+    for fused, staged in zip(*found, strict=True):
+        torch.testing.assert_close(fused, staged, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("route", Route)

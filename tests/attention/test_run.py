@@ -290,10 +290,10 @@ def test_a_gpu_whose_memory_runs_out_leaves_it_to_the_cpu(
 ) -> None:
     computed = running._computed
 
-    def compute(texts: Texts, spec: AttentionSpec, device: Device, previous: None) -> Trace:
+    def compute(texts: Texts, spec: AttentionSpec, device: Device, *others: Any) -> Trace:
         if device is not Device.CPU:
             raise error
-        return computed(texts, spec, device, previous)
+        return computed(texts, spec, device, *others)
 
     monkeypatch.setattr(running, "_computed", compute)
     monkeypatch.setattr(devices, "free_bytes", lambda device: 2**40)

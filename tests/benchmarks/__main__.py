@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PARTS = (
     *("toggles", "startup", "heartbeat", "memory", "playback", "lines", "reading", "exports"),
-    *("training", "lab"),
+    *("worker", "training", "lab"),
 )
 FEWEST = 15
 

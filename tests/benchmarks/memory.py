@@ -10,11 +10,14 @@ from PySide6.QtCore import QObject, QTimer
 from tests.benchmarks import children
 from tests.benchmarks.stand import Stand, application, document, linger, text
 from tests.benchmarks.table import Line, show
+from visualizer.ui.worker import REST_S
 
 LARGE = (1024, 768, 12)
 GROWTH = 1.2
 LEFT = 0.2
 MEBI = 2**20
+REST_MS = round(1000 * REST_S) + 500
+"""Memory that is used again is given back once nothing has been asked for a while."""
 
 
 class Peak(QObject):
@@ -84,7 +87,7 @@ def _rss_at_rest(stand: Stand) -> int:
         stand.toggle()
         stand.edit()
     gc.collect()
-    linger(500)
+    linger(REST_MS)
     return psutil.Process().memory_info().rss
 
 

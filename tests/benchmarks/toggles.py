@@ -9,6 +9,7 @@ from functools import partial
 from tests.benchmarks import children, peers
 from tests.benchmarks.stand import Stand, application, document
 from tests.benchmarks.table import Line, ratio, show, times
+from visualizer.attention.run import share_cores
 
 SIZES = ((6, 3, 2), (64, 64, 8), (1024, 768, 12))
 """Tokens, embedding size and heads."""
@@ -112,6 +113,8 @@ def _timed(repeats: int, tokens: int, size: int, heads: int) -> dict[str, object
 
 def _round_by_round(stand: Stand, repeats: int, drawers: Drawers | None) -> Samples:
     samples: Samples = defaultdict(list)
+    document = stand.workspace.document
+    share_cores(document.tokens(), document.spec)  # in this thread too, for the peers
     for round_ in range(WARM_UPS + repeats):
         if round_ == WARM_UPS:
             samples.clear()  # what came before was to warm up

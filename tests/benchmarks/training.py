@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 STEPS = 40
 """In turns of so many."""
-LEAST = 0.8
+LEAST = 0.95
 
 _TEXT = Source(Kind.WORLD, size=400_000, tokenizer=Tokenizer.CHARACTERS)
 SETTINGS = {

@@ -97,14 +97,32 @@ def test_outputs_and_gradients_agree_with_torchs_attention(model: Model) -> None
         torch.testing.assert_close(gradient, theirs[name], rtol=1e-9, atol=1e-12, msg=name)
 
 
+@pytest.mark.parametrize("rate", [0.0, 0.4])
 @pytest.mark.parametrize("model", Model)
-def test_gradients_agree_with_finite_differences(model: Model) -> None:
+def test_what_learns_without_stages_learns_the_same(model: Model, rate: float) -> None:
+    rate = rate if model in LAYERED else 0.0
+    built = build(replace(SMALL, model=model, dropout=rate), TOKENS).double().train()
+    ids, found = texts(), []
+    for fused in (False, True):
+        torch.manual_seed(7)  # dropout drops the same
+        built.zero_grad()
+        logits = built(ids, fused=fused)
+        torch.autograd.backward(loss_of(logits, ids))
+        found.append({"logits": logits.detach(), **gradients(built)})
+    assert found[0].keys() == found[1].keys()
+    for name, expected in found[0].items():
+        torch.testing.assert_close(found[1][name], expected, rtol=1e-9, atol=1e-12, msg=name)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("model", Model)
+def test_gradients_agree_with_finite_differences(model: Model, fused: bool) -> None:
     built, ids = small(model, dtype=torch.float64), texts(rows=2, length=5)
     names = [name for name, _ in built.named_parameters()]
 
     def loss(*weights: Tensor) -> Tensor:
         named = dict(zip(names, weights, strict=True))
-        logits: Tensor = torch.func.functional_call(built, named, (ids,))
+        logits: Tensor = torch.func.functional_call(built, named, (ids,), {"fused": fused})
         return loss_of(logits, ids)
 
     weights = tuple(one.detach().requires_grad_() for one in built.parameters())

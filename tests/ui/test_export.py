@@ -20,7 +20,7 @@ from visualizer.state.caption import caption
 from visualizer.state.figure import FigureLook, Paper
 from visualizer.state.formats import FORMATS, Kind, format_of, named, taken
 from visualizer.state.panels import Board
-from visualizer.ui import exports, publisher
+from visualizer.ui import publisher, writers
 from visualizer.ui.figures import png
 from visualizer.ui.figures.page import figure_of, page_of
 from visualizer.ui.figures.png import LARGEST_SIDE, picture, save
@@ -252,7 +252,7 @@ def test_a_picture_that_cannot_be_made_is_said_and_the_old_file_stays(
 def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
     """Exports that wait until they are let through."""
     made = Slow()
-    monkeypatch.setattr(exports, "export", made)
+    monkeypatch.setattr(writers, "export", made)
     return made
 
 

@@ -176,3 +176,17 @@ def test_one_that_never_ran_can_be_stopped(worker: Worker) -> None:
     worker.stop()
     assert not worker.isRunning()
     assert not worker.is_working
+
+
+def test_it_rests_on_its_thread_once_nothing_is_asked(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visualizer.ui.worker.REST_S", 0.01)
+    rested: list[int] = []
+    worker = Worker(rest=lambda: rested.append(threading.get_ident()))
+    with qtbot.waitSignal(worker.answered) as blocker:
+        worker.ask(threading.get_ident)
+    assert blocker.args is not None
+    qtbot.waitUntil(lambda: rested == blocker.args)
+    worker.stop()
+    assert rested == blocker.args * 2

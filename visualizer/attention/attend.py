@@ -31,6 +31,8 @@ from visualizer.attention.trace import Trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from visualizer.attention.buffers import BufferPool
+
 
 def attend(
     spec: AttentionSpec,
@@ -39,6 +41,7 @@ def attend(
     *,
     reuse: Trace | None = None,
     kept: Tensor | None = None,
+    pool: BufferPool | None = None,
 ) -> Trace:
     """Compute every stage of a spec.
 
@@ -53,6 +56,8 @@ def attend(
     kept : Tensor, optional
         Cells [..., head, query, key] that dropout keeps, instead of those of the spec's seed. A
         trace that was made with them is not one to reuse.
+    pool : BufferPool, optional
+        Where large stages get their memory from, unless gradients are wanted.
 
     Raises
     ------
@@ -61,7 +66,7 @@ def attend(
         its own matrices.
     """
     _check(spec, given)
-    work = _Work(spec, given, parameters, kept)
+    work = _Work(spec, given, parameters, kept, None if torch.is_grad_enabled() else pool)
     held = {}
     recomputed: set[str] = set()
     for stage in stages(spec):
@@ -82,10 +87,18 @@ class _Work:
     given: Tensor
     parameters: Mapping[str, Tensor]
     kept: Tensor | None
+    pool: BufferPool | None
 
     @property
     def tokens(self) -> int:
         return self.given.shape[-2]
+
+    def room(self, stage: Stage) -> Tensor | None:
+        """Give memory to compute a stage into; nothing where torch is to take some itself."""
+        if self.pool is None:
+            return None
+        sizes = self.given.shape[:-2] + shape(self.spec, stage.dims, self.tokens)
+        return self.pool.empty(sizes, self.given)
 
     def allowed(self, stage: Stage) -> Tensor:
         cells = masks.allowed(self.spec, self.tokens, stage.name).copy()
@@ -112,7 +125,7 @@ def _is_kept(stage: Stage, work: _Work, reuse: Trace) -> bool:
     if old.shape != expected or old.dtype != work.given.dtype or old.device != work.given.device:
         return False
     if stage.operation is Operation.GIVEN:
-        return torch.equal(old, work.given)
+        return _same(old, work.given)
     if stage.operation is Operation.DROP and work.kept is not None:
         return False
     return all(getattr(spec, name) == getattr(reuse.spec, name) for name in stage.fields) and all(
@@ -149,22 +162,34 @@ def _to_heads(spec: AttentionSpec, x: Tensor) -> Tensor:
     return torch.unflatten(x, -1, (spec.heads, spec.d_head)).transpose(-3, -2)
 
 
+def _dot(work: _Work, stage: Stage, queries: Tensor, keys: Tensor) -> Tensor:
+    return torch.matmul(queries, keys.mT, out=work.room(stage))  # head query key
+
+
+def _scale(work: _Work, stage: Stage, scores: Tensor) -> Tensor:
+    return torch.div(scores, work.spec.divisor, out=work.room(stage))  # head query key
+
+
+def _zero(work: _Work, stage: Stage, x: Tensor) -> Tensor:
+    return torch.where(work.allowed(stage), x, x.new_zeros(()), out=work.room(stage))
+
+
 def _forbid(work: _Work, stage: Stage, x: Tensor) -> Tensor:
     forbidden = ~work.allowed(stage)  # query key
     if x.requires_grad and work.reading(stage).all():
         # A sum, as its gradient costs nothing; an infinite score it would make no number.
         return x + x.new_zeros(forbidden.shape).masked_fill(forbidden, -torch.inf)
-    return x.masked_fill(forbidden, -torch.inf)
+    return torch.where(forbidden, x.new_tensor(-torch.inf), x, out=work.room(stage))
 
 
 def _normalise(work: _Work, stage: Stage, x: Tensor) -> Tensor:
     if work.spec.normalisation is Normalisation.SUM:
-        return x / x.sum(-1, keepdim=True)
+        return torch.div(x, x.sum(-1, keepdim=True), out=work.room(stage))
     if work.spec.normalisation is Normalisation.NAIVE_SOFTMAX:
         exponentials = x.exp()  # head query key; overflows where softmax does not
         weights = exponentials / exponentials.sum(-1, keepdim=True)
     else:
-        weights = x.softmax(-1)
+        weights = torch.softmax(x, -1, out=work.room(stage))
     return _nothing_read(work, stage, weights) if stage.reads[0] == "masked" else weights
 
 
@@ -195,7 +220,9 @@ def _drop(work: _Work, stage: Stage, weights: Tensor) -> Tensor:
         kept = torch.from_numpy(masks.own_cells("own_kept", spec.own_kept, work.tokens))
     else:
         kept = torch.from_numpy(masks.kept(spec.dropout, spec.dropout_seed, tuple(weights.shape)))
-    return (weights / (1 - spec.dropout)).where(kept.to(weights.device), 0.0)
+    room = work.room(stage)
+    larger = torch.div(weights, 1 - spec.dropout, out=room)
+    return torch.where(kept.to(weights.device), larger, weights.new_zeros(()), out=room)
 
 
 def _project_out(work: _Work, stage: Stage, concat: Tensor) -> Tensor:
@@ -210,12 +237,12 @@ _COMPUTE: dict[Operation, Callable[..., Tensor]] = {
     Operation.ADD: lambda work, stage, embedding, position: embedding + position,  # token d_in
     Operation.PROJECT: _project,  # head token d_head
     Operation.SPLIT: _split,  # head token d_head
-    Operation.DOT: lambda work, stage, queries, keys: queries @ keys.mT,  # head query key
-    Operation.SCALE: lambda work, stage, scores: scores / work.spec.divisor,  # head query key
+    Operation.DOT: _dot,  # head query key
+    Operation.SCALE: _scale,  # head query key
     Operation.FORBID: _forbid,  # head query key
     Operation.NORMALISE: _normalise,  # head query key
     Operation.AVERAGE: _average,  # head query key
-    Operation.ZERO: lambda work, stage, x: x.masked_fill(~work.allowed(stage), 0),  # head query key
+    Operation.ZERO: _zero,  # head query key
     Operation.RENORMALISE: _renormalise,  # head query key
     Operation.DROP: _drop,  # head query key
     Operation.MIX: lambda work, stage, weights, values: weights @ values,  # head query d_head

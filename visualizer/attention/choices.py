@@ -18,6 +18,7 @@ BIAS = ".bias"
 OWN_BIASES = {f"{name}{BIAS}": layer for name, layer in OWN_LAYERS.items()}
 
 # All that decides the weights of a spec, with the number of tokens.
+READ_FROM = ("d_in", "seed", "dtype", "own_input")
 DRAWN_FROM = (
     *("d_in", "d_out", "heads", "arrangement", "projection", "bias", "output_projection"),
     *("position", "seed", "dtype", "own_weights"),

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Index = tuple[int | slice, ...]
+RowLimits = tuple["Tensor", "Tensor", float, float]
+"""The smallest and the largest finite number of each row, and of all rows."""
 
 
 class Held:
@@ -72,12 +74,20 @@ class Held:
 
     def limits(self) -> tuple[float, float]:
         """Give the smallest and largest finite number; zeros, where none is finite."""
-        limits: tuple[float, float] = self.keep("limits", _limits) or (0.0, 0.0)
+        limits: tuple[float, float] = self.keep("limits", lambda _: self._limits())
         return limits
 
     def row_ends(self, index: Index = ()) -> np.ndarray:
         """Read the size of the finite number of each row that is farthest from 0, [..., row]."""
-        return readable(self.keep("row ends", _row_ends)[index])
+        return readable(self.keep("row ends", lambda _: _row_ends(self._row_limits()))[index])
+
+    def _limits(self) -> tuple[float, float]:
+        *_, low, high = self._row_limits()
+        return (low, high) if low <= high else (0.0, 0.0)
+
+    def _row_limits(self) -> RowLimits:
+        limits: RowLimits = self.keep("row limits", _row_limits)
+        return limits
 
     def farthest(self, index: Index = ()) -> tuple[int, ...]:
         """Find the finite number that is farthest from 0 in what an index leaves, and where."""
@@ -129,22 +139,23 @@ def _ends_of(tensor: Tensor, block: int, axis: int, end: str) -> Tensor:
     size = tensor.shape[axis]
     block = min(block, size)
     whole, rest = divmod(size, block)
+    if not rest:
+        ends: Tensor = getattr(tensor.unfold(axis, block, block), end)(-1)
+        return ends
     sizes = list(tensor.shape)
-    sizes[axis] = whole + (rest > 0)
+    sizes[axis] = whole + 1
     pooled = tensor.new_empty(sizes)
     pooled.narrow(axis, 0, whole).copy_(getattr(tensor.unfold(axis, block, block), end)(-1))
-    if rest:
-        last = getattr(tensor.narrow(axis, whole * block, rest), end)(axis, keepdim=True)
-        pooled.narrow(axis, whole, 1).copy_(last)
+    last = getattr(tensor.narrow(axis, whole * block, rest), end)(axis, keepdim=True)
+    pooled.narrow(axis, whole, 1).copy_(last)
     return pooled
 
 
 def _farthest(tensor: Tensor, rows: int, columns: int) -> Tensor:
     high, low = (_pooled(tensor, rows, columns, end) for end in ("amax", "amin"))
     if not low.isfinite().all():
-        for place, matrix in _matrices(tensor):  # one by one, as leaving −∞ out makes copies
-            turned = matrix.where(matrix != -math.inf, math.inf)
-            low[place] = _pooled(turned, rows, columns, "amin")
+        for place, matrix in _raised(tensor):
+            low[place] = _pooled(matrix, rows, columns, "amin")
     is_below = low.isfinite() & (low.abs() > high.abs())
     return low.where(is_below, high)
 
@@ -165,29 +176,36 @@ def _farthest_at(tensor: Tensor) -> tuple[int, ...]:
     return tuple(reversed(place))
 
 
-def _row_ends(tensor: Tensor) -> Tensor:
-    high, low = tensor.amax(-1).abs(), tensor.amin(-1).abs()
-    ends = high.maximum(low)
-    if ends.isfinite().all():  # else what is not finite is to be left out, which makes copies
-        return ends
+def _row_limits(tensor: Tensor) -> RowLimits:
+    """Find the finite limits; ∞ and −∞, where none is finite."""
+    lows, highs = tensor.amin(-1), tensor.amax(-1)
+    low, high = float(lows.amin()), float(highs.amax())
+    if math.isfinite(low) and math.isfinite(high):
+        return lows, highs, low, high
+    if math.isfinite(high):  # so that −∞ alone is to be left out
+        for place, matrix in _raised(tensor):
+            lows[place] = matrix.amin(-1)
+        return lows, highs, float(lows.amin()), high
+    for place, matrix in _matrices(tensor):  # one by one, as leaving others out makes copies
+        finite = matrix.isfinite()
+        lows[place] = matrix.where(finite, math.inf).amin(-1)
+        highs[place] = matrix.where(finite, -math.inf).amax(-1)
+    return lows, highs, float(lows.amin()), float(highs.amax())
+
+
+def _row_ends(limits: RowLimits) -> Tensor:
+    lows, highs, *_ = limits
+    ends = lows.abs().maximum(highs.abs())
+    return ends.where(ends.isfinite(), 0)
+
+
+def _raised(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
+    """Give each matrix with ∞ in place of −∞, one after the other in the same memory."""
+    room = tensor.new_empty(tensor.shape[-2:])
     for place, matrix in _matrices(tensor):
-        ends[place] = matrix.where(matrix.isfinite(), 0).abs().amax(-1)
-    return ends
+        yield place, room.copy_(matrix).nan_to_num_(math.nan, math.inf, math.inf)
 
 
 def _matrices(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
     for place in itertools.product(*map(range, tensor.shape[:-2])):
         yield place, tensor[place]
-
-
-def _limits(tensor: Tensor) -> tuple[float, float] | None:
-    low, high = (float(limit) for limit in tensor.aminmax())
-    if math.isfinite(low) and math.isfinite(high):
-        return low, high
-    if tensor.dim() > 2:  # matrix by matrix, as leaving the others out makes copies
-        found = [limits for limits in map(_limits, tensor) if limits]
-        return (min(low for low, _ in found), max(high for _, high in found)) if found else None
-    finite = tensor.isfinite()
-    low = float(tensor.where(finite, math.inf).amin())
-    high = float(tensor.where(finite, -math.inf).amax())
-    return (low, high) if low <= high else None

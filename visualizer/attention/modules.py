@@ -15,10 +15,25 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from visualizer.attention.attend import attend
+from visualizer.attention.choices import LAYERS
 from visualizer.attention.mechanisms import Mechanism, spec_of
-from visualizer.attention.spec import AttentionSpec, InputError, Mode, Projection, check
+from visualizer.attention.parameters import as_matrix
+from visualizer.attention.spec import (
+    Arrangement,
+    AttentionSpec,
+    InputError,
+    Mask,
+    Mode,
+    Normalisation,
+    Position,
+    Projection,
+    Route,
+    check,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from visualizer.attention.trace import Trace
 
 
@@ -53,6 +68,32 @@ class Attention(nn.Module):
         """Map inputs [..., token, d_in] to [..., token, d_out], all heads side by side."""
         trace = self.trace(x)
         return trace.tensor(trace.last)
+
+    def fused(self, x: Tensor) -> Tensor:
+        """Give what `forward` gives, but for rounding, by torch's fused attention.
+
+        No stage is made on the way, so a step of training is faster. What torch has no such
+        function for goes through the stages, as does what is refused there.
+        """
+        spec, (tokens, size) = self.spec, x.shape[-2:]
+        fits = size == spec.d_in and tokens <= (self.context_length or tokens)
+        if not (fits and _is_fusable(spec)):
+            result: Tensor = self(x)
+            return result
+        parameters = self._weights()
+        queries, keys, values = _projected(spec, parameters, x)  # head token d_head
+        context = functional.scaled_dot_product_attention(
+            queries,
+            keys,
+            values,
+            dropout_p=spec.dropout if self.training else 0.0,
+            is_causal=spec.mask is Mask.CAUSAL,
+            scale=1 / spec.divisor,
+        )  # head query d_head
+        concat = context.transpose(-3, -2).flatten(-2)  # query d_out
+        if not spec.output_projection:
+            return concat
+        return functional.linear(concat, parameters["out_proj.weight"], parameters["out_proj.bias"])
 
     def _weights(self) -> dict[str, Tensor]:
         return dict(self.named_parameters())
@@ -166,6 +207,32 @@ class MultiHeadAttention(Attention):
         _add_projections(self, d_in, d_out, qkv_bias)
         _add_mask(self, context_length)
         self.out_proj = nn.Linear(d_out, d_out)
+
+
+def _is_fusable(spec: AttentionSpec) -> bool:
+    """Whether torch's fused attention computes a spec, and drops as its module does."""
+    return (
+        (spec.arrangement is Arrangement.SPLIT or spec.heads == 1)
+        and spec.normalisation is Normalisation.SOFTMAX
+        and spec.route is Route.BEFORE
+        and spec.mask in {Mask.NONE, Mask.CAUSAL}
+        and spec.position is Position.NONE
+    )
+
+
+def _projected(
+    spec: AttentionSpec, parameters: Mapping[str, Tensor], x: Tensor
+) -> tuple[Tensor, ...]:
+    """Give queries, keys and values [..., head, token, d_head], by one product for all three."""
+    if spec.projection is Projection.NONE:
+        heads = torch.unflatten(x, -1, (spec.heads, spec.d_head)).transpose(-3, -2)
+        return heads, heads, heads
+    layers = [as_matrix(spec, parameters, layer) for layer in LAYERS]
+    weights = torch.cat([weight for weight, _ in layers])  # 3·width d_in
+    biases = [bias for _, bias in layers if bias is not None]
+    joined = functional.linear(x, weights, torch.cat(biases) if biases else None)
+    parts = torch.unflatten(joined, -1, (len(LAYERS), spec.heads, spec.d_head))
+    return parts.movedim(-3, 0).transpose(-3, -2).unbind()
 
 
 def _add_projections(module: nn.Module, d_in: int, d_out: int, bias: bool) -> None:

@@ -15,7 +15,7 @@ import torch
 
 from visualizer.attention import device as devices
 from visualizer.attention.attend import attend
-from visualizer.attention.choices import DRAWN_FROM
+from visualizer.attention.choices import DRAWN_FROM, READ_FROM
 from visualizer.attention.embedding import PADDING, embed
 from visualizer.attention.parameters import draw, own_tensor
 from visualizer.attention.spec import (
@@ -30,6 +30,7 @@ from visualizer.attention.spec import (
 from visualizer.attention.stages import bytes_needed
 
 if TYPE_CHECKING:
+    from visualizer.attention.buffers import BufferPool
     from visualizer.attention.captured import Captured
     from visualizer.attention.spec import NumberMatrix
     from visualizer.attention.trace import Trace
@@ -95,7 +96,12 @@ def share_cores(texts: Texts, spec: AttentionSpec) -> None:
     torch.set_num_threads(1 if is_small else max(1, (os.cpu_count() or 1) - 1))
 
 
-def run(texts: Texts, spec: AttentionSpec, previous: Run | None = None) -> Run:
+def run(
+    texts: Texts,
+    spec: AttentionSpec,
+    previous: Run | None = None,
+    pool: BufferPool | None = None,
+) -> Run:
     """Compute a spec on tokenized texts.
 
     Parameters
@@ -104,6 +110,8 @@ def run(texts: Texts, spec: AttentionSpec, previous: Run | None = None) -> Run:
         One tuple of tokens a text; several make a batch, padded where lengths differ.
     previous : Run, optional
         An earlier run, of which everything is kept that did not change.
+    pool : BufferPool, optional
+        Where large tensors get their memory from.
 
     Raises
     ------
@@ -115,11 +123,11 @@ def run(texts: Texts, spec: AttentionSpec, previous: Run | None = None) -> Run:
     device, notice = devices.resolve(spec.device, spec.dtype)
     with torch.no_grad():
         try:
-            trace = _trace(texts, spec, device, previous)
+            trace = _trace(texts, spec, device, previous, pool)
         except torch.OutOfMemoryError:
             notice = f"The memory of {devices.describe(device)} ran out; computed on the CPU."
             device = Device.CPU
-            trace = _trace(texts, spec, device, previous)
+            trace = _trace(texts, spec, device, previous, pool)
     notices = (notice,) if notice else ()
     return Run(texts, trace, devices.describe(device), notices + _remarks(trace))
 
@@ -155,11 +163,17 @@ def _check_own_input(own: NumberMatrix, texts: int, tokens: int, d_in: int) -> N
         raise InputError("own_input", sentence, ("own_input", None))
 
 
-def _trace(texts: Texts, spec: AttentionSpec, device: Device, previous: Run | None) -> Trace:
+def _trace(
+    texts: Texts,
+    spec: AttentionSpec,
+    device: Device,
+    previous: Run | None,
+    pool: BufferPool | None,
+) -> Trace:
     try:
-        if bytes_needed(spec, len(texts[0]), len(texts)) > USABLE * devices.free_bytes(device):
-            raise MemoryError
-        return _computed(texts, spec, device, previous)
+        needed = bytes_needed(spec, len(texts[0]), len(texts))
+        _make_room(needed, device, pool)
+        return _computed(texts, spec, device, previous, pool)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
@@ -168,14 +182,30 @@ def _trace(texts: Texts, spec: AttentionSpec, device: Device, previous: Run | No
         raise torch.OutOfMemoryError from error
 
 
-def _computed(texts: Texts, spec: AttentionSpec, device: Device, previous: Run | None) -> Trace:
+def _make_room(needed: int, device: Device, pool: BufferPool | None) -> None:
+    if needed <= USABLE * devices.free_bytes(device):
+        return
+    if pool is None or not pool.bytes:
+        raise MemoryError
+    pool.release()
+    _make_room(needed, device, pool)
+
+
+def _computed(
+    texts: Texts,
+    spec: AttentionSpec,
+    device: Device,
+    previous: Run | None,
+    pool: BufferPool | None,
+) -> Trace:
     target = torch.device(device)
     old = previous.trace if previous and _is_at(previous, target) else None
-    given = _given(texts, spec, target)
+    is_same = previous and old and previous.texts == texts and _reads_alike(spec, old.spec)
+    given = old.tensor(old.names[0]) if old and is_same else _given(texts, spec, target)
     parameters = old.parameters if old and _draws_alike(spec, old, given) else None
     if parameters is None:
         parameters = draw(spec, len(texts[0]), target)
-    return attend(spec, given, parameters, reuse=old)
+    return attend(spec, given, parameters, reuse=old, pool=pool)
 
 
 def _given(texts: Texts, spec: AttentionSpec, target: torch.device) -> torch.Tensor:
@@ -190,6 +220,11 @@ def _given(texts: Texts, spec: AttentionSpec, target: torch.device) -> torch.Ten
 def _is_at(run: Run, target: torch.device) -> bool:
     """Whether a run was computed on a device, and so may have something to keep."""
     return run.captured is None and run.trace.tensor("input").device.type == target.type
+
+
+def _reads_alike(spec: AttentionSpec, old: AttentionSpec) -> bool:
+    """Whether the same tokens have the same vectors."""
+    return all(getattr(spec, field) == getattr(old, field) for field in READ_FROM)
 
 
 def _draws_alike(spec: AttentionSpec, old: Trace, given: torch.Tensor) -> bool:

@@ -263,6 +263,7 @@ def shape(spec: AttentionSpec, dims: tuple[str, ...], tokens: int) -> tuple[int,
     return tuple(sizes[dim] for dim in dims)
 
 
+@lru_cache(maxsize=8)
 def bytes_needed(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
     """Estimate the bytes that computing a spec takes: every stage, weights and working room.
 

@@ -5,6 +5,7 @@ Reading gives numpy, so nothing above needs torch; nor does this module, which o
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -51,24 +52,27 @@ class Trace:
         self.stages = stages
         self.parameters = parameters
         self.recomputed = recomputed
+        self.names = tuple(stage.name for stage in stages)
+        """The stages' names, in order."""
+        self._rows = dict(zip(self.names, stages, strict=True))
         self._held = dict(held)
 
     def __contains__(self, stage: str) -> bool:
         return stage in self._held
 
-    @property
+    @cached_property
     def tokens(self) -> int:
         """Tokens of the text, padding included; of captured attention, its queries."""
         return self.tensor(self.stages[0].name).shape[-2]
 
-    @property
+    @cached_property
     def sides(self) -> tuple[int, int]:
         """How many queries and keys there are: only of captured attention not as many."""
         first = self.stages[0]
         keys = self.tensor(first.name).shape[-1] if first.dims[-1] == "key" else self.tokens
         return self.tokens, keys
 
-    @property
+    @cached_property
     def batch(self) -> tuple[int, ...]:
         """Sizes of the axes before the named ones; empty for a single text."""
         first = self.stages[0]
@@ -78,11 +82,6 @@ class Trace:
     def attention(self) -> str:
         """The stage that says who reads whom: the weights; of captured scores, these."""
         return "weights" if "weights" in self._held else self.last
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The stages' names, in order."""
-        return tuple(stage.name for stage in self.stages)
 
     @property
     def last(self) -> str:
@@ -97,7 +96,7 @@ class Trace:
 
     def stage(self, name: str) -> Stage:
         """Look up a stage's row of the table."""
-        return next(stage for stage in self.stages if stage.name == name)
+        return self._rows[name]
 
     def tensor(self, name: str) -> Tensor:
         """Give a stage's or a parameter's tensor, for work with torch."""

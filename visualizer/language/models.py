@@ -53,11 +53,17 @@ class LanguageModel(nn.Module):
         self.norm = nn.LayerNorm(width) if settings.is_layered else nn.Identity()
         self.projection = nn.Linear(width, tokens)
 
-    def forward(self, ids: Tensor) -> Tensor:
-        """Give logits [..., token, vocabulary] for token numbers [..., token]."""
+    def forward(self, ids: Tensor, *, fused: bool = False) -> Tensor:
+        """Give logits [..., token, vocabulary] for token numbers [..., token].
+
+        Parameters
+        ----------
+        fused : bool
+            Compute attention without its stages: faster, and the same but for rounding.
+        """
         stream = self._embedded(ids)
         for layer in self.layers:
-            stream = layer(stream)
+            stream = layer(stream, fused=fused)
         logits: Tensor = self.projection(self.norm(stream))
         return logits
 
@@ -67,7 +73,7 @@ class LanguageModel(nn.Module):
         for layer in self.layers:
             assert isinstance(layer, MixingLayer)
             trace = layer.trace(stream)
-            stream = layer.after(stream, trace)
+            stream = layer.after(stream, trace.tensor(trace.last))
             traces.append(trace)
         return self.projection(self.norm(stream)), tuple(traces)
 
@@ -85,17 +91,22 @@ class MixingLayer(nn.Module):
         super().__init__()
         self.attention = attention
 
+    def seen(self, stream: Tensor) -> Tensor:
+        """Give what attention reads, of vectors [..., token, width]."""
+        return stream
+
+    def after(self, stream: Tensor, mixed: Tensor) -> Tensor:
+        """Give the vectors after the layer [..., token, width], of those before and the mixed."""
+        return mixed
+
     def trace(self, stream: Tensor) -> Trace:
         """Compute every stage of its attention for vectors [..., token, width]."""
-        return self.attention.trace(stream)
+        return self.attention.trace(self.seen(stream))
 
-    def after(self, stream: Tensor, trace: Trace) -> Tensor:
-        """Give the vectors after the layer [..., token, width]."""
-        return trace.tensor(trace.last)
-
-    def forward(self, stream: Tensor) -> Tensor:
+    def forward(self, stream: Tensor, *, fused: bool = False) -> Tensor:
         """Map vectors [..., token, width] to those after the layer."""
-        return self.after(stream, self.trace(stream))
+        attention = self.attention.fused if fused else self.attention
+        return self.after(stream, attention(self.seen(stream)))
 
 
 class ResidualLayer(MixingLayer):
@@ -110,13 +121,14 @@ class ResidualLayer(MixingLayer):
         self.dropout = nn.Dropout(rate)
         self.feed_forward = _feed_forward(width, rate) if _feeds(settings) else None
 
-    def trace(self, stream: Tensor) -> Trace:
-        """Compute every stage of its attention for vectors [..., token, width]."""
-        return self.attention.trace(self.attention_norm(stream))
+    def seen(self, stream: Tensor) -> Tensor:
+        """Give what attention reads: the vectors, normalised."""
+        seen: Tensor = self.attention_norm(stream)
+        return seen
 
-    def after(self, stream: Tensor, trace: Trace) -> Tensor:
-        """Give the vectors after the layer [..., token, width]."""
-        stream = stream + self.dropout(trace.tensor(trace.last))
+    def after(self, stream: Tensor, mixed: Tensor) -> Tensor:
+        """Give the vectors after the layer [..., token, width], of those before and the mixed."""
+        stream = stream + self.dropout(mixed)
         return stream if self.feed_forward is None else stream + self.feed_forward(stream)
 
 

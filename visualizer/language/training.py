@@ -60,7 +60,8 @@ class Training:
 
         Memory that runs out on the way leaves all as it was: the step can be tried again.
         """
-        self.model.train()
+        if not self.model.training:  # as it goes through every module
+            self.model.train()
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.rate_at(self.step)
         with self._whole_or_not():
@@ -91,7 +92,7 @@ class Training:
         return torch.from_numpy(rows).to(self.device)  # row block+1
 
     def _loss(self, batch: Tensor) -> Tensor:
-        logits = self.model(batch[:, :-1])  # row token vocabulary
+        logits = self.model(batch[:, :-1], fused=True)  # row token vocabulary
         return functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
 
     @contextmanager

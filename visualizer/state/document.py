@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of
@@ -45,8 +46,8 @@ class Document:
     def tokens(self) -> tuple[tuple[str, ...], ...]:
         """Split into texts and tokens; lines without a token are left out of a batch."""
         if self.lines is Lines.TOGETHER:
-            return (tokenize(self.text, self.tokenizer),)
-        split = (tokenize(line, self.tokenizer) for line in self.text.splitlines())
+            return (_tokens(self.text, self.tokenizer),)
+        split = (_tokens(line, self.tokenizer) for line in self.text.splitlines())
         return tuple(tokens for tokens in split if tokens)
 
     def problems(self) -> tuple[Problem, ...]:
@@ -93,6 +94,10 @@ class Document:
 
 
 _OWN = frozenset({"text", "tokenizer", "lines", "captured"})
+
+
+# Most changes are of something else than the text.
+_tokens = lru_cache(maxsize=64)(tokenize)
 
 
 def changed_span(old: str, new: str) -> tuple[int, int]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from visualizer.state.extent import Look
     from visualizer.state.resolve import Resolved
 
+UNEVEN = 1.1e-4
+"""So far from 1 a row's sum may be by rounding."""
 FOLDS = {Fold.MEAN: "Mean", Fold.MAX: "Largest"}
 
 
@@ -178,7 +180,7 @@ class Panel:
             return None
         rows = self.held.read((*self.index, self.look.cells[0]))
         sums: np.ndarray = rows.sum(axis=-1, dtype=np.float64)
-        return None if np.allclose(sums, 1, atol=1e-4) else sums
+        return None if (np.abs(sums - 1) <= UNEVEN).all() else sums
 
     def _notes(
         self, colour: Colour, values: np.ndarray, marks: tuple[np.ndarray | None, ...]

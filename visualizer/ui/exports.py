@@ -13,12 +13,9 @@ from PySide6.QtCore import QCoreApplication, QEvent, QObject, Signal
 from PySide6.QtGui import QGuiApplication
 
 from visualizer.attention.spec import InputError
-from visualizer.state.code.script import script
 from visualizer.state.progress import CancelledError
 from visualizer.state.words import counted
-from visualizer.ui.figures.copying import Copied, copied
 from visualizer.ui.worker import Worker
-from visualizer.ui.writers import export
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
     from visualizer.state.code.dialects import Dialect
     from visualizer.state.figure import FigureLook, Shot
     from visualizer.state.progress import Progress
+    from visualizer.ui.figures.copying import Copied
 
 SAID_MS = 5000
 SHOWN_S = 0.05
@@ -56,6 +54,8 @@ class Exporter(QObject):
 
     def ask(self, path: Path, shot: Shot, look: FigureLook) -> None:
         """Have a file written, unless something is being written."""
+        from visualizer.ui.writers import export  # not needed before, and large
+
         self.ask_to_write(partial(export, path, shot, look))
 
     def ask_to_write(self, write: Callable[[Progress], Path]) -> None:
@@ -70,10 +70,14 @@ class Exporter(QObject):
 
     def ask_for_picture(self, shot: Shot, look: FigureLook) -> None:
         """Have a figure put on the clipboard, unless something is being written."""
+        from visualizer.ui.figures.copying import copied
+
         self._ask(partial(copied, shot, look, self._tell), "Copying…")
 
     def ask_for_script(self, run: Run, dialect: Dialect) -> None:
         """Have a script put on the clipboard, unless something is being written."""
+        from visualizer.state.code.script import script
+
         self._ask(partial(script, run, dialect), "Writing the script…")
 
     def cancel(self) -> None:
@@ -108,13 +112,13 @@ class Exporter(QObject):
     def _take(self, written: Path | Copied | str) -> None:
         if isinstance(written, Path):
             self._end(f"Exported to {written}")
-        elif isinstance(written, Copied):
+        elif isinstance(written, str):
+            QGuiApplication.clipboard().setText(written)
+            self._end(f"Copied a script of {counted(len(written.splitlines()), 'line')}")
+        else:
             QGuiApplication.clipboard().setMimeData(written.mime())
             size = written.image.size()
             self._end(f"Copied a picture of {size.width():,} × {size.height():,} pixels")
-        else:
-            QGuiApplication.clipboard().setText(written)
-            self._end(f"Copied a script of {counted(len(written.splitlines()), 'line')}")
 
     def _fail(self, error: Exception) -> None:
         if isinstance(error, CancelledError):

@@ -33,9 +33,12 @@ class Program:
         Gives the numbers of what was read: recorded ones as they are, or else computed.
     presenter : callable
         Gives a window what makes its screens; it asks for the lessons that are open there.
+    rest : callable
+        Gives back what was kept to compute faster, when nothing has been asked for a while.
     """
 
     compute: Compute
     read: Callable[[Path, Document], Saved | Change]
     restore: Callable[[Saved], tuple[Run, View]]
     presenter: Callable[[Callable[[], Lessons]], Presenter]
+    rest: Callable[[], object]

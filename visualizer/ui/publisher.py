@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,6 @@ from visualizer.state.formats import named
 from visualizer.ui import settings
 from visualizer.ui.ask_file import ask_to_save
 from visualizer.ui.exports import Exporter
-from visualizer.ui.figures.dialog import ExportDialog
-from visualizer.ui.figures.preview import Previewer
 from visualizer.ui.figures.saving import Saving
 from visualizer.ui.messages import refuse
 from visualizer.ui.theme import LIGHT, Theme
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
     from visualizer.state.wish import Wish
+    from visualizer.ui.figures.dialog import ExportDialog
+    from visualizer.ui.figures.preview import Previewer
     from visualizer.ui.workspace import Workspace
 
 
@@ -45,7 +46,7 @@ class Publisher(QObject):
         super().__init__(window)
         self._workspace, self._window, self._title = workspace, window, title
         self._theme = LIGHT
-        self.exporter, self.previewer, self.saving = Exporter(self), Previewer(self), Saving()
+        self.exporter, self.saving = Exporter(self), Saving()
         self.wish = settings.load_wish()
         self.folder = Path.home()
         self.dialog: ExportDialog | None = None
@@ -54,8 +55,16 @@ class Publisher(QObject):
         self.exporter.progressed.connect(self.saving.show_progress)
         self.exporter.changed.connect(self._show_working)
         self.exporter.refused.connect(self.refuse)
-        for part in (self.exporter, self.previewer):
-            part.broke.connect(self.broke)
+        self.exporter.broke.connect(self.broke)
+
+    @cached_property
+    def previewer(self) -> Previewer:
+        """What draws a figure small, once something is to be exported."""
+        from visualizer.ui.figures.preview import Previewer  # with all that draws figures
+
+        made = Previewer(self)
+        made.broke.connect(self.broke)
+        return made
 
     def show_theme(self, theme: Theme) -> None:
         """Take the colours of a theme, for the dialogs that follow."""
@@ -66,6 +75,8 @@ class Publisher(QObject):
         shot = self._workspace.shot
         if shot is None or self.dialog is not None:
             return
+        from visualizer.ui.figures.dialog import ExportDialog
+
         wish = _titled(self.wish, "", self._title())
         dialog = ExportDialog(shot, wish, self._theme, self.previewer, self._window)
         dialog.wished.connect(self._remember)
@@ -112,7 +123,8 @@ class Publisher(QObject):
         if self.dialog:
             self.dialog.stop()
         self.exporter.close()
-        self.previewer.close()
+        if "previewer" in vars(self):
+            self.previewer.close()
 
     # ------------------------------------------------------------------ of the dialog
 

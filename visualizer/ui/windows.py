@@ -45,7 +45,8 @@ STEP = QPoint(32, 32)
 def make_window(program: Program, document: Document) -> Window:
     """Make a window on a document; its first numbers are computed once it can be seen."""
     lessons = OpenLessons()
-    workspace = Workspace(program.compute, program.presenter(lessons), document)
+    presenter = program.presenter(lessons)
+    workspace = Workspace(program.compute, presenter, document, rest=program.rest)
     window = Window(workspace, program, lessons, window_on)
     workspace.setParent(window)
     # Not before there is a window to be seen: loading torch would hold it up.

@@ -10,6 +10,9 @@ from PySide6.QtCore import QObject, QThread, Signal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+REST_S = 2.0
+"""After so long without a request nobody is in the middle of something."""
+
 
 class Worker(QThread):
     """One thread with one place to wait.
@@ -17,13 +20,21 @@ class Worker(QThread):
     A request is a function of values that it has captured. What runs is never interrupted; a
     newer request takes the place of the one that waits. The answer, or the exception, comes back
     as a value on the thread that made the worker.
+
+    Parameters
+    ----------
+    rest : callable, optional
+        Called on the worker's thread when nothing has been asked for a while, and at its end.
     """
 
     answered = Signal(object)
     failed = Signal(object)
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(
+        self, parent: QObject | None = None, rest: Callable[[], object] | None = None
+    ) -> None:
         super().__init__(parent)
+        self._rest = rest
         self._changed = threading.Condition()
         self._waiting: Callable[[], object] | None = None
         self._litter: list[list[object]] = []
@@ -64,12 +75,16 @@ class Worker(QThread):
 
     def run(self) -> None:
         while not self._is_stopping:
+            if self._rest and not self._is_wanted_within(REST_S):
+                self._rest()
             litter, request = self._next()
             for values in litter:
                 values.clear()
             if request:
                 self._answer(request)
             del request  # and what it has captured
+        if self._rest:
+            self._rest()
 
     def _answer(self, request: Callable[[], object]) -> None:
         try:
@@ -81,9 +96,16 @@ class Worker(QThread):
             self._done()
             self.answered.emit(answer)
 
+    def _is_wanted(self) -> bool:
+        return bool(self._waiting or self._litter or self._is_stopping)
+
+    def _is_wanted_within(self, seconds: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(self._is_wanted, seconds)
+
     def _next(self) -> tuple[list[list[object]], Callable[[], object] | None]:
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._litter or self._is_stopping)
+            self._changed.wait_for(self._is_wanted)
             request, self._waiting = self._waiting, None
             litter, self._litter = self._litter, []
             self._is_running = request is not None

@@ -58,6 +58,7 @@ class Workspace(QObject):
         presenter: Presenter,
         document: Document,
         parent: QObject | None = None,
+        rest: Callable[[], object] | None = None,
     ) -> None:
         super().__init__(parent)
         self.document = document
@@ -71,7 +72,7 @@ class Workspace(QObject):
         self._wanted = self.view
         self._has_started = False
         self._compute, self._presenter = compute, presenter
-        self._worker = Worker(self)
+        self._worker = Worker(self, rest)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
         self.screen: Screen = self._present({}, None)

@@ -1,0 +1,87 @@
+"""What the worker does for a mask toggle, beside the least torch work for it.
+
+Both in one thread, with as many threads of torch and the same memory; its own time, so that what
+else the machine does counts little.
+"""
+
+from __future__ import annotations
+
+from time import thread_time
+from typing import TYPE_CHECKING, Any
+
+from tests.benchmarks import children
+from tests.benchmarks.table import Line, ratio, show, times
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SIZES = ((6, 3, 2), (64, 64, 8), (1024, 768, 12))
+"""Tokens, embedding size and heads."""
+LEAST_TIMES = 1.4
+WARM_UPS = 3
+
+
+def measure(repeats: int) -> int:
+    """Measure each size in a process of its own and print; give the number of targets missed."""
+    lines: list[Line] = []
+    for tokens, size, heads in SIZES:
+        told = children.run("worker", str(tokens), str(size), str(heads), str(repeats))
+        at_most = {"at_most": LEAST_TIMES} if tokens >= 1024 else {}
+        lines += [
+            times(f"{tokens:,} × {size} × {heads}: run", told["run"]),
+            times("  reading and pooling", told["reading"]),
+            times("  least torch work", told["least"]),
+            ratio("  run, reading and pooling ÷ least torch work", told["all"], told["least"],
+                  **at_most),
+        ]  # fmt: skip
+    return show("The worker at a mask toggle, on and off as one; its thread's own time", lines)
+
+
+def _toggles(tokens: int, size: int, heads: int, repeats: int) -> dict[str, Any]:
+    from visualizer.app import ask_for_large_pages, return_freed_memory
+
+    return_freed_memory()
+    ask_for_large_pages()  # before torch is there
+    from visualizer.state.needed import warm
+
+    from tests.benchmarks.peers import Torch
+    from tests.benchmarks.stand import document
+    from visualizer.headless import compute, kept_memory, run_of
+    from visualizer.state.view import View
+
+    made, view = document(tokens, size, heads), View()
+    run = compute(made, view, None)  # as many threads of torch as the worker takes
+    told: dict[str, list[float]] = {name: [] for name in ("run", "reading", "least", "all")}
+    for round_ in range(WARM_UPS + repeats):
+        taken = dict.fromkeys(told, 0.0)
+        for causal in (False, True):
+            changed = made.set("causal", causal)
+            start = thread_time()
+            run = run_of(changed, run, pool=kept_memory())
+            taken["run"] += thread_time() - start
+            taken["reading"] += _timed(lambda: warm(run, view))  # noqa: B023 - now
+            least = Torch(run.trace)
+            taken["least"] += _timed(lambda: least.toggle(causal))  # noqa: B023 - now
+        taken["all"] = taken["run"] + taken["reading"]
+        if round_ >= WARM_UPS:
+            for name, seconds in taken.items():
+                told[name].append(seconds / 2)
+    return told
+
+
+def _timed(act: Callable[[], object]) -> float:
+    start = thread_time()
+    act()
+    return thread_time() - start
+
+
+def main(arguments: list[str]) -> None:
+    """Measure here, for the process that asked."""
+    tokens, size, heads, repeats = map(int, arguments)
+    children.hand_over(_toggles(tokens, size, heads, repeats))
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1:])
