@@ -173,10 +173,11 @@ class Window(QMainWindow):
         self.board.show_board(*board, self.theme, shown.message)
         if self.workspace.screen is not screen:
             return  # its panels asked for another room, and what is newer has been shown
-        self.rail.show_items(screen.panel(RAIL), self.theme)
-        self.viewbar.show_screen(screen, self.theme)
         painting, status = screen.panel(PAINTING), screen.panel(STATUS)
         self.brush.show_painting(painting)
+        self.board.paint_now()
+        self.rail.show_items(screen.panel(RAIL), self.theme)
+        self.viewbar.show_screen(screen, self.theme)
         self.paintbar.show_painting(painting)
         self.compare_bar.show_comparison(screen.panel(COMPARISON))
         self.transport.show_transport(screen.panel(PLAYBACK), self.theme)
@@ -192,7 +193,7 @@ class Window(QMainWindow):
         self.voice.show_screen(screen)
         self.presenter.show_screen(screen, self.theme)
         self.actions_.show_screen(screen, self.theme)
-        self._enable_changes()
+        self.enable_changes()
         can_write = bool(shown.board.columns) and not self.exporter.is_working
         for action in ACTIONS:
             self.actions_.enable(action, can_write)
@@ -200,7 +201,7 @@ class Window(QMainWindow):
         self.actions_.enable("publisher.copy_script", has_code)
         self.twin.allow_copying(has_code)
 
-    def _enable_changes(self) -> None:
+    def enable_changes(self) -> None:
         """Let be undone and kept what can be."""
         workspace = self.workspace
         self.actions_.enable("workspace.undo", workspace.can_undo)
@@ -228,7 +229,8 @@ class Window(QMainWindow):
         if name == "own_mask":
             self.workspace.write_mask(str(value))
         else:
-            self.workspace.set(name, value, going_on=going_on)
+            is_switch = isinstance(value, bool)  # which shows by itself whether it is on
+            self.workspace.set(name, value, going_on=going_on, is_seen=is_switch)
 
     def see_panes(self, panes: frozenset[str]) -> None:
         self.workspace.look(panes=panes)
@@ -270,7 +272,8 @@ class Window(QMainWindow):
         self.editor.sentence.selectAll()
 
     def toggle_mask(self) -> None:
-        self.workspace.set("causal", not self.workspace.document.get("causal"))
+        is_causal = self.workspace.document.get("causal")
+        self.workspace.set("causal", not is_causal, is_seen=True)
 
     def toggle_mode(self) -> None:
         trains = self.workspace.document.spec.mode is Mode.TRAIN

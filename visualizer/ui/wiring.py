@@ -27,6 +27,7 @@ def connect(window: Window) -> None:
 
 def _connect_state(window: Window) -> None:
     window.workspace.changed.connect(window.show_screen)
+    window.workspace.edited.connect(window.enable_changes)
     window.workspace.broke.connect(window.show_bug)
     exporter = window.exporter
     exporter.said.connect(window.statusBar().showMessage)
