@@ -102,19 +102,23 @@ class Reader(Stand):
             Qt.ScrollPhase.NoScrollPhase, False,
         )  # fmt: skip
         before = self.workspace.wanted.zoom
+
+        def turn() -> bool:
+            QCoreApplication.sendEvent(self.board.viewport(), event)
+            return self.workspace.wanted.zoom != before
+
         start = perf_counter()
-        QCoreApplication.sendEvent(self.board.viewport(), event)
-        wanted = self.workspace.wanted.zoom
-        if wanted == before:
-            return 0.0
-        return self.until_painted(lambda: self.board._board.zoom == wanted) - start
+        painted = self.until_painted(self._shows_zoom, act=turn)
+        return painted - start if painted else 0.0
 
     def pull(self, by: int) -> float:
         """Move what is seen by some tokens; give the seconds until it is painted."""
         start = perf_counter()
-        self.window.gaze.pan_by(by, by)
-        wanted = self.workspace.wanted.zoom
-        return self.until_painted(lambda: self.board._board.zoom == wanted) - start
+        act = self.window.gaze.pan_by
+        return self.until_painted(self._shows_zoom, act=lambda: act(by, by) is None) - start
+
+    def _shows_zoom(self) -> bool:
+        return self.board._board.zoom == self.workspace.wanted.zoom
 
 
 def _read(repeats: int) -> dict[str, object]:

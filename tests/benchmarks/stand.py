@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.trace import Trace
     from visualizer.state.panels import Heatmap
+    from visualizer.state.view import Cell
     from visualizer.ui.board import BoardView
     from visualizer.ui.lineview import LineView
     from visualizer.ui.window import Window
@@ -225,15 +226,19 @@ class Stand:
         size = view.viewport().size()
         at = QPointF(size.width() * across, size.height() * down)
         start = perf_counter()
+        painted = self.until_painted(lambda: True, view, lambda: self._point(view, at, before))
+        return painted - start if painted else 0.0
+
+    def _point(self, view: BoardView | LineView, at: QPointF, before: Cell | None) -> bool:
         move(view.viewport(), at)
-        if self.workspace.view.hovered == before:
-            return 0.0
-        return self.until_painted(lambda: True, view) - start
+        return self.workspace.view.hovered != before
 
     def limit_lines(self, threshold: float) -> float:
         """Choose the smallest weight that has a line; give the moment when they are painted."""
-        self.window.lines.threshold.setValue(threshold)
-        return self.until_painted(lambda: True, self.window.lines.view)
+        box = self.window.lines.threshold
+        return self.until_painted(
+            lambda: True, self.window.lines.view, lambda: box.setValue(threshold) is None
+        )
 
     def scroll_lines(self, share: float) -> float:
         """Scroll to a share of the whole; give the moment when it is painted."""
@@ -255,9 +260,19 @@ class Stand:
         return seconds
 
     def until_painted(
-        self, is_shown: Callable[[], bool], view: BoardView | LineView | None = None
+        self,
+        is_shown: Callable[[], bool],
+        view: BoardView | LineView | None = None,
+        act: Callable[[], bool] | None = None,
     ) -> float:
-        """Let the window work until it has painted what is waited for; give that moment."""
+        """Let the window work until it has painted what is waited for; give that moment.
+
+        Parameters
+        ----------
+        act : callable, optional
+            Done first, as it may paint at once; where it says that it changed nothing, the moment
+            is 0.
+        """
         view = view or self.board
         moments: list[float] = []
         loop, late = QEventLoop(), QTimer()
@@ -271,9 +286,13 @@ class Stand:
         late.timeout.connect(loop.quit)
         late.start(TIMEOUT_S * 1000)
         view.painted.connect(look)
-        loop.exec()
+        has_changed = act() if act else True
+        if has_changed and not moments:
+            loop.exec()
         view.painted.disconnect(look)
         self._check_for_bugs()
+        if not has_changed:
+            return 0.0
         if not moments:
             raise TimeoutError("the frame that was waited for was not painted")
         return moments[0]

@@ -42,15 +42,14 @@ def _toggles(tokens: int, size: int, heads: int, repeats: int) -> dict[str, Any]
 
     return_freed_memory()
     ask_for_large_pages()  # before torch is there
-    from visualizer.state.needed import warm
-
     from tests.benchmarks.peers import Torch
     from tests.benchmarks.stand import document
+    from tests.state.showing import warm
     from visualizer.headless import compute, kept_memory, run_of
     from visualizer.state.view import View
 
     made, view = document(tokens, size, heads), View()
-    run = compute(made, view, None)  # as many threads of torch as the worker takes
+    run = compute(made, None)  # as many threads of torch as the worker takes
     told: dict[str, list[float]] = {name: [] for name in ("run", "reading", "least", "all")}
     for round_ in range(WARM_UPS + repeats):
         taken = dict.fromkeys(told, 0.0)

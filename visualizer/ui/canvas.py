@@ -51,6 +51,7 @@ class Canvas(PointedArea):
         self._lights = Lights()
         self._fresh: Mapping[Drawn, Fresh] = {}
         self._message = ""
+        self._is_stale = False
         self._layout = Layout((), 0, 0, 0)
         # All of it is filled with paper: Qt need not clear it first.
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
@@ -73,7 +74,7 @@ class Canvas(PointedArea):
             self._arrange(is_new_theme)
         self.minimap.show_board(board, lights, theme)
         if cursor != before or lights is not lit_before:
-            self.viewport().update()
+            self._paint_soon()
         if is_pinned_anew:
             self._see(cursor.pinned)
         elif lights is not lit_before:
@@ -83,7 +84,16 @@ class Canvas(PointedArea):
         """Show cells that were painted before their numbers are there."""
         if fresh or self._fresh:
             self._fresh = fresh
-            self.viewport().update()
+            self._paint_soon()
+
+    def paint_now(self) -> None:
+        """Paint what has changed before anything else is done: it is what the eye is on."""
+        if self._is_stale and self.isVisible():
+            self.viewport().repaint()
+
+    def _paint_soon(self) -> None:
+        self._is_stale = True
+        self.viewport().update()
 
     def reveal(self, cell: Cell) -> None:
         """Scroll to a cell."""
@@ -122,7 +132,7 @@ class Canvas(PointedArea):
         self._pictures = {key: kept for key, kept in self._pictures.items() if key in unmoved}
         self._set_ranges()
         self._place_minimap()
-        self.viewport().update()
+        self._paint_soon()
         self.arranged.emit()
 
     def _room(self, width: float, height: float, ratio: float) -> int:
@@ -170,6 +180,7 @@ class Canvas(PointedArea):
     # ------------------------------------------------------------------ drawing
 
     def paintEvent(self, event: QPaintEvent) -> None:
+        self._is_stale = False
         painter = QPainter(self.viewport())
         painter.fillRect(self.viewport().rect(), QColor(self._theme.paper))
         if not self._layout.slots:

@@ -24,11 +24,13 @@ class SetupController(QObject):
         if name == "own_mask":
             self._workspace.write_mask(str(value))
         else:
-            self._workspace.set(name, value, going_on=going_on)
+            is_switch = isinstance(value, bool)  # which shows by itself whether it is on
+            self._workspace.set(name, value, going_on=going_on, is_seen=is_switch)
 
     def toggle_mask(self) -> None:
         """Have the mask be causal, or no longer."""
-        self._workspace.set("causal", not self._workspace.document.get("causal"))
+        is_causal = self._workspace.document.get("causal")
+        self._workspace.set("causal", not is_causal, is_seen=True)
 
     def toggle_mode(self) -> None:
         """Have dropout act as in training, or not at all."""

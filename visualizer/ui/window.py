@@ -213,10 +213,11 @@ class Window(QMainWindow):
         self.board.show_board(*board, self.theme, shown.message)
         if self.workspace.screen is not screen:
             return  # its panels asked for another room, and what is newer has been shown
-        self.rail.show_items(screen.panel(RAIL), self.theme)
-        self.viewbar.show_screen(screen, self.theme)
         painting, status = screen.panel(PAINTING), screen.panel(STATUS)
         self.brush.show_painting(painting)
+        self.board.paint_now()
+        self.rail.show_items(screen.panel(RAIL), self.theme)
+        self.viewbar.show_screen(screen, self.theme)
         self.paintbar.show_painting(painting)
         self.compare_bar.show_comparison(screen.panel(COMPARISON))
         self.transport.show_transport(screen.panel(PLAYBACK), self.theme)
@@ -232,6 +233,10 @@ class Window(QMainWindow):
         self.notice.setVisible(bool(status.notices))
         self.voice.show_screen(screen)
         self.presenter.show_screen(screen, self.theme)
+        self.show_commands()
+
+    def show_commands(self) -> None:
+        """Let be done what can be."""
         state = self._state()
         self.actions_.show_state(state, self.theme)
         self.twin.allow_copying(state.can_copy_script)
@@ -363,6 +368,7 @@ def _connect(window: Window) -> None:
 
 def _connect_state(window: Window) -> None:
     window.workspace.changed.connect(window.show_screen)
+    window.workspace.edited.connect(window.show_commands)
     window.workspace.broke.connect(window.show_bug)
     exporter = window.exporter
     exporter.said.connect(window.statusBar().showMessage)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from visualizer.attention.masks import parse_mask
 from visualizer.attention.spec import InputError, Mask
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from visualizer.ui.requests import Compute
 
 
+PATIENCE_MS = 16
+"""So long an answer is waited for before it is said that numbers are on their way."""
 MOST_KEPT = 2**28
 """Bytes of own numbers that are kept to be undone."""
 
@@ -49,6 +51,8 @@ class Workspace(QObject):
     """
 
     changed = Signal()
+    edited = Signal()
+    """The document is another one; what is shown of it follows."""
     broke = Signal(str)
     """A bug: the whole of what Python says of it."""
 
@@ -72,6 +76,8 @@ class Workspace(QObject):
         self._wanted = self.view
         self._has_started = False
         self._compute, self._presenter = compute, presenter
+        self._late = QTimer(self, singleShot=True, interval=PATIENCE_MS)
+        self._late.timeout.connect(self._show)
         self._worker = Worker(self, rest)
         self._worker.answered.connect(self._take)
         self._worker.failed.connect(self._fail)
@@ -79,13 +85,24 @@ class Workspace(QObject):
 
     # ------------------------------------------------------------------ the document
 
-    def set(self, name: str, value: object, *, going_on: bool = False) -> None:
-        """Change a setting; a drag or typing that goes on is one change to undo."""
+    def set(
+        self, name: str, value: object, *, going_on: bool = False, is_seen: bool = False
+    ) -> None:
+        """Change a setting.
+
+        Parameters
+        ----------
+        going_on : bool
+            Whether a drag or typing goes on, which is one change to undo.
+        is_seen : bool
+            Whether the control shows by itself what was chosen: then what else is shown may wait
+            for the answer for a moment.
+        """
         document = self.document.set(name, value)
         if document == self.document:
             return
         self._keep(name if going_on else "")
-        self._change_to(document)
+        self._change_to(document, may_wait=is_seen)
 
     def set_text(self, text: str) -> None:
         """Change the text; a word typed is one change to undo."""
@@ -94,7 +111,7 @@ class Workspace(QObject):
             self.seal()
             # What was chosen of another text are only places in this one.
             self.look(tokens=replace(self._wanted.tokens, chosen=frozenset()))
-        self.set("text", text, going_on=is_typed)
+        self.set("text", text, going_on=is_typed, is_seen=True)
         if not is_typed or written.isspace():
             self.seal()
 
@@ -133,6 +150,7 @@ class Workspace(QObject):
 
         Its numbers, and its view with the A of a comparison, are restored off the GUI thread.
         """
+        self._catch_up()
         self._history, self._complaints = History(), {}
         self._forget_complaints(document)
         self._asked, self._has_started = document, True
@@ -266,16 +284,23 @@ class Workspace(QObject):
 
     def close(self) -> None:
         """End the background work."""
+        self._late.stop()
         self._worker.stop()
 
-    def _change_to(self, document: Document) -> None:
+    def _change_to(self, document: Document, *, may_wait: bool = False) -> None:
+        """Go to a document and have it computed; what is shown may wait for it for a moment."""
+        if not may_wait:
+            self._catch_up()
         self._forget_complaints(document)
         self._has_started = True
         if not document.problems():
             self._asked = document
             request = partial(requests.computed, self._compute, self._presenter, self._now())
             self._worker.ask(request)
-        elif not self._is_read_with(self._wanted, self.view):
+            if may_wait:
+                self._show_soon()
+                return
+        if not self._is_read_with(self._wanted, self.view):
             self._read()
         self._show()
 
@@ -332,7 +357,19 @@ class Workspace(QObject):
             self._read()
         self.broke.emit("".join(traceback.format_exception(error)))
 
+    def _show_soon(self) -> None:
+        """Show what there is unless the answer comes first: mostly it does, and is shown alone."""
+        self.edited.emit()
+        if not self._late.isActive():
+            self._late.start()
+
+    def _catch_up(self) -> None:
+        """Show what waits: controls must not keep what is about to be changed back."""
+        if self._late.isActive():
+            self._show()
+
     def _show(self, answer: requests.Answer | None = None) -> None:
+        self._late.stop()
         panels, known = self.screen.panels, self.screen.resolved
         if answer and answer.resolved:
             panels, known = {**panels, **answer.panels}, answer.resolved
