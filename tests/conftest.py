@@ -38,9 +38,11 @@ QT_KEEPS = {"QTipLabel"}
 """Windows that Qt itself keeps for a while after their last use."""
 
 # A first run that imports torch is slow; that says nothing about the test.
-settings.register_profile("default", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "default")
+# How thorough every property is, is said here alone; tests.examples scales it.
+IS_CI = bool(os.environ.get("CI"))
+settings.register_profile("quick", deadline=None, derandomize=IS_CI, max_examples=20)
+settings.register_profile("thorough", deadline=None, derandomize=IS_CI, max_examples=100)
+settings.load_profile("quick")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -18,6 +18,8 @@ import sys
 from visualizer import app
 from visualizer.ui.windows import Windows
 
+pytestmark = pytest.mark.slow
+
 open_window = Windows.open
 kept = []
 

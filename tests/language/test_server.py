@@ -57,6 +57,7 @@ def client() -> Iterator[Client]:
     made.server.end()
 
 
+@pytest.mark.slow
 def test_steps_pauses_and_going_on(client: Client, tmp_path: Path) -> None:
     client.open(tmp_path / "run", steps=10_000)
     client.say("step", count=2)
@@ -78,6 +79,7 @@ def test_steps_pauses_and_going_on(client: Client, tmp_path: Path) -> None:
     again.server.end()
 
 
+@pytest.mark.slow
 def test_a_long_run_is_told_a_part_at_a_time(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +127,7 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(client: Client, tmp_
     assert client.until("done").values["step"] == 5
 
 
+@pytest.mark.slow
 def test_a_run_that_is_to_end_before_where_it_is_ends_there(client: Client, tmp_path: Path) -> None:
     client.open(tmp_path / "run", steps=10_000)
     client.say("run")

@@ -276,6 +276,7 @@ def test_what_is_called_off_leaves_the_old_file(suffix: str, last: int, tmp_path
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.slow
 def test_a_longer_film_needs_no_more_memory(suffix: str, tmp_path: Path) -> None:
     needs(suffix)
     made, peaks = shot(), []
@@ -292,6 +293,7 @@ def test_a_longer_film_needs_no_more_memory(suffix: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("panels", Panels)
+@pytest.mark.slow
 def test_the_size_is_told_beforehand(suffix: str, panels: Panels, tmp_path: Path) -> None:
     needs(suffix)
     film = FilmLook((Place("keys"), "scaled"), panels=panels, width=960)

@@ -56,6 +56,7 @@ def test_the_menu_offers_seven_lessons_each_with_its_keys(hand: Hand) -> None:
         assert action.shortcut() == QKeySequence(f"Alt+Shift+{number}")
 
 
+@pytest.mark.slow
 def test_every_page_of_every_lesson_is_read_and_its_ticks_match(hand: Hand) -> None:
     lessons = hand.window.reader.lessons
     for number, lesson in enumerate(lessons, 1):

@@ -151,6 +151,8 @@ import sys
 import visualizer.ui.lab.window as made
 from visualizer import app
 
+pytestmark = pytest.mark.slow
+
 def broken(*parts, **more):
     raise OSError("none can be made")
 
