@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent
 
 # They show it themselves, or are all there is.
-NEED_NONE = (BoardView, Track, QPlainTextEdit, Blank)
+NEED_NONE = (BoardView, Track, Blank)
 AROUND = 3
 MOVES = {QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.Show, QEvent.Type.Hide}
 
@@ -45,7 +45,7 @@ class FocusRing(QWidget):
     def _follow(self, old: QWidget | None, new: QWidget | None) -> None:
         is_clicked = QGuiApplication.mouseButtons() != Qt.MouseButton.NoButton
         is_ours = new is not None and self._window.isAncestorOf(new)
-        marks = is_ours and not is_clicked and not isinstance(new, NEED_NONE)
+        marks = is_ours and not is_clicked and not _shows_itself(new)
         self._around = new if marks else None
         for widget in filter(isValid, self._watched):  # a window that goes takes its parts first
             widget.removeEventFilter(self)
@@ -90,3 +90,10 @@ class FocusRing(QWidget):
         painter.setPen(QPen(QColor(self._theme.accent), 2))
         painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 4, 4)
         painter.end()
+
+
+def _shows_itself(widget: QWidget | None) -> bool:
+    """Whether a widget needs no ring: where one writes, the caret is in sight."""
+    if isinstance(widget, QPlainTextEdit):
+        return not widget.isReadOnly()
+    return isinstance(widget, NEED_NONE)
