@@ -152,6 +152,7 @@ def test_a_window_that_asks_for_the_run_is_given_it(
     assert not folder.lock.exists()
 
 
+@pytest.mark.slow
 def test_memory_that_is_not_there_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

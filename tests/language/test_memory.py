@@ -148,6 +148,7 @@ def _out_of_memory(*_: object) -> None:
     raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
 
 
+@pytest.mark.slow
 def test_a_checkpoint_without_memory_is_said_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -175,6 +175,7 @@ def test_a_rate_that_is_too_large_is_named_and_the_model_goes_back(
     again.close()
 
 
+@pytest.mark.slow
 def test_without_a_snapshot_it_goes_back_to_the_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +190,7 @@ def test_without_a_snapshot_it_goes_back_to_the_beginning(
     opened.close()
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = begun(tmp_path / "run")
     finish(opened, 10)
@@ -366,6 +368,7 @@ def test_a_folder_that_cannot_be_written_is_not_said_to_be_open(
     assert refused.value.field == "folder"
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_is_made_longer_without_reading_its_losses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -156,7 +156,13 @@ def cells_of(reel: Reel, frame: int, stage: str) -> list[tuple[np.ndarray, tuple
     return found
 
 
-@pytest.mark.parametrize("paper", Paper)
+@pytest.mark.parametrize(
+    "paper",
+    [
+        Paper.LIGHT,
+        *(pytest.param(paper, marks=pytest.mark.slow) for paper in Paper if paper != Paper.LIGHT),
+    ],
+)
 @pytest.mark.parametrize("suffix", IMAGES)
 def test_cells_have_the_colours_of_their_numbers(suffix: str, paper: Paper, tmp_path: Path) -> None:
     look = replace(LOOK, paper=paper, film=replace(WEIGHTS, width=1280))

@@ -33,6 +33,7 @@ PANES = frozenset({"Lines", "Heads", "Numbers", "Shapes", "Cell", "Code"})
 MEMORY = 64 * 2**20
 
 
+@pytest.mark.slow
 def test_damaged_files_are_refused_in_a_sentence_or_open_whole() -> None:
     outcome = spoil(FILES)
     assert outcome.files >= FILES
