@@ -7,18 +7,20 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.house_rules import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.slow
 
 WATCHED = """
 import sys
 
 from visualizer import app
 from visualizer.ui.windows import Windows
-
-pytestmark = pytest.mark.slow
 
 open_window = Windows.open
 kept = []
