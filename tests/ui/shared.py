@@ -49,6 +49,7 @@ PLAIN = (bool, str, Enum, Path, type(None))
 """What a part remembers that can be compared; all else is seen somewhere, counts, or measures."""
 ASIDE = (Keeper, Previewer)
 """What writes and draws beside the window; after a first time, it has a file and an answer."""
+VIEWPORT = "qt_scrollarea_viewport"
 CACHES = ("_picture", "_page")
 """What was drawn last, and stays until something else is."""
 MODES = (bool, Enum, type(None))
@@ -207,7 +208,7 @@ def _parts(thing: QObject, name: str, window: Window) -> Iterator[tuple[str, obj
     counts: dict[str, int] = {}
     for part in thing.children():
         is_qts = part.objectName().startswith("qt_")  # and made when it is needed
-        if not is_qts and not isinstance(part, ASIDE):
+        if part.objectName() == VIEWPORT or not (is_qts or isinstance(part, ASIDE)):
             kind = f"{type(part).__name__} {part.objectName()}"
             counts[kind] = counts.get(kind, 0) + 1
             yield from _parts(part, f"{name} > {kind} {counts[kind]}", window)
