@@ -18,10 +18,20 @@ if asked := os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM"):
     os.environ["QT_QPA_PLATFORM"] = asked
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
-from PySide6.QtCore import QCoreApplication, QEvent, QPoint, QSettings, QThread, QThreadPool
+from PySide6.QtCore import (
+    QCoreApplication,
+    QEvent,
+    QObject,
+    QPoint,
+    QSettings,
+    QThread,
+    QThreadPool,
+)
 from PySide6.QtGui import QCursor
 from PySide6.QtWidgets import QApplication
 from shiboken6 import Shiboken
+
+from tests.ui.shared import SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,9 +48,11 @@ QT_KEEPS = {"QTipLabel"}
 """Windows that Qt itself keeps for a while after their last use."""
 
 # A first run that imports torch is slow; that says nothing about the test.
-settings.register_profile("default", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "default")
+# How thorough every property is, is said here alone; tests.examples scales it.
+IS_CI = bool(os.environ.get("CI"))
+settings.register_profile("quick", deadline=None, derandomize=IS_CI, max_examples=20)
+settings.register_profile("thorough", deadline=None, derandomize=IS_CI, max_examples=100)
+settings.load_profile("quick")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -124,8 +136,16 @@ def _top_level_widgets() -> dict[int, str]:
     return {
         Shiboken.getCppPointer(widget)[0]: f"{widget!r} titled {widget.windowTitle()!r}"
         for widget in QApplication.topLevelWidgets()
-        if widget.metaObject().className() not in QT_KEEPS
+        if widget.metaObject().className() not in QT_KEEPS and not _is_shared(widget)
     }
+
+
+def _is_shared(thing: QObject) -> bool:
+    """Whether it belongs to a window that stays: lists and threads begin where they are needed."""
+    owner: QObject | None = thing
+    while owner and not owner.property(SHARED):
+        owner = owner.parent()
+    return owner is not None
 
 
 def _left_widgets(old: set[int]) -> list[str]:
@@ -163,5 +183,6 @@ def _left_qt_threads(old: set[int]) -> list[str]:
         for thread in threads
         if Shiboken.isValid(thread)
         and thread is not QThread.currentThread()
+        and not _is_shared(thread)
         and not thread.wait(int(GRACE_S * 1000))
     ]

@@ -400,6 +400,7 @@ print("there")
 """
 
 
+@pytest.mark.slow
 def test_an_application_is_made_where_there_is_none_and_goes_again() -> None:
     kept = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP")
     ended = subprocess.run(

@@ -7,11 +7,14 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.house_rules import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
 
 WATCHED = """
 import sys

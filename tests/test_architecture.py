@@ -198,6 +198,7 @@ def loaded_by(module: str) -> set[str]:
     return set(run.stdout.split())
 
 
+@pytest.mark.slow
 def test_the_window_loads_qt_and_no_torch() -> None:
     loaded = loaded_by("visualizer.ui.window")
     assert "PySide6" in loaded

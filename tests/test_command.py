@@ -354,6 +354,7 @@ def test_a_blank_text_is_refused(
     assert not (tmp_path / "a.npz").exists()
 
 
+@pytest.mark.slow
 def test_the_shell_gets_the_same(tmp_path: Path) -> None:
     ended = run(["--heads", "x"], tmp_path)
     assert (ended.returncode, ended.stdout) == (2, "")
@@ -362,6 +363,7 @@ def test_the_shell_gets_the_same(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_screen_that_qt_cannot_start_on_is_said(tmp_path: Path) -> None:
     ended = run([], tmp_path, QT_QPA_PLATFORM="nonsense")
     assert (ended.returncode, ended.stdout) == (1, "")
@@ -379,6 +381,7 @@ def test_the_version_is_written_once() -> None:
     assert f'__version__ = "{visualizer.__version__}"' in (ROOT / path).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_version(tmp_path: Path) -> None:
     ended = run(["--version"], tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")

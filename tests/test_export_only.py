@@ -79,6 +79,7 @@ def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 # ------------------------------------------------------------------------------- in a real shell
 
 
+@pytest.mark.slow
 def test_the_numbers_of_a_shell_without_a_screen_and_a_home(tmp_path: Path) -> None:
     ended = run(["--export", "numbers.npz", "--mechanism", "causal", "--heads", "2"], tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "")
@@ -90,6 +91,7 @@ def test_the_numbers_of_a_shell_without_a_screen_and_a_home(tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["numbers.npz"]
 
 
+@pytest.mark.slow
 def test_the_picture_of_a_shell_without_a_screen_and_a_home(tmp_path: Path) -> None:
     text = "我爱 🙂 <b> سلام"
     ended = run(["--export", "picture.png", "--text", text, "--quiet"], tmp_path)
@@ -101,6 +103,7 @@ def test_the_picture_of_a_shell_without_a_screen_and_a_home(tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["picture.png"]
 
 
+@pytest.mark.slow
 def test_a_text_of_standard_input(tmp_path: Path) -> None:
     options = ["--text-file", "-", "--export", "a.npz"]
     ended = run(options, tmp_path, typed="我爱\r\n🙂\n")
@@ -108,6 +111,7 @@ def test_a_text_of_standard_input(tmp_path: Path) -> None:
     assert numbers(tmp_path / "a.npz")["tokens"].tolist() == ["我", "爱", "🙂"]
 
 
+@pytest.mark.slow
 def test_the_package_is_the_program(tmp_path: Path) -> None:
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); sys.argv = ['', '--version']\n"
     ended = python(f"{code}import runpy; runpy.run_module('visualizer', run_name='__main__')")
@@ -118,6 +122,7 @@ def test_the_package_is_the_program(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where fonts are told by fontconfig")
+@pytest.mark.slow
 def test_a_system_without_fonts_is_said(tmp_path: Path) -> None:
     fonts = tmp_path / "fonts.conf"
     fonts.write_text('<?xml version="1.0"?><fontconfig></fontconfig>')
@@ -128,6 +133,7 @@ def test_a_system_without_fonts_is_said(tmp_path: Path) -> None:
         assert ended.stderr.splitlines() == [f"attention-visualizer: {line}" for line in lines]
 
 
+@pytest.mark.slow
 def test_letters_that_no_font_has_are_said(tmp_path: Path) -> None:
     ended = run(["--export", "a.png", "--text", "one", "--title", "\ue000 of one"], tmp_path)
     assert (ended.returncode, ended.stderr.splitlines()) == (
@@ -168,6 +174,7 @@ raise SystemExit(app.main(["--export", "a.npz", "--export", "b.npz", "--export",
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows sends no signals")
 @pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.slow
 def test_a_signal_leaves_no_half_of_a_file(name: str, status: int, tmp_path: Path) -> None:
     (tmp_path / "b.npz").write_text("as it was")
     ended = python(HALF_WRITTEN, name, str(tmp_path))
@@ -179,6 +186,7 @@ def test_a_signal_leaves_no_half_of_a_file(name: str, status: int, tmp_path: Pat
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a terminal of POSIX")
 @pytest.mark.parametrize("quiet", [[], ["--quiet"]])
+@pytest.mark.slow
 def test_a_terminal_has_one_line_that_is_written_anew(quiet: list[str], tmp_path: Path) -> None:
     try:
         ours, theirs = os.openpty()
@@ -389,6 +397,7 @@ def test_heads_and_stages_that_are_chosen_are_in_the_figure(tmp_path: Path) -> N
     assert (widths[3], heights[3]) == (widths[0], heights[0])
 
 
+@pytest.mark.slow
 def test_a_film_plays_the_span_that_was_asked_for(tmp_path: Path) -> None:
     counts = []
     for span, grain in (("weights..weights", "row"), ("scores:3..weights", "row"), ("", "stage")):

@@ -83,6 +83,7 @@ def test_options_that_do_not_fit_are_said(arguments: str, sentence: str) -> None
     assert complaint(train_parser().parse_args(arguments.split())).startswith(sentence)
 
 
+@pytest.mark.slow
 def test_a_run_is_trained_and_made_longer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,6 +99,7 @@ def test_a_run_is_trained_and_made_longer(
     assert RunFolder(folder).snapshots()[-1] == 20
 
 
+@pytest.mark.slow
 def test_what_goes_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = ["--out", str(tmp_path / "run")]
     assert main(["train", str(tmp_path / "none.txt"), *out]) == 2
@@ -115,6 +117,7 @@ def test_what_goes_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
 @pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGHUP", 129)])
+@pytest.mark.slow
 def test_a_signal_ends_it_with_a_checkpoint(tmp_path: Path, name: str, status: int) -> None:
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "visualizer", "train", "repeat", "--out", str(folder)]
@@ -149,6 +152,7 @@ def test_a_window_that_asks_for_the_run_is_given_it(
     assert not folder.lock.exists()
 
 
+@pytest.mark.slow
 def test_memory_that_is_not_there_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +172,7 @@ def test_memory_that_is_not_there_is_said(
     assert main(["train", "--resume", str(tmp_path / "run"), "--quiet"]) == 0
 
 
+@pytest.mark.slow
 def test_a_run_that_diverged_is_not_gone_on_with(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch.nn import functional
 
 from tests.attention.reference import divisor, is_allowed, reference
 from tests.attention.strategies import Batch, Case, cases, specs, texts
+from tests.examples import examples
 from visualizer.attention import masks
 from visualizer.attention.attend import attend
 from visualizer.attention.mechanisms import Mechanism, spec_of
@@ -72,7 +73,7 @@ def assert_agrees(trace: Trace, stage: str, known: Known) -> None:
 
 
 @given(cases())
-@settings(max_examples=300)
+@examples(3)
 def test_every_stage_is_what_the_formulas_say(case: Case) -> None:
     trace = case.trace()
     stages = expected(trace)
@@ -231,7 +232,7 @@ def assert_reuses(before: Case, after: Case) -> None:
 
 @pytest.mark.parametrize("field", CHANGING)
 @given(data=st.data())
-@settings(max_examples=60)
+@examples(0.6)
 def test_a_change_recomputes_what_the_table_implies(field: str, data: st.DataObject) -> None:
     before = data.draw(cases())
     tokens = {len(text) for text in before.texts}
@@ -306,7 +307,7 @@ def assert_same_numbers(actual: np.ndarray, expected: np.ndarray) -> None:
 
 
 @given(cases(Batch.RAGGED, mode=Mode.EVAL, dtype=Dtype.FLOAT64))
-@settings(max_examples=200)
+@examples(2)
 def test_a_padded_text_has_the_numbers_it_has_alone(case: Case) -> None:
     trace = case.trace()
     for number, text in enumerate(case.texts):

@@ -7,9 +7,10 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.attention.strategies import Case, cases
+from tests.examples import examples
 from visualizer.attention.explain import Explanation, Rule, explain
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
@@ -57,7 +58,7 @@ def room(explanation: Explanation, dtype: Dtype) -> float:
 
 
 @given(cases(most_tokens=4))
-@settings(max_examples=150)
+@examples(1.5)
 def test_the_terms_give_the_value(case: Case) -> None:
     trace = case.trace()
     for explanation in explanations(trace):

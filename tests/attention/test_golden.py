@@ -234,6 +234,7 @@ def assert_both_twice(module: torch.nn.Module, spec: AttentionSpec, printed: obj
             assert_printed(item, printed)
 
 
+@pytest.mark.slow
 def test_gpt_2_small_size() -> None:
     size = section("GPT-2")
     d_in, heads, tokens = size["d_in"], size["num_heads"], size["context_length"]

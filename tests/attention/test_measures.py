@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from tests.attention.strategies import Batch, Case, cases
+from tests.examples import examples
 from visualizer.attention import measures
 from visualizer.attention.measures import Measures, measure
 from visualizer.attention.run import run
@@ -70,7 +71,7 @@ def stages_of_weights(trace: Trace) -> list[str]:
 # ------------------------------------------------------------------------------------ measures
 
 
-@settings(max_examples=200)
+@examples(2)
 @given(cases())
 def test_measures_of_any_module_are_those_of_numpy(case: Case) -> None:
     trace = case.trace()

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.attention.strategies import Case, cases
+from tests.examples import examples
 from tests.state.saved.making import CAPTURED, CAPTURED_A, CAPTURED_VIEW
 from tests.state.showing import warm
 from visualizer.app import compute
@@ -48,7 +49,7 @@ def through_a_file(document: Document, view: View, made: Run | None) -> Saved:
     return read_document(io.BytesIO(document_bytes(document, view, made)))
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(cases())
 def test_exactly_the_recorded_numbers_are_shown(case: Case) -> None:
     made = case.run()
@@ -63,7 +64,7 @@ def test_exactly_the_recorded_numbers_are_shown(case: Case) -> None:
         np.testing.assert_array_equal(again.trace.read(name), made.trace.read(name))
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(cases())
 def test_the_sizes_of_all_weights_are_known(case: Case) -> None:
     trace = case.run().trace

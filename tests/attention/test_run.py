@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.attention.strategies import Batch, Case, cases
+from tests.examples import examples
 from visualizer.attention import device as devices
 from visualizer.attention import run as running
 from visualizer.attention.embedding import PADDING
@@ -100,7 +101,7 @@ def test_a_problem_of_the_spec_is_said() -> None:
 
 
 @given(cases())
-@settings(max_examples=200)
+@examples(2)
 def test_no_trace_takes_more_than_was_estimated(case: Case) -> None:
     trace = case.trace()
     assert bytes_needed(trace.spec, trace.tokens, len(case.texts)) >= trace.bytes

@@ -8,6 +8,8 @@ import pytest
 
 from tests.language.killing import kill_many
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no programs")
 def test_killed_trainings_end_with_the_same_losses() -> None:

@@ -91,6 +91,7 @@ print((peak() - before) * 1024)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="others count memory in other units")
+@pytest.mark.slow
 def test_what_is_measured_stays_below_the_estimate() -> None:
     told = subprocess.run(
         [sys.executable, "-c", PEAK], cwd=ROOT, capture_output=True, text=True, check=True
@@ -118,6 +119,7 @@ def test_nothing_is_begun_that_does_not_fit(
 
 @pytest.mark.parametrize("at", [0, 4])
 @pytest.mark.parametrize("place", ["backward", "step", "_loss"])
+@pytest.mark.slow
 def test_a_step_without_memory_is_undone_and_can_be_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, at: int
 ) -> None:
@@ -146,6 +148,7 @@ def _out_of_memory(*_: object) -> None:
     raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
 
 
+@pytest.mark.slow
 def test_a_checkpoint_without_memory_is_said_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ def same(one: list[tuple[float, ...]], other: list[tuple[float, ...]]) -> bool:
     return np.array_equal(np.array(one), np.array(other), equal_nan=True)
 
 
+@pytest.mark.slow
 def test_a_model_learns(tmp_path: Path) -> None:
     source = Source(Kind.REPEAT, size=100_000)
     opened = begun(tmp_path / "run", steps=300, dropout=0.0, source=source)
@@ -50,7 +51,13 @@ def test_a_model_learns(tmp_path: Path) -> None:
     opened.close()
 
 
-@pytest.mark.parametrize("model", Model)
+@pytest.mark.parametrize(
+    "model",
+    [
+        Model.AVERAGE,
+        *(pytest.param(model, marks=pytest.mark.slow) for model in Model if model != Model.AVERAGE),
+    ],
+)
 def test_a_run_that_was_cut_ends_as_if_it_had_not_been(tmp_path: Path, model: Model) -> None:
     whole = begun(tmp_path / "whole", model=model)
     finish(whole)
@@ -72,6 +79,7 @@ def test_a_run_that_was_cut_ends_as_if_it_had_not_been(tmp_path: Path, model: Mo
     assert losses(tmp_path / "whole")[-1][0] == 30
 
 
+@pytest.mark.slow
 def test_the_same_settings_give_the_same_run(tmp_path: Path) -> None:
     for name in ("one", "other"):
         opened = begun(tmp_path / name)
@@ -109,6 +117,7 @@ def test_snapshots_are_read_as_the_model_was(tmp_path: Path) -> None:
     opened.close()
 
 
+@pytest.mark.slow
 def test_too_many_snapshots_are_thinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "MOST_BYTES", 100_000)
     opened = begun(tmp_path / "run", steps=60)
@@ -121,6 +130,7 @@ def test_too_many_snapshots_are_thinned(tmp_path: Path, monkeypatch: pytest.Monk
     opened.close()
 
 
+@pytest.mark.slow
 def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
     whole = begun(tmp_path / "whole", steps=40)
     finish(whole)
@@ -139,6 +149,7 @@ def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rate", [3.0, 10.0])
+@pytest.mark.slow
 def test_a_rate_that_is_too_large_is_named_and_the_model_goes_back(
     tmp_path: Path, rate: float
 ) -> None:
@@ -164,6 +175,7 @@ def test_a_rate_that_is_too_large_is_named_and_the_model_goes_back(
     again.close()
 
 
+@pytest.mark.slow
 def test_without_a_snapshot_it_goes_back_to_the_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +190,7 @@ def test_without_a_snapshot_it_goes_back_to_the_beginning(
     opened.close()
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = begun(tmp_path / "run")
     finish(opened, 10)
@@ -292,6 +305,7 @@ def test_every_model_has_the_settings_that_count() -> None:
     assert {model for model in Model if quick(model=model).is_layered} == set(LAYERED)
 
 
+@pytest.mark.slow
 def test_what_has_come_of_a_run_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
     finish(opened)
@@ -354,6 +368,7 @@ def test_a_folder_that_cannot_be_written_is_not_said_to_be_open(
     assert refused.value.field == "folder"
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_is_made_longer_without_reading_its_losses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def client() -> Iterator[Client]:
     made.server.end()
 
 
+@pytest.mark.slow
 def test_steps_pauses_and_going_on(client: Client, tmp_path: Path) -> None:
     client.open(tmp_path / "run", steps=10_000)
     client.say("step", count=2)
@@ -78,6 +79,7 @@ def test_steps_pauses_and_going_on(client: Client, tmp_path: Path) -> None:
     again.server.end()
 
 
+@pytest.mark.slow
 def test_a_long_run_is_told_a_part_at_a_time(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +108,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_done_is_refused_and_changes_nothing(client: Client, tmp_path: Path) -> None:
     client.say("run")
     assert client.wait("refused").values["sentence"] == "No run is open."
@@ -125,6 +128,7 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(client: Client, tmp_
     assert client.until("done").values["step"] == 5
 
 
+@pytest.mark.slow
 def test_a_run_that_is_to_end_before_where_it_is_ends_there(client: Client, tmp_path: Path) -> None:
     client.open(tmp_path / "run", steps=10_000)
     client.say("run")
@@ -155,6 +159,7 @@ def test_attention_beyond_all_memory_is_refused_with_what_fits(
         assert client.wait(says).values["id"] == 2
 
 
+@pytest.mark.slow
 def test_a_run_that_diverges_says_so(client: Client, tmp_path: Path) -> None:
     client.open(tmp_path / "run", rate=10.0, steps=1_000)
     client.say("run")
@@ -193,6 +198,7 @@ def test_weights_are_saved_as_others_load_them(client: Client, tmp_path: Path) -
     assert state["layers.0.attention.W_query.weight"].shape == (16, 16)
 
 
+@pytest.mark.slow
 def test_a_step_without_memory_pauses_it_with_a_checkpoint(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

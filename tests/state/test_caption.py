@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.attention.strategies import Batch, Case, cases, specs
+from tests.examples import examples
 from tests.state.making import a_run
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
@@ -94,7 +95,7 @@ CHANGING = (
 
 
 @pytest.mark.parametrize("field", CHANGING)
-@settings(max_examples=40)
+@examples(0.4)
 @given(data=st.data())
 def test_other_numbers_have_another_caption(field: str, data: st.DataObject) -> None:
     case = data.draw(cases())
@@ -106,7 +107,7 @@ def test_other_numbers_have_another_caption(field: str, data: st.DataObject) -> 
     assert_told_apart(case, Case(case.texts, spec))
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(cases(Batch.EVEN, own_weights=()), st.data())
 def test_so_have_specs_that_differ_in_many_ways(case: Case, data: st.DataObject) -> None:
     other = data.draw(specs(len(case.texts[0]), texts=len(case.texts), own_weights=()))

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.state import making
 from tests.state.showing import needs, present, warm
 from visualizer.attention.captured import Captured
@@ -73,7 +74,7 @@ def screen(run: Run, **fields: Any) -> Screen:
 # ------------------------------------------------------------------------------ what is shown
 
 
-@settings(max_examples=40)
+@examples(0.4)
 @given(SIZES, st.integers(0, 9), st.data())
 def test_any_shape_is_shown_cell_by_cell(
     shape: tuple[int, int, int, int], seed: int, data: st.DataObject
@@ -153,7 +154,7 @@ def views(draw: st.DrawFn, shape: tuple[int, int, int, int], stage: str) -> View
     )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(1.5)
 @given(SIZES, st.sampled_from(list(KINDS)), st.data())
 def test_whatever_is_looked_at_can_be_shown(
     shape: tuple[int, int, int, int], kind: str, data: st.DataObject

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.state.making import a_run
 from tests.state.showing import needs, present, resolved, warm
 from visualizer.attention.derived import Fold, Lens
@@ -213,7 +214,7 @@ def test_a_threshold_above_all_says_how_to_see_more() -> None:
 # ------------------------------------------------------------------------------ thinning
 
 
-@settings(max_examples=60, deadline=None)
+@examples(0.6)
 @given(
     tokens=st.integers(1, 9),
     heads=st.integers(1, 4),

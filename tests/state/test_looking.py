@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.state.making import a_run, board, panel
 from tests.state.showing import needs, present, resolved, warm
 from visualizer.attention.derived import Fold, Lens
@@ -143,7 +144,7 @@ def farthest(block: np.ndarray) -> float:
     return float(size if size in numbers else -size)
 
 
-@settings(max_examples=40)
+@examples(0.4)
 @given(queries=SPANS, keys=SPANS, room=st.integers(4, 48), lens=st.sampled_from(Lens))
 def test_each_drawn_cell_of_a_part_is_the_farthest_number_of_its_block(
     queries: range, keys: range, room: int, lens: Lens

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.attention.strategies import Case, cases
+from tests.examples import examples
 from tests.state.making import a_run, cells, places
 from tests.state.showing import present, resolved
 from visualizer.attention.masks import allowed
@@ -59,7 +60,7 @@ def is_padding(run: Run, text: int, key: int) -> bool:
 # ------------------------------------------------------------------------------- every cell
 
 
-@settings(max_examples=40)
+@examples(0.4)
 @given(cases(most_tokens=4))
 def test_every_cell_can_be_told(case: Case) -> None:
     run = case.run()
@@ -77,7 +78,7 @@ def test_every_cell_can_be_told(case: Case) -> None:
             assert all(term.written and term.value for term in readout.terms)
 
 
-@settings(max_examples=40)
+@examples(0.4)
 @given(cases(most_tokens=4))
 def test_the_words_of_a_weight_are_true(case: Case) -> None:
     run = case.run()
@@ -103,7 +104,7 @@ def test_the_words_of_a_weight_are_true(case: Case) -> None:
                     assert said == f"{before}{query} {gives} {key} {said_weight}."
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(cases(most_tokens=3))
 def test_the_formula_names_what_the_terms_are_made_of(case: Case) -> None:
     run = case.run()
@@ -125,7 +126,7 @@ def test_the_formula_names_what_the_terms_are_made_of(case: Case) -> None:
             assert ("allowed" in readout.formula) == acts
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(cases(most_tokens=2))
 def test_the_column_that_is_named_is_the_one_that_was_read(case: Case) -> None:
     run = case.run()

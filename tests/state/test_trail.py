@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.attention.strategies import Case, cases
+from tests.examples import examples
 from tests.state.making import a_run, places
 from tests.state.showing import resolved
 from visualizer.attention.spec import Mask
@@ -29,7 +30,7 @@ def links(readout: Readout) -> list[Cell]:
     return [piece.source for term in readout.terms for piece in term.pieces if piece.source]
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(cases(), st.data())
 def test_every_trail_ends_at_a_number_that_is_given(case: Case, data: st.DataObject) -> None:
     run = case.run()

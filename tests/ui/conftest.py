@@ -6,16 +6,17 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtWidgets import QApplication
 
 from tests.ui.hand import PATIENCE_MS, Hand
+from tests.ui.shared import SharedWindow, let_go
 from tests.ui.viewer import Viewer
 from visualizer import app
 from visualizer.state.document import Document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from PySide6.QtWidgets import QApplication
     from pytestqt.qtbot import QtBot
 
     from visualizer.attention.run import Run
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     Open = Callable[..., Window]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def application(qapp: QApplication) -> QApplication:
     """Qt's application under the program's name and style."""
     qapp.setApplicationName("Attention Visualizer")
@@ -33,18 +34,33 @@ def application(qapp: QApplication) -> QApplication:
     return qapp
 
 
-def _let_go(window: Window) -> None:
+def _let_through(window: Window) -> None:
     if isinstance(app.compute, Gate):
         app.compute.open()  # closing waits for what is being computed
-    window.filer.give_up()  # and asks about what is not saved
-    window.exporter.cancel()
-    while window.exporter.is_working:  # else it would be put off
-        QApplication.processEvents()
+    let_go(window)
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[SharedWindow]:
+    """The window that the tests of a module share."""
+    made = SharedWindow()
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def open_window(application: QApplication, qtbot: QtBot) -> Open:
+def shared_window(
+    shared: SharedWindow, application: QApplication, qtbot: QtBot
+) -> Iterator[Window]:
+    """The window of the module, as if it were new."""
+    yield shared.lend(qtbot)
+    shared.take_back(qtbot)
+
+
+@pytest.fixture
+def open_window(application: QApplication, qtbot: QtBot, shared: SharedWindow) -> Open:
     """Opens windows as large as on a usual screen; they are closed after the test."""
+    shared.close()  # the windows of a test are to be alone
 
     def open_(
         document: Document | None = None, size: tuple[int, int] | None = (1280, 800)
@@ -52,7 +68,7 @@ def open_window(application: QApplication, qtbot: QtBot) -> Open:
         window = app.open_window(document or Document())
         if size:  # the screen of the platform without one is smaller
             window.resize(*size)
-        qtbot.addWidget(window, before_close_func=_let_go)
+        qtbot.addWidget(window, before_close_func=_let_through)
         qtbot.waitExposed(window)
         return window
 
@@ -60,10 +76,22 @@ def open_window(application: QApplication, qtbot: QtBot) -> Open:
 
 
 @pytest.fixture
-def window(open_window: Open, qtbot: QtBot) -> Window:
-    """The window with its first numbers."""
+def fresh_window(open_window: Open, qtbot: QtBot) -> Window:
+    """A new window with its first numbers."""
     opened = open_window()
     qtbot.waitUntil(lambda: opened.workspace.run is not None, timeout=6 * PATIENCE_MS)
+    return opened
+
+
+@pytest.fixture
+def window(request: pytest.FixtureRequest) -> Window:
+    """The window with its first numbers: the module's, unless how it computes is changed.
+
+    A module whose subject is a window that is new, that closes, or what it leaves behind has its
+    own `window`, which is `fresh_window`.
+    """
+    is_changed = "gate" in request.fixturenames or "open_window" in request.fixturenames
+    opened: Window = request.getfixturevalue("fresh_window" if is_changed else "shared_window")
     return opened
 
 

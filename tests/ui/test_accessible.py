@@ -294,6 +294,7 @@ print(held[0].text(QAccessible.Text.Value))
 """
 
 
+@pytest.mark.slow
 def test_the_program_ends_well_while_readers_hold_on() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", ENDING],

@@ -41,8 +41,15 @@ if TYPE_CHECKING:
     from visualizer.ui.window import Window
     from visualizer.ui.windows import Windows
 
+
 __all__ = ["crashed", "windows"]
 LOOKED = View(pinned=Cell("weights", (0, 1, 1)))
+
+
+@pytest.fixture
+def window(fresh_window: Window) -> Window:
+    """A window that has no file yet, and may be closed."""
+    return fresh_window
 
 
 class SlowDisk:

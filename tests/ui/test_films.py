@@ -157,7 +157,13 @@ def cells_of(reel: Reel, frame: int, stage: str) -> list[tuple[np.ndarray, tuple
     return found
 
 
-@pytest.mark.parametrize("paper", Paper)
+@pytest.mark.parametrize(
+    "paper",
+    [
+        Paper.LIGHT,
+        *(pytest.param(paper, marks=pytest.mark.slow) for paper in Paper if paper != Paper.LIGHT),
+    ],
+)
 @pytest.mark.parametrize("suffix", IMAGES)
 def test_cells_have_the_colours_of_their_numbers(suffix: str, paper: Paper, tmp_path: Path) -> None:
     look = replace(LOOK, paper=paper, film=replace(WEIGHTS, width=1280))
@@ -277,6 +283,7 @@ def test_what_is_called_off_leaves_the_old_file(suffix: str, last: int, tmp_path
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.slow
 def test_a_longer_film_needs_no_more_memory(suffix: str, tmp_path: Path) -> None:
     needs(suffix)
     made, peaks = shot(), []
@@ -293,6 +300,7 @@ def test_a_longer_film_needs_no_more_memory(suffix: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("panels", Panels)
+@pytest.mark.slow
 def test_the_size_is_told_beforehand(suffix: str, panels: Panels, tmp_path: Path) -> None:
     needs(suffix)
     film = FilmLook((Place("keys"), "scaled"), panels=panels, width=960)

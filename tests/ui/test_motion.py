@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QStyle
 
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from visualizer.ui.window import Window
 
 ALT = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier
+
+
+@pytest.fixture
+def window(fresh_window: Window) -> Window:
+    """A window that begins as the settings say."""
+    return fresh_window
 
 
 def moves(window: Window) -> set[str]:

@@ -464,6 +464,7 @@ def shown(hand: Hand) -> set[str]:
     return {*run.trace.names, *run.trace.spec.weight_names} if run else set()
 
 
+@pytest.mark.slow
 def test_two_hundred_edits_are_undone_to_the_very_same_document(hand: Hand) -> None:
     workspace, chance = hand.window.workspace, random.Random(7)
     seen, edited = [workspace.document], 0

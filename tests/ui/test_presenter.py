@@ -25,11 +25,18 @@ if TYPE_CHECKING:
     from tests.ui.conftest import Open
     from visualizer.ui.window import Window
 
+
 Key = Qt.Key
 CELL = Cell("weights", (0, 1, 0))
 FRAME = 48
 """A window of another frame than it was closed in may be so much lower."""
 SENTENCE = "journey (query 2) reads 48 % from Your (key 1)."
+
+
+@pytest.fixture
+def window(fresh_window: Window) -> Window:
+    """A window that nobody has shown to a class."""
+    return fresh_window
 
 
 @pytest.fixture

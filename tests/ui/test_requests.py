@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.state.making import a_run
 from tests.state.showing import needs, present, resolved, warm
 from visualizer.attention.derived import Fold, Lens
@@ -63,7 +64,7 @@ CHANGES = st.sampled_from(sorted(FIELDS)).flatmap(
 CHOSEN = st.fixed_dictionaries({}, optional=FIELDS)
 
 
-@settings(max_examples=300)
+@examples(3)
 @given(fields=CHOSEN, changes=st.lists(CHANGES, min_size=1, max_size=2))
 def test_what_is_shown_of_a_view_that_is_not_read_yet_needs_nothing_more(
     fields: dict[str, Any], changes: list[tuple[str, Any]]
@@ -73,7 +74,7 @@ def test_what_is_shown_of_a_view_that_is_not_read_yet_needs_nothing_more(
     assert needs(RUN, shown) == needs(RUN, read)
 
 
-@settings(max_examples=150)
+@examples(1.5)
 @given(fields=CHOSEN, change=CHANGES)
 def test_a_view_that_needs_no_more_than_was_read_is_shown_without_reading(
     fields: dict[str, Any], change: tuple[str, Any]

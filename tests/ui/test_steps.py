@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.attention.strategies import Case, cases
+from tests.examples import examples
 from tests.state.showing import present
 from visualizer.state.document import Document
 from visualizer.state.picture import PICTURE
@@ -27,9 +28,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.state.screen import Screen
 
-SOME = settings(
-    max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+SOME = examples(0.15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 GRAINS = st.sampled_from(Grain)
 
 

@@ -26,7 +26,6 @@ from PySide6.QtWidgets import (
 
 from visualizer.state.code.twin import CODE, TITLES
 from visualizer.ui.accessible import tell
-from visualizer.ui.focus import SHOWS_OWN_FOCUS
 from visualizer.ui.labels import RichLabel
 from visualizer.ui.manners import teach
 from visualizer.ui.theme import LIGHT, Theme, text_scale
@@ -52,7 +51,6 @@ class Code(QPlainTextEdit):
         self.setUndoRedoEnabled(False)
         self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.setTabChangesFocus(True)
-        self.setProperty(SHOWS_OWN_FOCUS, True)
         self.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
             | Qt.TextInteractionFlag.TextSelectableByKeyboard

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_tensors
 
 from tests.attention.opening.saving import WRITERS, attention
+from tests.examples import examples
 from visualizer.attention.captured import Captured
 from visualizer.attention.opening.door import read
 from visualizer.attention.spec import AttentionSpec, Dtype, InputError
@@ -45,7 +46,7 @@ SIZES = st.integers(1, 5)
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(0.15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(shape=st.lists(SIZES, min_size=2, max_size=4).map(tuple), seed=st.integers(0, 99))
 def test_any_shape_is_read_cell_by_cell(
     kind: str, shape: tuple[int, ...], seed: int, tmp_path: Path

@@ -251,6 +251,7 @@ def execute(sources: dict[str, str], folder: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_documents_of_every_kind_are_tried(ran: Ran) -> None:
     specs = [made.run.trace.spec for made in ran.made.values()]
     assert len(specs) >= 3 * 100
@@ -274,12 +275,14 @@ def test_documents_of_every_kind_are_tried(ran: Ran) -> None:
     assert any(spec.own_weights for spec in specs)
 
 
+@pytest.mark.slow
 def test_every_script_makes_the_numbers_of_its_run(ran: Ran) -> None:
     wrong = {name: ran.said[name] for name in ran.made}
     wrong = {name: said for name, said in wrong.items() if not said.startswith("All numbers agree")}
     assert wrong == {}
 
 
+@pytest.mark.slow
 def test_a_changed_fourth_digit_is_found(ran: Ran) -> None:
     passed = [
         name
@@ -293,6 +296,7 @@ def test_a_changed_fourth_digit_is_found(ran: Ran) -> None:
     assert sum(len(made.number) for made in ran.made.values()) > len(ran.made)
 
 
+@pytest.mark.slow
 def test_a_changed_vector_is_found(ran: Ran) -> None:
     tried = {name for name, made in ran.made.items() if made.vector}
     passed = [name for name in tried if not ran.said[f"{name} vector"].startswith("AssertionError")]
@@ -300,6 +304,7 @@ def test_a_changed_vector_is_found(ran: Ran) -> None:
     assert len(tried) > 0.8 * len(ran.made)
 
 
+@pytest.mark.slow
 def test_a_script_is_made_of_the_lines_that_are_shown(ran: Ran) -> None:
     for made in ran.made.values():
         written = [line.partition("  # ")[0] for line in made.source.splitlines()]
@@ -308,6 +313,7 @@ def test_a_script_is_made_of_the_lines_that_are_shown(ran: Ran) -> None:
         assert written[start : start + len(shown)] == shown
 
 
+@pytest.mark.slow
 def test_a_script_imports_torch_and_the_standard_library_alone(ran: Ran) -> None:
     for made in ran.made.values():
         found = re.findall(r"^\s*(?:import|from) (\w+)", made.source, re.MULTILINE)
@@ -317,6 +323,7 @@ def test_a_script_imports_torch_and_the_standard_library_alone(ran: Ran) -> None
 # ---------------------------------------------------------------------------------- large and odd
 
 
+@pytest.mark.slow
 def test_of_many_numbers_a_sample_and_the_sum_are_asserted(tmp_path: Path) -> None:
     run = a_run(" ".join(f"word{number}" for number in range(70)), d_in=8, d_out=64, heads=2)
     sources = {}
@@ -367,6 +374,7 @@ def test_a_script_says_what_it_is_and_how_closely_it_agrees() -> None:
     assert "magnifies rounding" in script(summed, Dialect.BOOK)
 
 
+@pytest.mark.slow
 def test_scores_so_large_that_one_call_rounds_otherwise_are_said(tmp_path: Path) -> None:
     run = a_run(temperature=1e-4)
     sources = {dialect.value: script(run, dialect) for dialect in Dialect}
@@ -387,6 +395,7 @@ def test_no_tolerance_hides_a_fourth_digit_unless_it_is_said(case: Case) -> None
         assert dialect is Dialect.SDPA or not said
 
 
+@pytest.mark.slow
 def test_words_of_every_script_are_written_so_that_they_read_back(tmp_path: Path) -> None:
     odd = ("\ud800", "'", '"', "\\", "\n", "猫", "سلام", "\u2028", "🙂", "# not a comment")
     run = Case((odd,), replace(AttentionSpec(device=Device.CPU), d_in=4)).run()

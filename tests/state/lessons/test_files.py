@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.house_rules import ROOT
 from visualizer.attention.spec import Mask, Route
 from visualizer.state.document import Document, Lines
@@ -203,7 +204,7 @@ def test_lines_are_counted_alike_with_any_ends_of_lines() -> None:
 
 
 @given(st.data())
-@settings(max_examples=150)
+@examples(1.5)
 def test_whatever_a_file_holds_is_read_or_named_with_a_line(data: st.DataObject) -> None:
     text = GOOD
     for _ in range(data.draw(st.integers(1, 3))):

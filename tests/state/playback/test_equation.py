@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.attention.strategies import Case, cases
+from tests.examples import examples
 from tests.state.making import a_run
 from tests.state.playback.test_narration import cell, every, row, whole
 from visualizer.attention.explain import explain
@@ -52,7 +53,7 @@ def reckoned(told: str) -> float:
     return float(eval(code, {"__builtins__": {}}, names))
 
 
-@settings(max_examples=80)
+@examples(0.8)
 @given(cases(most_tokens=4))
 def test_every_line_adds_up(case: Case) -> None:
     run = case.run()
@@ -73,7 +74,7 @@ def test_every_line_adds_up(case: Case) -> None:
                 assert reckoned(told) == pytest.approx(made.value, rel=2e-2, abs=5e-3)
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(cases(most_tokens=5))
 def test_what_is_lit_was_read_and_is_one_of_the_cells(case: Case) -> None:
     run = case.run()
@@ -93,7 +94,7 @@ def test_what_is_lit_was_read_and_is_one_of_the_cells(case: Case) -> None:
             assert lit
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(cases(most_tokens=6))
 def test_of_many_terms_the_largest_are_kept_in_their_order(case: Case) -> None:
     run = case.run()

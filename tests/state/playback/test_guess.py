@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.attention.strategies import Case, cases
+from tests.examples import examples
 from tests.state.making import a_run, places
 from tests.state.showing import resolved
 from visualizer.attention.spec import Mask
@@ -16,7 +17,7 @@ from visualizer.state.playback.guess import instruction, judge, marked
 from visualizer.state.view import Cell, Guess, Question, View
 
 
-@settings(max_examples=40)
+@examples(0.4)
 @given(cases(), st.sampled_from(Question), st.data())
 def test_marks_are_right_where_the_numbers_say_so(
     case: Case, question: Question, data: st.DataObject

@@ -6,10 +6,11 @@ import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.attention.strategies import Case, cases
+from tests.examples import examples
 from tests.state.making import a_run, places
 from tests.state.showing import present, resolved
 from visualizer.attention.explain import explain
@@ -50,7 +51,7 @@ def read_by(run: Run, text: int, made: set[tuple[str, Whole]]) -> set[tuple[str,
     return found
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(cases(), GRAINS, st.data())
 def test_the_lit_cells_are_those_that_explain_names(
     case: Case, grain: Grain, data: st.DataObject

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.attention.strategies import Case, cases
+from tests.examples import examples
 from tests.state.making import a_run
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import (
@@ -152,7 +153,7 @@ def test_every_operation_has_its_sentences() -> None:
     assert set(ROWS) == set(STAGES) == set(Operation)
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(cases(most_tokens=3))
 def test_every_step_is_told_in_one_sentence(case: Case) -> None:
     run = case.run()
@@ -173,7 +174,7 @@ def test_every_step_is_told_in_one_sentence(case: Case) -> None:
             assert len(re.sub(r" \((query|key|place) \d+\)", "", marked).split()) <= 34
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(cases(most_tokens=4))
 def test_no_percentage_is_said_of_what_is_no_share(case: Case) -> None:
     run = case.run()
@@ -189,7 +190,7 @@ def test_no_percentage_is_said_of_what_is_no_share(case: Case) -> None:
 # ------------------------------------------------------------------------ numbers and words
 
 
-@settings(max_examples=100)
+@examples(1)
 @given(cases(most_tokens=4))
 def test_every_number_is_one_of_the_row_or_a_count_of_it(case: Case) -> None:
     run = case.run()
@@ -224,7 +225,7 @@ def run_size(said: Said) -> int:
     return max(said.run.trace.tensor(said.step.stage).shape[-2:])
 
 
-@settings(max_examples=100)
+@examples(1)
 @given(cases(most_tokens=5))
 def test_what_is_said_of_a_row_is_true(case: Case) -> None:
     for said in every(case.run(), "row"):
@@ -377,7 +378,7 @@ MADE = (
 )
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(cases(most_tokens=3))
 def test_a_vector_that_is_made_is_shown(case: Case) -> None:
     for said in every(case.run(), "row"):
@@ -386,7 +387,7 @@ def test_a_vector_that_is_made_is_shown(case: Case) -> None:
             assert said.bold == [said.words[said.step.rows[0]]]
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(cases(most_tokens=3))
 def test_the_columns_that_are_named_are_those_of_the_head(case: Case) -> None:
     run = case.run()
@@ -411,7 +412,7 @@ def columns_named(marked: str) -> slice:
     return slice(int(found[1]) - 1, int(found[2] or found[1])) if found else slice(None)
 
 
-@settings(max_examples=100)
+@examples(1)
 @given(cases(most_tokens=5))
 def test_what_is_said_of_a_stage_is_true(case: Case) -> None:
     for said in every(case.run(), "stage"):

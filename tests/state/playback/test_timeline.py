@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.attention.strategies import Case, cases
+from tests.examples import examples
 from tests.state.making import a_run
 from visualizer.attention.stages import TABLE
 from visualizer.state.playback.timeline import ORDER, Grain, Place, Step, Timeline, leading
@@ -115,7 +116,7 @@ def test_a_timeline_of_any_size_holds_nothing_but_sizes() -> None:
     assert line.position(line.place(last // 2)) == last // 2
 
 
-@settings(max_examples=30)
+@examples(0.3)
 @given(cases(), GRAINS, st.data())
 def test_the_leading_cell_is_the_largest_of_its_step(
     case: Case, grain: Grain, data: st.DataObject

@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 
 from tests.damage import spoil
+from tests.examples import examples
 from tests.house_rules import ROOT
 from tests.state.saved.damaging import packed, spoiled_tree, unpacked
 from tests.state.saved.making import GOLDEN, OWN, OWN_VIEW, PLAIN, run_of
@@ -32,6 +33,7 @@ PANES = frozenset({"Lines", "Heads", "Numbers", "Shapes", "Cell", "Code"})
 MEMORY = 64 * 2**20
 
 
+@pytest.mark.slow
 def test_damaged_files_are_refused_in_a_sentence_or_open_whole() -> None:
     outcome = spoil(FILES)
     assert outcome.files >= FILES
@@ -62,7 +64,7 @@ def test_whatever_opens_can_be_looked_at() -> None:
     assert looked > 20
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@examples(0.6, suppress_health_check=[HealthCheck.too_slow])
 @given(VIEWS)
 def test_any_view_that_a_file_may_have_can_be_looked_at(view: View) -> None:
     if view.comparison:
@@ -82,6 +84,7 @@ def _difference(description: bytes) -> str:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="programs are forked to be killed")
+@pytest.mark.slow
 def test_a_program_that_is_killed_leaves_whole_files() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.state.saved.killing", "40"],

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 
+from tests.examples import examples
 from tests.state.saved.strategies import DOCUMENTS, FIELDS, VIEWS
 from visualizer import __version__
 from visualizer.attention.run import run
@@ -57,7 +58,7 @@ def packed(content: bytes) -> zipfile.ZipFile:
 # --------------------------------------------------------------------------------- there and back
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@examples(1.5, suppress_health_check=[HealthCheck.too_slow])
 @given(DOCUMENTS, VIEWS)
 def test_what_is_written_is_read_again_exactly(document: Document, view: View) -> None:
     saved = opened(document_bytes(document, view))
@@ -71,7 +72,7 @@ def test_every_field_of_a_view_is_drawn() -> None:
     assert set(FIELDS) == {field.name for field in fields(View)}
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@examples(0.4, suppress_health_check=[HealthCheck.too_slow])
 @given(VIEWS)
 def test_all_of_a_view_lasts_but_the_hand_the_window_and_the_lesson(view: View) -> None:
     kept, usual = lasting(view), View()

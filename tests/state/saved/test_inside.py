@@ -111,25 +111,31 @@ def test_a_picture_without_a_document_says_so(make: Callable[[], bytes], tmp_pat
         open_any(tmp_path / "a")
 
 
-BOMB = zlib.compress(bytes(2**28))
-STRANGE = {
-    "a bomb": PNG + chunk(b"zTXt", HEAD + b"\0" + BOMB),
-    "a bomb in a PDF": b"%PDF-1.4\nstream\n" + zlib.compress(as_attachment(b"") + bytes(2**28)),
-    "no base64": PNG + chunk(b"tEXt", HEAD + b"*"),
-    "letters of elsewhere": PNG + chunk(b"tEXt", HEAD + "é".encode()),
-    "nothing": PNG + chunk(b"tEXt", HEAD),
-    "cut off": PNG + chunk(b"zTXt", HEAD + b"\0" + BOMB)[:40],
-    "no parts": PNG + chunk(b"iTXt", HEAD + b"\0\0"),
-    "a long chunk": PNG + b"\xff\xff\xff\xfftEXt" + HEAD + b"QUJD",
-    "entities": drawing('<!DOCTYPE x [<!ENTITY a "b">]>' + as_metadata(b"x").replace("=", "&a;")),
-    "not closed": drawing(as_metadata(DOCUMENT).replace("</document>", "")),
-    "many streams": b"%PDF-1.4\n" + 100_000 * b"stream\n",
+def bomb(before: bytes = b"") -> bytes:
+    """Pack what is far larger than it seems; that takes a while, so no sooner than it is needed."""
+    return zlib.compress(before + bytes(2**28))
+
+
+STRANGE: dict[str, Callable[[], bytes]] = {
+    "a bomb": lambda: PNG + chunk(b"zTXt", HEAD + b"\0" + bomb()),
+    "a bomb in a PDF": lambda: b"%PDF-1.4\nstream\n" + bomb(as_attachment(b"")),
+    "no base64": lambda: PNG + chunk(b"tEXt", HEAD + b"*"),
+    "letters of elsewhere": lambda: PNG + chunk(b"tEXt", HEAD + "é".encode()),
+    "nothing": lambda: PNG + chunk(b"tEXt", HEAD),
+    "cut off": lambda: PNG + chunk(b"zTXt", HEAD + b"\0" + bomb())[:40],
+    "no parts": lambda: PNG + chunk(b"iTXt", HEAD + b"\0\0"),
+    "a long chunk": lambda: PNG + b"\xff\xff\xff\xfftEXt" + HEAD + b"QUJD",
+    "entities": lambda: drawing(
+        '<!DOCTYPE x [<!ENTITY a "b">]>' + as_metadata(b"x").replace("=", "&a;")
+    ),
+    "not closed": lambda: drawing(as_metadata(DOCUMENT).replace("</document>", "")),
+    "many streams": lambda: b"%PDF-1.4\n" + 100_000 * b"stream\n",
 }
 
 
 @pytest.mark.parametrize("name", STRANGE)
 def test_what_is_strange_is_refused_in_little_memory(name: str, tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(STRANGE[name])
+    (tmp_path / "a").write_bytes(STRANGE[name]())
     tracemalloc.start()
     with pytest.raises(InputError, match="“a” ") as refused:
         open_any(tmp_path / "a")

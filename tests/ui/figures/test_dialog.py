@@ -275,6 +275,7 @@ def film(hand: Hand, look: FilmLook) -> ExportDialog:
 SHORT = FilmLook((Place("weights"), "weights"), Grain.CELL, 8, width=640)
 
 
+@pytest.mark.slow
 def test_a_film_is_chosen_and_played_before_it_is_written(hand: Hand) -> None:
     dialog = opened(hand)
     choose(dialog, dialog.format, ".gif")
@@ -363,6 +364,7 @@ def test_a_film_goes_on_in_another_room(hand: Hand) -> None:
     assert dialog.pane.shown.frame >= made.frame
 
 
+@pytest.mark.slow
 def test_a_film_that_is_too_long_is_said_once_and_not_saved(hand: Hand) -> None:
     hand.type_sentence(" ".join(50 * ["word"]))
     hand.settle()

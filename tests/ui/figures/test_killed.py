@@ -10,6 +10,8 @@ import pytest
 
 from tests.house_rules import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="programs are forked to be killed")
 def test_a_program_that_is_killed_leaves_whole_exports() -> None:

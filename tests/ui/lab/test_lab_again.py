@@ -95,6 +95,7 @@ def test_what_was_read_is_of_the_run_and_not_of_the_window(open_lab: Open) -> No
     assert student.window.probe.text() == "abcdabcd"
 
 
+@pytest.mark.slow
 def test_what_could_not_be_read_is_not_remembered(open_lab: Open) -> None:
     student = open_lab()
     train(student)

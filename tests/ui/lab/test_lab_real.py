@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from visualizer.state.saved.document_file import Saved
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_MS = 180_000
 """A training stands back behind all else that the machine does."""
 SMALL = Settings(Source(size=4_000), block=8, width=8, batch=4, steps=60, threads=1)

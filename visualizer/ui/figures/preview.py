@@ -23,7 +23,6 @@ from visualizer.ui.beginning import beginning, told
 from visualizer.ui.figures.film import reel_of
 from visualizer.ui.figures.page import figure_of, page_of
 from visualizer.ui.figures.png import LARGEST_SIDE, picture
-from visualizer.ui.focus import SHOWS_OWN_FOCUS
 from visualizer.ui.theme import LIGHT
 from visualizer.ui.worker import Worker
 
@@ -202,7 +201,6 @@ class PreviewPane(QWidget):
         self.text = QPlainTextEdit(self)
         self.text.setReadOnly(True)
         self.text.setTabChangesFocus(True)
-        self.text.setProperty(SHOWS_OWN_FOCUS, True)
         self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.text.setAccessibleName("How the file begins")

@@ -17,7 +17,6 @@ from PySide6.QtWidgets import (
 
 from visualizer.state.lab.setup import LAB_SETTINGS
 from visualizer.ui.controls import Control
-from visualizer.ui.focus import SHOWS_OWN_FOCUS
 from visualizer.ui.lab.controls import LAB_CONTROLS
 from visualizer.ui.labels import PlainLabel
 from visualizer.ui.setting_row import Row
@@ -96,7 +95,6 @@ class SettingsPane(QScrollArea):
         title = PlainLabel("How the text begins")
         title.setProperty("role", "quiet")
         self.sample = QPlainTextEdit()
-        self.sample.setProperty(SHOWS_OWN_FOCUS, True)
         self.sample.setReadOnly(True)
         self.sample.setTabChangesFocus(True)
         self.sample.setAccessibleName("How the text begins")
