@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from tests.behaviour_snapshots.__main__ import main
-from tests.behaviour_snapshots.commands import described, steady
+from tests.behaviour_snapshots.commands import described
 from tests.house_rules import ROOT
 
 if TYPE_CHECKING:
@@ -88,7 +88,13 @@ def test_a_document_is_described_by_its_settings_and_the_digests_of_its_numbers(
     assert "trace/weights.npy: float32 (2, 2, 3, 3) " in said
 
 
-def test_a_page_has_no_date(tmp_path: Path) -> None:
-    page = tmp_path / "figure.pdf"
-    page.write_bytes(b"/CreationDate (D:20261122125001Z00'00')\nxmp:ModifyDate=\"2026-11-22\"")
-    assert steady(page) == b'/CreationDate (D:)\nxmp:ModifyDate=""'
+def test_of_a_page_neither_its_date_nor_the_order_of_its_parts_counts(tmp_path: Path) -> None:
+    dates = "/CreationDate (D:20261122125001Z00'00')", 'xmp:ModifyDate="2026-11-22"'
+    pages = []
+    for numbers in ((1, 2), (2, 1)):
+        first, second = (f"{number} 0 obj\n{date}\nendobj\n" for number, date in
+                         zip(numbers, dates, strict=True))  # fmt: skip
+        page = tmp_path / f"{numbers[0]}.pdf"
+        page.write_text(first + second if numbers[0] == 1 else second + first)
+        pages.append(described(page))
+    assert pages[0] == pages[1] == '/CreationDate (D:)\nxmp:ModifyDate=""\n'

@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import sys
 import zipfile
+import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -131,10 +133,10 @@ def _export(folder: Path, name: str, options: tuple[str, ...]) -> None:
         said += run(MAIN, *options, *more, *asked)
     (folder / f"export {name}.txt").write_text(said)
     for file in filter(Path.exists, map(Path, names)):
-        if is_archive(file):
+        if is_described(file):
             (folder / f"{file.name}.txt").write_text(described(file))
         else:
-            (folder / file.name).write_bytes(steady(file))
+            shutil.copy(file, folder)
 
 
 def _save_again(folder: Path, document: Path) -> None:
@@ -144,24 +146,17 @@ def _save_again(folder: Path, document: Path) -> None:
     (folder / f"{document.stem} saved again.txt").write_text(said + described(again))
 
 
-def steady(file: Path) -> bytes:
-    """Give a file's bytes without the moment when they were written."""
-    data = file.read_bytes()
-    if file.suffix == ".pdf":
-        data = re.sub(rb"\(D:\d{14}[^)]*\)", b"(D:)", data)
-        data = re.sub(rb'(xmp:\w+Date=)"[^"]*"', rb'\1""', data)
-        data = re.sub(rb"uuid:[0-9a-f-]{36}", b"uuid:", data)
-    return data
-
-
-def is_archive(file: Path) -> bool:
-    return file.suffix in {".npz", ".attention", ".safetensors"}
+def is_described(file: Path) -> bool:
+    """Whether a file is compared by what is in it, as its bytes depend on more than that."""
+    return file.suffix in {".npz", ".attention", ".safetensors", ".pdf"}
 
 
 def described(file: Path) -> str:
-    """Say what is in an archive: its JSON and texts, and of arrays their kind, size and digest."""
+    """Say what is in a file: its JSON and texts, and of numbers their kind, size and digest."""
     if file.suffix == ".safetensors":
         return _described_tensors(file.read_bytes())
+    if file.suffix == ".pdf":
+        return _described_page(file.read_bytes())
     lines = []
     with zipfile.ZipFile(file) as archive:
         for name in sorted(archive.namelist()):
@@ -184,6 +179,24 @@ def _described_tensors(data: bytes) -> str:
         start, end = told["data_offsets"]
         lines.append(f"{name}: {told['dtype']} {told['shape']} {_digest(numbers[start:end])}")
     return "\n".join(lines) + "\n"
+
+
+def _described_page(data: bytes) -> str:
+    """List a page's objects without their numbers: Qt writes its fonts in any order."""
+    data = re.sub(rb"\(D:\d{14}[^)]*\)", b"(D:)", data)
+    data = re.sub(rb'(xmp:\w+Date=)"[^"]*"', rb'\1""', data)
+    data = re.sub(rb"uuid:[0-9a-f-]{36}", b"uuid:", data)
+    lines = []
+    for found in re.findall(rb"\d+ 0 obj\n(.*?)\nendobj", data, re.DOTALL):
+        head, _, stream = found.partition(b"\nstream\n")
+        with suppress(zlib.error):
+            stream = zlib.decompress(stream)
+        head = re.sub(
+            rb"(?<=/)[A-Z]{6}(?=\+)|\d+ 0 R", b"#", head
+        )  # names of fonts, of other objects
+        said = " ".join(head.decode("latin-1").split()).encode("unicode_escape").decode("ascii")
+        lines.append(f"{said} {_digest(stream)}" if stream else said)
+    return "\n".join(sorted(lines)) + "\n"
 
 
 def _sorted(text: str | bytes) -> str:
