@@ -235,10 +235,8 @@ class Stand:
 
     def limit_lines(self, threshold: float) -> float:
         """Choose the smallest weight that has a line; give the moment when they are painted."""
-        box = self.window.lines.threshold
-        return self.until_painted(
-            lambda: True, self.window.lines.view, lambda: box.setValue(threshold) is None
-        )
+        self.window.lines.threshold.setValue(threshold)
+        return self.until_painted(lambda: True, self.window.lines.view)
 
     def scroll_lines(self, share: float) -> float:
         """Scroll to a share of the whole; give the moment when it is painted."""

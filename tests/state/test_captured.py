@@ -192,8 +192,9 @@ def test_it_is_compared_with_a_module(shape: tuple[int, ...], is_live: bool) -> 
         ]
         fits = shape == (1, 2, 6, 6)
         assert [panel.part for panel in stages] == [Part.A, Part.B] + [Part.CHANGE] * fits
-        assert shown.panel(COMPARISON)
-        assert shown.panel(COMPARISON).lead == "From A to B: the captured attention."
+        bar = shown.panel(COMPARISON)
+        assert bar
+        assert bar.lead == "From A to B: the captured attention."
 
 
 # --------------------------------------------------------------------------------- what is said
@@ -219,8 +220,9 @@ def test_any_name_of_a_file_is_said_in_one_short_line(name: str, called: str) ->
     run = replay(Captured.of(name, weights((1, 1, 2, 2))))
     shown = screen(run, pinned=Cell("weights", (0, 0, 0)))
     assert shown.panel(SETUP).captured.startswith(f"Opened from {called}: 1 layer")
-    assert shown.panel(CELL)
-    assert shown.panel(CELL).plain.endswith(f"This weight was read from {called}.")
+    readout = shown.panel(CELL)
+    assert readout
+    assert readout.plain.endswith(f"This weight was read from {called}.")
 
 
 def test_a_cell_says_where_it_was_read() -> None:
@@ -252,10 +254,11 @@ def test_numbers_below_0_are_scores_and_are_coloured_around_0() -> None:
     assert shown.panel(STATUS).notices == (
         "Some numbers are below 0, so they are shown as scores, not as weights.",
     )
-    assert shown.panel(LINES)
-    assert shown.panel(LINES).message == "These are scores, and lines are drawn of weights."
-    assert shown.panel(HEADS)
-    assert "scores" in shown.panel(HEADS).sentences[0]
+    lines, heads = shown.panel(LINES), shown.panel(HEADS)
+    assert lines
+    assert lines.message == "These are scores, and lines are drawn of weights."
+    assert heads
+    assert "scores" in heads.sentences[0]
 
 
 def test_rows_that_do_not_sum_to_1_are_counted() -> None:
@@ -299,8 +302,9 @@ def test_there_are_no_values_to_take_the_length_of() -> None:
     shown = screen(a_run((1, 1, 3, 3)), lens=Lens.TIMES_VALUE, pinned=Cell("weights", (0, 0, 0)))
     ((panel,),) = shown.panel(PICTURE).board.columns
     assert "as they are: there are no values" in panel.notes
-    assert shown.panel(CELL)
-    assert shown.panel(CELL).also == ("× ‖value‖: not known, as the file has no values.",)
+    readout = shown.panel(CELL)
+    assert readout
+    assert readout.also == ("× ‖value‖: not known, as the file has no values.",)
 
 
 def test_only_square_attention_is_measured_by_distance() -> None:

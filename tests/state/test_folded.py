@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from tests.state.making import a_run
+from tests.state.showing import present, resolved
 from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.spec import Mask
+from visualizer.state.cell import CELL
+from visualizer.state.document import Document
 from visualizer.state.folded import folded_readout, lens_line
 from visualizer.state.readout import SHOWN_TERMS
 from visualizer.state.view import Cell, View
@@ -24,7 +27,7 @@ def float64(stage: str) -> np.ndarray:
 
 @pytest.mark.parametrize("stage", ["scores", "weights", "context", "queries"])
 def test_the_mean_is_the_sum_of_the_heads_divided_by_their_number(stage: str) -> None:
-    readout = folded_readout(RUN, View(), Cell(stage, (3, 1), Fold.MEAN), is_pinned=True)
+    readout = folded_readout(resolved(RUN, View()), Cell(stage, (3, 1), Fold.MEAN), is_pinned=True)
     numbers = float64(stage)[:, 3, 1]
     assert readout is not None
     assert readout.value == number(float(numbers.mean()))
@@ -36,7 +39,9 @@ def test_the_mean_is_the_sum_of_the_heads_divided_by_their_number(stage: str) ->
 
 
 def test_the_largest_names_its_head() -> None:
-    readout = folded_readout(RUN, View(), Cell("weights", (4, 0), Fold.MAX), is_pinned=False)
+    readout = folded_readout(
+        resolved(RUN, View()), Cell("weights", (4, 0), Fold.MAX), is_pinned=False
+    )
     numbers = float64("weights")[:, 4, 0]
     assert readout is not None
     best = int(numbers.argmax())
@@ -47,7 +52,9 @@ def test_the_largest_names_its_head() -> None:
 
 def test_of_many_heads_the_largest_are_shown_and_the_rest_is_summed_up() -> None:
     run = a_run("one two three", heads=20, d_in=8, d_out=40, mask=Mask.NONE)
-    readout = folded_readout(run, View(), Cell("scores", (1, 2), Fold.MEAN), is_pinned=False)
+    readout = folded_readout(
+        resolved(run, View()), Cell("scores", (1, 2), Fold.MEAN), is_pinned=False
+    )
     numbers = run.trace.read("scores").astype(np.float64)[:, 1, 2]
     assert readout is not None
     assert len(readout.terms) == SHOWN_TERMS
@@ -59,13 +66,15 @@ def test_of_many_heads_the_largest_are_shown_and_the_rest_is_summed_up() -> None
 
 
 def test_what_is_not_there_is_not_explained() -> None:
-    assert folded_readout(RUN, View(), Cell("weights", (9, 0), Fold.MEAN), is_pinned=False) is None
-    assert folded_readout(RUN, View(), Cell("output", (0, 0), Fold.MEAN), is_pinned=False) is None
-    assert folded_readout(RUN, View(), Cell("weights", (0, 1, 0)), is_pinned=False) is None
+    for cell in (Cell("weights", (9, 0), Fold.MEAN), Cell("output", (0, 0), Fold.MEAN)):
+        shown = present(Document(), View(hovered=cell), RUN, None, False, None)
+        assert shown.panel(CELL) is None
+    single = Cell("weights", (0, 1, 0))
+    assert folded_readout(resolved(RUN, View()), single, is_pinned=False) is None
 
 
 def test_a_weight_times_the_length_of_its_value() -> None:
-    (line,) = lens_line(RUN, View(lens=Lens.TIMES_VALUE), Cell("weights", (2, 3, 1)))
+    (line,) = lens_line(resolved(RUN, View(lens=Lens.TIMES_VALUE)), Cell("weights", (2, 3, 1)))
     length = np.sqrt((float64("values")[2, 1] ** 2).sum())
     weight = float64("weights")[2, 3, 1]
     found = [float(each) for each in re.findall(r"\d+\.\d+", line)]
@@ -74,23 +83,26 @@ def test_a_weight_times_the_length_of_its_value() -> None:
 
 def test_a_weight_without_the_first_token() -> None:
     view, weights = View(lens=Lens.WITHOUT_FIRST), float64("weights")[0, 4]
-    (line,) = lens_line(RUN, view, Cell("weights", (0, 4, 2)))
+    (line,) = lens_line(resolved(RUN, view), Cell("weights", (0, 4, 2)))
     found = [float(each) for each in re.findall(r"\d+\.\d+", line)]
     rest = weights[1:].sum()
     np.testing.assert_allclose(found, [weights[2], rest, weights[2] / rest], atol=1e-4)
-    assert lens_line(RUN, view, Cell("weights", (0, 4, 0))) == ("Hidden: the first token.",)
-    assert lens_line(RUN, view, Cell("scores", (0, 4, 0))) == ()
-    assert lens_line(RUN, View(), Cell("weights", (0, 4, 0))) == ()
+    assert lens_line(resolved(RUN, view), Cell("weights", (0, 4, 0))) == (
+        "Hidden: the first token.",
+    )
+    assert lens_line(resolved(RUN, view), Cell("scores", (0, 4, 0))) == ()
+    assert lens_line(resolved(RUN, View()), Cell("weights", (0, 4, 0))) == ()
 
 
 def test_without_the_first_token_shares_are_of_the_rest() -> None:
     view, place = View(lens=Lens.WITHOUT_FIRST), (3, 1)
-    readout = folded_readout(RUN, view, Cell("weights", place, Fold.MEAN), is_pinned=False)
+    shown = resolved(RUN, view)
+    readout = folded_readout(shown, Cell("weights", place, Fold.MEAN), is_pinned=False)
     rest = float64("weights")[..., 1:]
     mean = (rest / np.maximum(rest.sum(axis=-1, keepdims=True), 1e-30))[:, 3, 0].mean()
     assert readout is not None
     assert readout.value == number(float(mean))
     assert readout.plain.endswith(", the first token left out.")
-    first = folded_readout(RUN, view, Cell("weights", (3, 0), Fold.MEAN), is_pinned=False)
+    first = folded_readout(shown, Cell("weights", (3, 0), Fold.MEAN), is_pinned=False)
     assert first is not None
     assert first.plain == "one is the first token, which is left out."

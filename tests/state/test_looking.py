@@ -52,18 +52,14 @@ def test_where_only_folds_have_a_row_texts_side_by_side_are_of_the_first_head() 
 
 def test_the_overview_is_of_the_pinned_cell() -> None:
     first = screen(RUN, CLOSE)
-    assert first.panel(PICTURE).board.overview
-    assert (
-        first.panel(PICTURE).board.overview.stage,
-        first.panel(PICTURE).board.overview.head,
-    ) == ("weights", 0)
+    overview = first.panel(PICTURE).board.overview
+    assert overview
+    assert (overview.stage, overview.head) == ("weights", 0)
     for stage, head in (("weights", 2), ("scores", 1)):
         then = screen(RUN, replace(CLOSE, pinned=Cell(stage, (head, 5, 3))), first)
-        assert then.panel(PICTURE).board.overview
-        assert (
-            then.panel(PICTURE).board.overview.stage,
-            then.panel(PICTURE).board.overview.head,
-        ) == (stage, head)
+        overview = then.panel(PICTURE).board.overview
+        assert overview
+        assert (overview.stage, overview.head) == (stage, head)
 
 
 @pytest.mark.parametrize("comparison", [None, Comparison(Against.KEPT, kept=RUN)])

@@ -73,8 +73,9 @@ def test_the_pinned_cell_lights_while_nothing_is_hovered() -> None:
         both.panel(PICTURE).cursor.pinned,
         both.panel(PICTURE).cursor.hovered,
     ) == (1, pinned, hovered)
-    assert both.panel(CELL)
-    assert not both.panel(CELL).is_pinned
+    readout = both.panel(CELL)
+    assert readout
+    assert not readout.is_pinned
     alone = screen(pinned=pinned).panel(CELL)
     assert alone
     assert alone.is_pinned
@@ -112,8 +113,9 @@ def test_in_a_batch_a_cell_is_of_the_text_that_is_looked_at() -> None:
     batch = a_run("a b c", "d e f")
     shown = screen(batch, text=1, hovered=Cell("weights", (0, 2, 1)))
     assert shown.panel(PICTURE).cursor.query == 2
-    assert shown.panel(CELL)
-    assert shown.panel(CELL).plain.startswith("f (query 3) reads ")
+    readout = shown.panel(CELL)
+    assert readout
+    assert readout.plain.startswith("f (query 3) reads ")
     assert (shown.panel(TOKENS).labels, shown.panel(TOKENS).text, shown.panel(TOKENS).texts) == (
         ("d", "e", "f"),
         1,

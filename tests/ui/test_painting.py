@@ -418,8 +418,9 @@ def test_what_is_painted_is_seen_before_its_numbers(gated: Painter, gate: Gate) 
     expected = painted((0, 4))
     expected[4][1] = 0
     assert gated.mask == expected
-    assert gated.workspace.screen.panel(PAINTING) is not None
-    assert gated.workspace.screen.panel(PAINTING).fresh == {}
+    painting = gated.workspace.screen.panel(PAINTING)
+    assert painting is not None
+    assert painting.fresh == {}
     assert gated.colours(closed) == hatched
     assert LIGHT.raised not in gated.colours(opened)
 

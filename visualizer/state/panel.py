@@ -11,7 +11,7 @@ from visualizer.attention.derived import Fold, Lens
 from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import is_hatched
 from visualizer.language.tokenizers import all_visible
-from visualizer.state.colouring import Curve, Limits, beyond, colour_of
+from visualizer.state.colouring import Colour, Curve, Limits, beyond, colour_of
 from visualizer.state.panels import Axis, Heatmap
 from visualizer.state.view import Part
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from visualizer.attention.held import Held
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
-    from visualizer.state.colouring import Colour
     from visualizer.state.extent import Look
     from visualizer.state.resolve import Resolved
 
@@ -119,10 +118,11 @@ class Panel:
         shown = (self.stage, self.held, self.lens, self.chosen)
         if self.chosen.limits is Limits.PANEL:
             return colour_of(trace, *shown, self._largest(), self.beside)
-        colours, key = self.resolved.colours, (trace, self.held, self.lens, self.beside)
-        if key not in colours:
-            colours[key] = colour_of(trace, *shown, None, self.beside)
-        return colours[key]
+        key = (trace, self.held, self.lens, self.beside)
+        colour = self.resolved.made.get(key)
+        if not isinstance(colour, Colour):
+            colour = self.resolved.made[key] = colour_of(trace, *shown, None, self.beside)
+        return colour
 
     def _uneven(self) -> np.ndarray | None:
         return None

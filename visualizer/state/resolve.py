@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
-    from visualizer.state.colouring import Colour
     from visualizer.state.compare.comparison import Comparison
     from visualizer.state.document import Document
     from visualizer.state.extent import Look
@@ -97,8 +96,8 @@ class Resolved:
     comparison: Comparison | None
     why_not: str
     overview: str | None
-    colours: dict[Hashable, Colour] = field(default_factory=dict, repr=False)
-    """The colours that were chosen for panels, by what they are of; read when they are needed."""
+    made: dict[Hashable, object] = field(default_factory=dict, repr=False)
+    """What several panels share, by what it is of: made when it is needed first."""
     _extents: dict[tuple[str, int, bool], Look] = field(default_factory=dict, repr=False)
 
     # ------------------------------------------------------------------ panels

@@ -297,18 +297,16 @@ def test_one_walks_through_every_column_and_back(live: Run, view: View) -> None:
 def test_a_cell_is_seen_in_every_column_and_says_all_three() -> None:
     cell = Cell("weights", (0, 3, 1), None, Part.A)
     view = a_view(CAUSAL, hovered=cell)
-    screen = present(Document(), view, FREE, None, False, None)
-    assert screen.panel(CELL)
+    readout = present(Document(), view, FREE, None, False, None).panel(CELL)
+    assert readout
     a, b = (one.trace.read("weights", cell.place) for one in (CAUSAL, FREE))
-    assert screen.panel(CELL).also == (
+    assert readout.also == (
         f"A {a:.4f}",
         f"B {b:.4f}",
         f"B − A = {signed(float(b - a))}",
     )
-    assert screen.panel(CELL).value == f"{b:.4f}"
-    assert screen.panel(CELL).plain.endswith(
-        f". A {a:.4f}, B {b:.4f}, {screen.panel(CELL).also[2]}."
-    )
+    assert readout.value == f"{b:.4f}"
+    assert readout.plain.endswith(f". A {a:.4f}, B {b:.4f}, {readout.also[2]}.")
 
 
 @pytest.mark.parametrize(
