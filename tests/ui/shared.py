@@ -182,11 +182,11 @@ def set_back(window: Window, start: Start, qtbot: QtBot) -> bool:
 
 def traits(window: Window) -> Traits:
     """Give all that can be seen of a window, and what its parts remember in plain values."""
-    workspace, screen = window.workspace, window.workspace.screen
+    workspace = window.workspace
     found: Traits = {
         "document": workspace.document,
         "view": workspace.wanted,
-        "undone": (screen.can_undo, screen.can_redo),
+        "undone": (workspace.can_undo, workspace.can_redo),
         "title": (window.windowTitle(), window.isWindowModified()),
         "style": (window.styleSheet(), QApplication.font().toString()),
     }
