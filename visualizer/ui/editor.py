@@ -20,7 +20,6 @@ from visualizer.language.tokenizers import Tokenizer
 from visualizer.state.document import Lines
 from visualizer.state.saved.texts import LONGEST_TEXT
 from visualizer.state.setup import SETTINGS, SETUP, Setting, Setup
-from visualizer.state.tokens import TOKENS
 from visualizer.ui.captured import CapturedCard
 from visualizer.ui.controls import Control
 from visualizer.ui.icons import icon
@@ -32,6 +31,7 @@ from visualizer.ui.theme import LIGHT
 from visualizer.ui.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
+    from visualizer.state.resolve import Resolved
     from visualizer.state.screen import Screen
     from visualizer.ui.theme import Theme
 
@@ -190,9 +190,7 @@ class Editor(QScrollArea):
             self._show_captured(setup)
             for shown in setup.settings:
                 self.rows[shown.setting.name].show_setting(shown)
-        self.texts.setVisible(screen.panel(TOKENS).texts > 1)
-        tokens = screen.panel(TOKENS)
-        self._show_place(tokens.part, tokens.text, tokens.texts)
+        self._show_place(screen.resolved)
         hidden = any(shown.problem and not shown.setting.common for shown in setup.settings)
         if hidden and not self.more_button.isChecked():
             self.more_button.setChecked(True)  # a problem must be seen where it is
@@ -224,9 +222,13 @@ class Editor(QScrollArea):
         self.more.setVisible(has_module and self.more_button.isChecked())
         self.sentence.setPlaceholderText(TEXT if has_module else LABELS)
 
-    def _show_place(self, part: str, text: int, texts: int) -> None:
+    def _show_place(self, resolved: Resolved | None) -> None:
         """Say which text of a batch is looked at, or which captured layer."""
-        self.text_number.setText(f"{part.capitalize()} {text + 1} of {texts}")
+        self.texts.setVisible(resolved is not None and len(resolved.run.texts) > 1)
+        if resolved is None:
+            return
+        part, texts = resolved.run.part, len(resolved.run.texts)
+        self.text_number.setText(f"{part.capitalize()} {resolved.text + 1} of {texts}")
         for step, button in self.text_steps.items():
             button.setAccessibleName(f"{'Previous' if step < 0 else 'Next'} {part}")
 

@@ -12,7 +12,6 @@ from visualizer.state.code.dialects import Dialect
 from visualizer.state.colouring import Curve, Limits
 from visualizer.state.looks import Layouts
 from visualizer.state.picture import PICTURE
-from visualizer.state.tokens import TOKENS
 from visualizer.state.view import View
 from visualizer.state.zoom import Zoom, row_role, zoomed
 
@@ -220,7 +219,9 @@ class Gaze(QObject):
 
     def step_text(self, step: int) -> None:
         """Look at the next text of a batch, or layer of what was captured, or the one before."""
-        self._workspace.show_text(self._workspace.screen.panel(TOKENS).text + step)
+        resolved = self._workspace.screen.resolved
+        if resolved:
+            self._workspace.show_text(resolved.text + step)
 
     def set_dialect(self, dialect: str) -> None:
         """Read the code in one of its dialects."""

@@ -8,7 +8,6 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
 
-from visualizer.state.cell import CELL
 from visualizer.state.lines.look import FOLLOWS, MOST_OF_A_QUERY, LineLook
 from visualizer.state.lines.panel import LINES, LinePanel
 from visualizer.ui.controls import Decimal, show_number
@@ -81,13 +80,15 @@ class LinePane(QWidget):
         """Show the lines of a screen, or what would be here."""
         panel = screen.panel(LINES) or LinePanel(message=EMPTY)
         self.view.show_lines(panel, theme)
-        readout = screen.panel(CELL)
-        self.view.setAccessibleDescription(readout.plain if readout else "")
         self._show_look(panel)
         # The place of what is said of lit lines is kept, or the picture would jump under the hand.
         lit = (panel.lit_note,) if panel.lines.is_thinned or panel.lit_note else ()
         self.notes.setText("\n".join((*panel.notes, *lit)))
         self.notes.setVisible(bool(panel.notes))
+
+    def describe_cell(self, sentence: str) -> None:
+        """Tell readers of the screen what is said of the cell that is pointed at."""
+        self.view.setAccessibleDescription(sentence)
 
     def _show_look(self, panel: LinePanel) -> None:
         for widget in (self.heads, self.threshold, self.top):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from visualizer.attention.spec import Mode
+from visualizer.state.setup import SETUP
 
 if TYPE_CHECKING:
     from visualizer.ui.workspace import Workspace
@@ -26,6 +27,13 @@ class SetupController(QObject):
         else:
             is_switch = isinstance(value, bool)  # which shows by itself whether it is on
             self._workspace.set(name, value, going_on=going_on, is_seen=is_switch)
+
+    def remedy(self, field: str) -> None:
+        """Do what is offered to mend a setting's problem."""
+        for shown in self._workspace.screen.panel(SETUP).settings:
+            if shown.setting.name == field and shown.problem and shown.problem.remedy:
+                self._workspace.set(*shown.problem.remedy)
+                return
 
     def toggle_mask(self) -> None:
         """Have the mask be causal, or no longer."""

@@ -228,6 +228,7 @@ class Window(QMainWindow):
         self.progress.show_working(status.is_working, self.theme)
         readout = screen.panel(CELL)
         said = readout.plain if readout else status.facts
+        self.lines.describe_cell(readout.plain if readout else "")
         self.facts.setText(said)
         self.notice.setText("\n".join(status.notices))
         self.notice.setVisible(bool(status.notices))
@@ -399,7 +400,7 @@ def _connect_setup(window: Window) -> None:
     editor.textTooLong.connect(workspace.refuse_text)
     editor.chosen.connect(window.setup.choose)
     editor.settled.connect(workspace.seal)
-    editor.remedied.connect(workspace.remedy)
+    editor.remedied.connect(window.setup.remedy)
     editor.textStepped.connect(window.gaze.step_text)
     editor.captured.left.connect(workspace.leave_captured)
 

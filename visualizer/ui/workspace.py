@@ -18,7 +18,6 @@ from visualizer.state.history import History
 from visualizer.state.playback.guess import begun_anew
 from visualizer.state.resolve import Resolved, resolve
 from visualizer.state.screen import Moment, Screen
-from visualizer.state.setup import SETUP
 from visualizer.state.view import View
 from visualizer.state.weights import are_kept, kept_weights
 from visualizer.ui import requests
@@ -185,13 +184,6 @@ class Workspace(QObject):
     def resample(self, name: str) -> None:
         """Take the next seed."""
         self.set(name, (self.document.get(name) + 1) % 2**31)
-
-    def remedy(self, field: str) -> None:
-        """Do what is offered to mend a setting's problem."""
-        for shown in self.screen.panel(SETUP).settings:
-            if shown.setting.name == field and shown.problem and shown.problem.remedy:
-                self.set(*shown.problem.remedy)
-                return
 
     @property
     def can_undo(self) -> bool:
