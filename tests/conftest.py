@@ -31,11 +31,13 @@ from PySide6.QtGui import QCursor
 from PySide6.QtWidgets import QApplication
 from shiboken6 import Shiboken
 
-from tests.ui.shared import SHARED
+from tests.support.shared_window import SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+pytest_plugins = ["tests.support.window_fixtures"]
 
 GRACE_S = 2.0
 """How long a thread that was told to stop may take to do so."""

@@ -13,19 +13,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.state.saved.damaging import damaged
-from visualizer.attention.recorded import recorded_run
-from visualizer.attention.replay import replay
-from visualizer.attention.spec import InputError
-from visualizer.state.saved.document_file import document_bytes, read_document
-from visualizer.state.saved.inside import found, open_any
-from visualizer.state.saved.recent import recent
-from visualizer.state.saved.recovery import left_behind
+from tests.support.damaged_files import damaged
+from visualizer.attention.stored_run import captured_run, recorded_run
+from visualizer.documents.document_file import document_bytes, read_document
+from visualizer.documents.open_document import found, open_document
+from visualizer.documents.recent_files import recent
+from visualizer.documents.recovery_file import left_behind
+from visualizer.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from visualizer.state.saved.document_file import Saved
+    from visualizer.documents.document_file import SavedDocument
 
 WATCHED = 60
 """So many files are meant to take much memory."""
@@ -79,7 +78,7 @@ def _open(folder: Path, content: bytes, outcome: Outcome) -> None:
     start = time.perf_counter()
     (folder / "x").write_bytes(content)
     inside = found(content)
-    by_path = _tried(lambda: open_any(folder / "x"), outcome)
+    by_path = _tried(lambda: open_document(folder / "x"), outcome)
     by_file = _tried(lambda: read_document(io.BytesIO(inside or content)), outcome)
     assert (by_path is None) == (by_file is None)
     (folder / "a.recovery").write_bytes(b"null\n" + content)
@@ -95,7 +94,7 @@ def _open(folder: Path, content: bytes, outcome: Outcome) -> None:
         outcome.refused += 1
 
 
-def _tried(opener: Callable[[], Saved], outcome: Outcome) -> Saved | None:
+def _tried(opener: Callable[[], SavedDocument], outcome: Outcome) -> SavedDocument | None:
     try:
         return opener()
     except InputError as refused:
@@ -107,7 +106,7 @@ def _tried(opener: Callable[[], Saved], outcome: Outcome) -> Saved | None:
         return None
 
 
-def _assert_whole(saved: Saved) -> None:
+def _assert_whole(saved: SavedDocument) -> None:
     """What opens can be written again, and its numbers are those of its settings."""
     again = read_document(io.BytesIO(document_bytes(saved.document, saved.view)))
     is_same = repr(again.document) == repr(saved.document)  # NaN is no NaN's equal
@@ -115,7 +114,7 @@ def _assert_whole(saved: Saved) -> None:
     if saved.recorded:
         assert recorded_run(saved.document.spec, saved.recorded).trace.names
     if saved.document.captured:
-        assert replay(saved.document.captured).trace.names
+        assert captured_run(saved.document.captured).trace.names
 
 
 def main() -> None:
@@ -136,9 +135,9 @@ def main() -> None:
     _print(f"{outcome.opened:,} opened whole; {outcome.peak / 2**20:.0f} MiB at most, ")
     _print(f"{outcome.slowest:.2f} s for the slowest, {time.perf_counter() - start:.1f} s in all\n")
     if options.kills and hasattr(os, "fork"):
-        from tests.language import killing as training
-        from tests.state.saved import killing as saving
-        from tests.ui.figures import killing as exporting
+        from tests.support import killed_export as exporting
+        from tests.support import killed_saving as saving
+        from tests.support import killed_training as training
 
         for module in (saving, exporting, training):
             start = time.perf_counter()

@@ -15,10 +15,10 @@ from pathlib import Path
 from PySide6.QtCore import QEventLoop, QTimer
 
 from visualizer.app import make_application
-from visualizer.assets import resource
-from visualizer.state.lab.run import Phase
-from visualizer.state.view import Cell
-from visualizer.ui.lab.window import LabWindow
+from visualizer.lab.training.model import Phase
+from visualizer.lab.window import LabWindow
+from visualizer.resources import resource
+from visualizer.session.cells import Cell
 
 FORMED = 0.9
 """Mean weight of a head on what it should read."""

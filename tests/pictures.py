@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QEventLoop, QSettings, QTimer
 
 from visualizer.app import make_application, open_window
-from visualizer.assets import resource
-from visualizer.state.document import Document
-from visualizer.state.view import Cell
+from visualizer.resources import resource
+from visualizer.session.cells import Cell
+from visualizer.session.document import Document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from visualizer.ui.window import Window
+    from visualizer.shell.window import MainWindow
 
 SENTENCE = "The cat sat on the mat because it was tired"
 
@@ -50,12 +50,12 @@ def main(folder: Path) -> None:
     subprocess.run([sys.executable, "-m", "tests.lab_picture"], check=True, env=environment)
 
 
-def _read(window: Window) -> None:
+def _read(window: MainWindow) -> None:
     window.reader.open(3)
     window.reader.step(2)
 
 
-def _play(window: Window) -> None:
+def _play(window: MainWindow) -> None:
     window.reader.close()
     _settle(window)
     window.workspace.set("heads", 1)
@@ -63,18 +63,18 @@ def _play(window: Window) -> None:
     window.player.step(3)
 
 
-def _pin(window: Window) -> None:
+def _pin(window: MainWindow) -> None:
     window.player.to_end()
     window.workspace.undo()
     window.pointer.pin(Cell("weights", (0, 3, 1)))
 
 
-def _compare(window: Window) -> None:
+def _compare(window: MainWindow) -> None:
     window.comparer.keep_as_a()
     window.workspace.set("causal", value=False)
 
 
-def _lines(window: Window) -> None:
+def _lines(window: MainWindow) -> None:
     window.comparer.stop()
     window.pointer.let_go()
     for name, value in (("causal", True), ("d_in", 16), ("d_out", 16), ("heads", 4)):
@@ -87,14 +87,16 @@ def _lines(window: Window) -> None:
     window.pointer.pin(Cell("weights", (1, 8, 6)))
 
 
-def _take(window: Window, scheme: str, path: Path, prepare: Callable[[Window], None]) -> None:
+def _take(
+    window: MainWindow, scheme: str, path: Path, prepare: Callable[[MainWindow], None]
+) -> None:
     window.set_scheme(scheme)
     prepare(window)
     _settle(window)
     window.grab().save(str(path))
 
 
-def _take_dialog(window: Window, path: Path) -> None:
+def _take_dialog(window: MainWindow, path: Path) -> None:
     window.publisher.export()
     dialog = window.publisher.dialog
     assert dialog
@@ -110,7 +112,7 @@ def _pause(length_ms: int) -> None:
     loop.exec()
 
 
-def _settle(window: Window) -> None:
+def _settle(window: MainWindow) -> None:
     workspace, quiet = window.workspace, 0
     while quiet < 4:
         _pause(50)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.house_rules import ROOT
+from tests.architecture.project_graph import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,10 +20,10 @@ WATCHED = """
 import sys
 
 from visualizer import app
-from visualizer.ui.windows import Windows
-from visualizer.state.present_screen import STATUS
+from visualizer.shell.window_manager import WindowManager
+from visualizer.shell.present_screen import STATUS
 
-open_window = Windows.open
+open_window = WindowManager.open
 kept = []
 
 
@@ -49,7 +49,7 @@ def close_when_there():
         print("closed", window.isVisible(), window.workspace._worker.isRunning())
 
 
-Windows.open = opened
+WindowManager.open = opened
 print("status", app.main(["--device", "cpu"]), "pyqtgraph" in sys.modules)
 """
 

@@ -6,9 +6,9 @@ import tomllib
 
 import pytest
 
-from tests.house_rules import ROOT
+from tests.architecture.project_graph import ROOT
 
-UI = [path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("visualizer/ui/**/*.py"))]
+UI = [path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("visualizer/**/*.py"))]
 ICONS = sorted(path.stem for path in ROOT.glob("resources/icons/*"))
 PICTURES = sorted(path.name for path in ROOT.glob("resources/pictures/*"))
 
@@ -33,7 +33,7 @@ def test_every_picture_is_in_the_readme(name: str) -> None:
 
 @pytest.mark.parametrize("name", WEBPAGE)
 def test_every_part_of_the_web_page_is_used(name: str) -> None:
-    source = ROOT / "visualizer" / "ui" / "figures" / "webpage.py"
+    source = ROOT / "visualizer" / "export" / "figures" / "webpage_writer.py"
     assert f'"{name}"' in source.read_text(encoding="utf-8")
 
 

@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 from visualizer.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from visualizer.api import Attention, Figure, InputError, Look, Settings, attend, load
+    from visualizer.api.attention import Attention, attend, load
+    from visualizer.api.notebook_output import Figure
+    from visualizer.api.settings_input import Look, Settings
+    from visualizer.errors import InputError
 
 __all__ = ["Attention", "Figure", "InputError", "Look", "Settings", "attend", "load"]
 
@@ -25,9 +28,9 @@ def __getattr__(name: str) -> Any:
     """Load what is for notebooks when it is asked for: the program itself has no need of it."""
     if name not in __all__:
         raise AttributeError(f"module 'visualizer' has no attribute {name!r}")
-    from visualizer import api
+    from visualizer.api import attention
 
-    return getattr(api, name)
+    return getattr(attention, name)
 
 
 def __dir__() -> list[str]:

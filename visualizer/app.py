@@ -12,26 +12,24 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from visualizer.attention.spec import InputError
-from visualizer.command import complaint, document_of, look_of, option_of, parser
-from visualizer.exporting import STOPPED, StoppedError, Teller, stoppable, write_all
-from visualizer.headless import (
-    ROOMY,
-    compute,
-    opened,
-    read,
-    rest,
-    restored,
-    said_if_qt_cannot_start,
+from visualizer.cli.export import write_all
+from visualizer.cli.lab import LAB, lab_parser
+from visualizer.cli.options import complaint, document_of, look_of, option_of, parser
+from visualizer.cli.train import TRAIN, train
+from visualizer.console_progress import (
+    STOPPED,
+    ConsoleProgress,
+    InterruptedRunError,
     say,
+    stoppable,
 )
-from visualizer.lab_command import LAB, lab_parser
-from visualizer.state.asked.parts import looked_at
-from visualizer.state.document import Document
-from visualizer.state.figure import Shot
-from visualizer.state.saved.document_file import Saved
-from visualizer.train_command import TRAIN
-from visualizer.trainer import train
+from visualizer.documents.document_file import SavedDocument
+from visualizer.errors import InputError
+from visualizer.export.offscreen import said_if_qt_cannot_start
+from visualizer.services import ROOMY, compute, open_as_document, read_file, rest, restore_document
+from visualizer.session.document import Document
+from visualizer.session.screen import Snapshot
+from visualizer.session.stage_and_head_parsing import looked_at
 
 if TYPE_CHECKING:
     import argparse
@@ -43,10 +41,10 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication
 
     from visualizer.attention.run import Run
-    from visualizer.state.view import View
-    from visualizer.ui.program import Program
-    from visualizer.ui.window import Window
-    from visualizer.ui.windows import Windows
+    from visualizer.session.view import View
+    from visualizer.shell.document_io import Services
+    from visualizer.shell.window import MainWindow
+    from visualizer.shell.window_manager import WindowManager
 
 _M_MMAP_THRESHOLD = -3
 START_MS = 5_000
@@ -84,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return export_only(options, saved) if options.export else show(saved, options.file)
 
 
-def open_file(options: argparse.Namespace) -> Saved:
+def open_file(options: argparse.Namespace) -> SavedDocument:
     """Open the file that was named, if any was, with what the options change of it.
 
     What must be known of what is in it is said.
@@ -94,18 +92,18 @@ def open_file(options: argparse.Namespace) -> Saved:
     InputError
         When it cannot be opened.
     """
-    saved, notice = Saved(Document(), ROOMY), ""
+    saved, notice = SavedDocument(Document(), ROOMY), ""
     if options.file:
         # What the options say of a module decides what a file of weights does not say.
-        saved, notice = opened(options.file, document_of(options))
+        saved, notice = open_as_document(options.file, document_of(options))
     if notice:
         say(notice)
     document = document_of(options, saved.document)
     # Numbers of another document are none of this one.
-    return saved if document == saved.document else Saved(document, saved.view)
+    return saved if document == saved.document else SavedDocument(document, saved.view)
 
 
-def export_only(options: argparse.Namespace, saved: Saved) -> int:
+def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:
     """Write files without a window or a screen.
 
     Returns
@@ -114,7 +112,7 @@ def export_only(options: argparse.Namespace, saved: Saved) -> int:
         The exit status: 2 where the options, the text or the memory are at fault, 1 where a file
         could not be written, 128 and its number after a signal.
     """
-    teller = Teller(is_quiet=options.quiet)
+    teller = ConsoleProgress(is_quiet=options.quiet)
     try:
         with stoppable(teller):
             look = look_of(options)
@@ -122,19 +120,19 @@ def export_only(options: argparse.Namespace, saved: Saved) -> int:
             view = looked_at(run, view, options.stages, options.heads_shown)
             for notice in run.notices:
                 say(notice)
-            return write_all(options.export, Shot(saved.document, view, run), look, teller)
+            return write_all(options.export, Snapshot(saved.document, view, run), look, teller)
     except InputError as refused:
         option = f"argument {option_of(refused.field)}: " if refused.field in _LOOKS else ""
         say(option + refused.sentence)
         return 1 if refused.field == "export" else 2
-    except StoppedError as stopped:
+    except InterruptedRunError as stopped:
         teller.clear()
         return stopped.status
 
 
-def begin(saved: Saved) -> tuple[Run, View]:
+def begin(saved: SavedDocument) -> tuple[Run, View]:
     """Give the run of what was opened, computed unless it was recorded, and how it is looked at."""
-    return restored(saved, compute)
+    return restore_document(saved, compute)
 
 
 _LOOKS = {"stages", "heads_shown", "size", "dpi"}
@@ -144,7 +142,7 @@ def reset_settings() -> int:
     """Forget what is remembered between two starts."""
     from PySide6.QtCore import QCoreApplication
 
-    from visualizer.ui.settings import forget
+    from visualizer.widgets.app_settings import forget
 
     name_program(QCoreApplication)
     refused = forget()
@@ -152,7 +150,7 @@ def reset_settings() -> int:
     return 1 if refused else 0
 
 
-def show(saved: Saved, path: Path | None) -> int:
+def show(saved: SavedDocument, path: Path | None) -> int:
     """Open a window on what was asked for, or on what was last open; stay until all are closed."""
     return stay(lambda windows: windows.begin(saved, path))
 
@@ -162,13 +160,13 @@ def show_lab(folder: Path | None) -> int:
     return stay(lambda windows: windows.open_lab(folder))
 
 
-def stay(begin_: Callable[[Windows], object]) -> int:
+def stay(begin_: Callable[[WindowManager], object]) -> int:
     """Open the first window and stay until all are closed, and what was trained is kept."""
     application = make_application()
-    from visualizer.ui.lab.process import see_off
-    from visualizer.ui.windows import Windows
+    from visualizer.lab.training.process_controller import see_off
+    from visualizer.shell.window_manager import WindowManager
 
-    windows = Windows(program())
+    windows = WindowManager(program())
     begin_(windows)
     sys.excepthook = partial(show_bug, windows)
     status = application.exec()
@@ -179,7 +177,10 @@ def stay(begin_: Callable[[Windows], object]) -> int:
 
 
 def show_bug(
-    windows: Windows, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    windows: WindowManager,
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType | None,
 ) -> None:
     """Show what went wrong in the windows' thread, where Qt would only have it printed."""
     sys.__excepthook__(kind, error, trace)
@@ -191,12 +192,12 @@ def show_bug(
         windows.give_up()
 
 
-def program() -> Program:
+def program() -> Services:
     """Give the windows what they need of the parts that hold torch."""
-    from visualizer.state.present_screen import PanelTable
-    from visualizer.ui.program import Program
+    from visualizer.shell.document_io import Services
+    from visualizer.shell.present_screen import PanelTable
 
-    return Program(compute, read, begin, PanelTable, rest)
+    return Services(compute, read_file, begin, PanelTable, rest)
 
 
 def make_application() -> QApplication:
@@ -223,9 +224,9 @@ def name_program(application: QCoreApplication | type[QCoreApplication]) -> None
     application.setOrganizationName(NAME)
 
 
-def open_window(document: Document) -> Window:
+def open_window(document: Document) -> MainWindow:
     """Open a window on a document and have its first numbers computed."""
-    from visualizer.ui.windows import make_window
+    from visualizer.shell.window_manager import make_window
 
     window = make_window(program(), document)
     window.show()

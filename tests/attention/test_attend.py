@@ -12,20 +12,19 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from tests.attention.reference import divisor, is_allowed, reference
-from tests.attention.strategies import Batch, Case, cases, specs, texts
-from tests.examples import examples
+from tests.support.attention_strategies import Batch, Case, cases, specs, texts
+from tests.support.examples import examples
+from tests.support.reference_attention import divisor, is_allowed, reference
 from visualizer.attention import masks
 from visualizer.attention.attend import attend
 from visualizer.attention.mechanisms import Mechanism, spec_of
-from visualizer.attention.parameters import draw
+from visualizer.attention.parameter_init import draw
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
     BooleanMatrix,
     Dtype,
-    InputError,
     Mask,
     Mode,
     Normalisation,
@@ -35,9 +34,10 @@ from visualizer.attention.spec import (
     problems,
 )
 from visualizer.attention.stages import Operation
+from visualizer.errors import InputError
 
 if TYPE_CHECKING:
-    from tests.attention.reference import Known
+    from tests.support.reference_attention import Known
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
 

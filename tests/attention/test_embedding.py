@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.attention.strategies import WORDS, texts, tokens
+from tests.support.attention_strategies import WORDS, texts, tokens
 from visualizer.attention.embedding import (
     BOOK_VECTORS,
     LONGEST_KEPT,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hypothesis import given
 
-from tests.attention.strategies import Case, cases
-from tests.examples import examples
-from visualizer.attention.explain import Explanation, Rule, explain
+from tests.support.attention_strategies import Case, cases
+from tests.support.examples import examples
+from visualizer.attention.explain import CombineRule, Explanation, explain
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     AttentionSpec,
@@ -45,10 +45,14 @@ def room(explanation: Explanation, dtype: Dtype) -> float:
         total, size = np.abs(explanation.terms.sum()), terms.sum()
         reads = np.concatenate([f.read for group in explanation.groups for f in group.factors])
         largest = np.abs(reads[np.isfinite(reads)]).max(initial=0)
-        off = 16 * kind.eps * (1 + largest) if explanation.rule is Rule.SHARE else 16 * kind.eps
-        if explanation.rule is Rule.CHOICE:
+        off = (
+            16 * kind.eps * (1 + largest)
+            if explanation.rule is CombineRule.SHARE
+            else 16 * kind.eps
+        )
+        if explanation.rule is CombineRule.CHOICE:
             return float(off * abs(explanation.value) + kind.tiny)
-        if explanation.rule is Rule.SUM:
+        if explanation.rule is CombineRule.SUM:
             return float(off * size + kind.tiny)
         # A sum near 0, as scores of both signs have, makes every share of it uncertain; and of
         # one below the type's normal numbers too few digits are left.
@@ -84,7 +88,7 @@ def test_a_plain_row_is_told_with_its_numbers() -> None:
     explanation = explain(trace, "weights", (0, 1, 0))
     (group,) = explanation.groups
     (factor,) = group.factors
-    assert explanation.rule is Rule.SHARE
+    assert explanation.rule is CombineRule.SHARE
     assert (factor.name, factor.index) == ("masked", (0, 1, None))
     assert factor.source(4) == (0, 1, 4)
     assert factor.form.startswith("exp({} − ")
@@ -105,7 +109,11 @@ def test_a_forbidden_score_is_chosen_and_not_computed() -> None:
     trace = run(TEXT, AttentionSpec()).trace
     assert explain(trace, "masked", (0, 1, 0)).chosen == 0
     forbidden = explain(trace, "masked", (0, 1, 2))
-    assert (forbidden.rule, forbidden.chosen, forbidden.result()) == (Rule.CHOICE, 1, -np.inf)
+    assert (forbidden.rule, forbidden.chosen, forbidden.result()) == (
+        CombineRule.CHOICE,
+        1,
+        -np.inf,
+    )
 
 
 def test_dropout_is_a_choice() -> None:

@@ -26,7 +26,7 @@ from visualizer.attention.modules import (
     SelfAttentionV2,
     SimplifiedSelfAttention,
 )
-from visualizer.attention.parameters import draw
+from visualizer.attention.parameter_init import draw
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     AttentionSpec,

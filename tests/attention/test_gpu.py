@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from visualizer.attention.derived import Fold, Lens
+from visualizer.attention.derived import HeadAggregate, WeightTransform
 from visualizer.attention.mechanisms import Mechanism, spec_of
 from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Position
@@ -60,7 +60,7 @@ def test_heads_are_measured_and_folded_where_they_are() -> None:
         for field in fields(one):
             pair = getattr(other, field.name), getattr(one, field.name)
             np.testing.assert_allclose(*pair, rtol=1e-5, atol=1e-5)
-        for by, lens in itertools.product(Fold, Lens):
+        for by, lens in itertools.product(HeadAggregate, WeightTransform):
             seen = there.seen(stage, lens, by)
             assert seen.tensor.is_cuda
             pair = seen.read(), here.seen(stage, lens, by).read()

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.attention.reference import is_allowed
-from tests.attention.strategies import matrices, specs
+from tests.support.attention_strategies import matrices, specs
+from tests.support.reference_attention import is_allowed
 from visualizer.attention import masks
-from visualizer.attention.spec import AttentionSpec, BooleanMatrix, InputError, Mask, Route
+from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Mask, Route
+from visualizer.errors import InputError
 
 
 @given(st.integers(1, 6).flatmap(lambda size: st.tuples(st.just(size), specs(size))))

@@ -20,12 +20,13 @@ from visualizer.attention.modules import (
     SelfAttentionV2,
     SimplifiedSelfAttention,
 )
-from visualizer.attention.spec import BooleanMatrix, InputError, Mask, Route
+from visualizer.attention.spec import BooleanMatrix, Mask, Route
+from visualizer.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from visualizer.attention.modules import Attention
+    from visualizer.attention.modules import AttentionModule
 
 D_IN, D_OUT, LENGTH, HEADS = 3, 4, 6, 2
 
@@ -35,7 +36,7 @@ LINEAR: Shapes = {"W_query.weight": (4, 3), "W_key.weight": (4, 3), "W_value.wei
 BIASES: Shapes = {"W_query.bias": (4,), "W_key.bias": (4,), "W_value.bias": (4,)}
 MASK: Shapes = {"mask": (6, 6)}
 HEAD = LINEAR | MASK
-STATES: dict[str, tuple[Callable[[], Attention], Shapes]] = {
+STATES: dict[str, tuple[Callable[[], AttentionModule], Shapes]] = {
     "SimplifiedSelfAttention": (SimplifiedSelfAttention, {}),
     "SelfAttentionV1": (
         lambda: SelfAttentionV1(D_IN, D_OUT),
@@ -74,7 +75,7 @@ def inputs(*leading: int, tokens: int = 5) -> Tensor:
 
 
 @pytest.fixture(params=MAKERS)
-def module(request: pytest.FixtureRequest) -> Attention:
+def module(request: pytest.FixtureRequest) -> AttentionModule:
     torch.manual_seed(0)
     return MAKERS[request.param]()
 
@@ -112,7 +113,9 @@ def test_the_masks_of_a_state_mark_what_comes_later() -> None:
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_forward_is_the_end_of_the_trace_to_the_bit(module: Attention, training: bool) -> None:
+def test_forward_is_the_end_of_the_trace_to_the_bit(
+    module: AttentionModule, training: bool
+) -> None:
     module.train(training)
     x = inputs(2)
     torch.manual_seed(7)
@@ -124,7 +127,9 @@ def test_forward_is_the_end_of_the_trace_to_the_bit(module: Attention, training:
 
 
 @pytest.mark.parametrize("leading", [(), (2,), (2, 3)])
-def test_leading_dims_are_texts_of_their_own(module: Attention, leading: tuple[int, ...]) -> None:
+def test_leading_dims_are_texts_of_their_own(
+    module: AttentionModule, leading: tuple[int, ...]
+) -> None:
     module.eval()
     x = inputs(*leading)
     result = module(x)
@@ -133,7 +138,7 @@ def test_leading_dims_are_texts_of_their_own(module: Attention, leading: tuple[i
         torch.testing.assert_close(result[place], module(x[place]))
 
 
-def test_evaluation_drops_nothing(module: Attention) -> None:
+def test_evaluation_drops_nothing(module: AttentionModule) -> None:
     assert "dropped" not in module.eval().trace(inputs())
 
 
@@ -175,7 +180,7 @@ WHOLE = [name for name in MAKERS if "Wrapper" not in name]
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("leading", [(), (2,), (2, 3)])
 def test_without_stages_the_result_is_the_same_but_for_rounding(
-    module: Attention, leading: tuple[int, ...], training: bool
+    module: AttentionModule, leading: tuple[int, ...], training: bool
 ) -> None:
     module.train(training)
     x = inputs(*leading)
@@ -217,7 +222,7 @@ def test_without_stages_too_many_tokens_are_refused_too() -> None:
 # --------------------------------------------------------------------------------- learning
 
 
-def assert_gradients(module: Attention) -> None:
+def assert_gradients(module: AttentionModule) -> None:
     module = module.double().eval()
     names = [name for name, _ in module.named_parameters()]
     values = [value.detach().clone().requires_grad_() for _, value in module.named_parameters()]
@@ -230,11 +235,11 @@ def assert_gradients(module: Attention) -> None:
     assert torch.autograd.gradcheck(call, (x, *values))
 
 
-def test_gradients_are_right(module: Attention) -> None:
+def test_gradients_are_right(module: AttentionModule) -> None:
     assert_gradients(module)
 
 
-def test_without_stages_the_gradients_are_the_same(module: Attention) -> None:
+def test_without_stages_the_gradients_are_the_same(module: AttentionModule) -> None:
     module = module.double()
     x = inputs(2).double().requires_grad_()
     learned = [x, *module.parameters()]
@@ -255,7 +260,7 @@ def test_a_row_that_may_read_nothing_has_gradients(route: Route) -> None:
     assert_gradients(module)
 
 
-def test_a_step_of_training_reaches_every_parameter(module: Attention) -> None:
+def test_a_step_of_training_reaches_every_parameter(module: AttentionModule) -> None:
     result = module.eval()(inputs(2))
     if not list(module.parameters()):
         return

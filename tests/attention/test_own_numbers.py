@@ -10,23 +10,23 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.attention.strategies import Case, cases, numbers, own_weights
-from visualizer.attention.choices import LAYERS
+from tests.support.attention_strategies import Case, cases, numbers, own_weights
+from visualizer.attention.kept_weights import kept_weights
 from visualizer.attention.mechanisms import Mechanism, spec_of
-from visualizer.attention.parameters import draw
+from visualizer.attention.parameter_init import draw
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
+    LAYERS,
     Arrangement,
     AttentionSpec,
     Device,
     Dtype,
-    InputError,
     NumberMatrix,
     Projection,
     Scale,
     problems,
 )
-from visualizer.state.weights import kept_weights
+from visualizer.errors import InputError
 
 TEXT = (("Your", "journey", "starts", "with", "one", "step"),)
 SPEC = AttentionSpec(device=Device.CPU)

@@ -12,10 +12,10 @@ import pytest
 import torch
 from hypothesis import given
 
-from tests.attention.strategies import Batch, Case, cases
-from tests.examples import examples
-from visualizer.attention import device as devices
-from visualizer.attention import run as running
+from tests.support.attention_strategies import Batch, Case, cases
+from tests.support.examples import examples
+from visualizer.attention import device as attention_device
+from visualizer.attention import run as attention_run
 from visualizer.attention.embedding import PADDING
 from visualizer.attention.run import USABLE, run
 from visualizer.attention.spec import (
@@ -23,7 +23,6 @@ from visualizer.attention.spec import (
     AttentionSpec,
     Device,
     Dtype,
-    InputError,
     Mask,
     Normalisation,
     Position,
@@ -32,6 +31,7 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.attention.stages import bytes_needed
+from visualizer.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,7 +131,7 @@ def test_large_vectors_are_counted_too(
 @pytest.mark.parametrize("heads", [1, 4])
 def test_too_much_text_is_said_with_what_fits(heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     free = 6 * 2**20
-    monkeypatch.setattr(devices, "free_bytes", lambda device: free)
+    monkeypatch.setattr(attention_device, "free_bytes", lambda device: free)
     spec = replace(SPEC, heads=heads, d_out=4)
     with pytest.raises(InputError) as refused:
         run((2_000 * ("word",),), spec)
@@ -160,7 +160,7 @@ def run_out(*_: object, **__: object) -> Trace:
 def test_memory_that_runs_out_is_said(
     fail: Callable[..., Trace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "attend", fail)
+    monkeypatch.setattr(attention_run, "attend", fail)
     with pytest.raises(InputError, match=r"The memory ran out at 6 tokens × 2 heads\. Try"):
         run((TEXT,), SPEC)
 
@@ -185,7 +185,7 @@ def test_memory_that_runs_out_is_said(
 def test_sizes_that_are_too_much_for_one_token_are_said(
     fields: dict[str, Any], field: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(devices, "free_bytes", lambda device: 6 * 2**20)
+    monkeypatch.setattr(attention_device, "free_bytes", lambda device: 6 * 2**20)
     with pytest.raises(InputError) as refused:
         run((TEXT, TEXT[:2]), replace(SPEC, **fields))
     assert refused.value.field == field
@@ -199,7 +199,7 @@ def test_sizes_that_are_too_much_for_one_token_are_said(
 def test_too_many_texts_are_said(
     texts: int, tokens: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(devices, "free_bytes", lambda device: 2**20)
+    monkeypatch.setattr(attention_device, "free_bytes", lambda device: 2**20)
     with pytest.raises(InputError, match=said) as refused:
         run(texts * (tokens * ("word",),), SPEC)
     assert refused.value.field == "text"
@@ -209,7 +209,7 @@ def test_any_other_error_is_a_bug_and_stays_one(monkeypatch: pytest.MonkeyPatch)
     def fail(*_: object, **__: object) -> Trace:
         raise RuntimeError("shapes do not fit")
 
-    monkeypatch.setattr(running, "attend", fail)
+    monkeypatch.setattr(attention_run, "attend", fail)
     with pytest.raises(RuntimeError, match="shapes do not fit"):
         run((TEXT,), SPEC)
 
@@ -228,7 +228,7 @@ def assert_same(trace: Trace, expected: Trace) -> None:
 def test_an_absent_device_is_said_and_the_cpu_computes(
     wanted: Device, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(devices, "available", lambda: (Device.CPU,))
+    monkeypatch.setattr(attention_device, "available", lambda: (Device.CPU,))
     result = run((TEXT,), replace(SPEC, device=wanted))
     assert result.notices == (f"{name} is not present; computed on the CPU.",)
     assert result.device == "CPU"
@@ -252,17 +252,17 @@ def test_a_device_is_chosen_that_holds_the_type(
     said: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(devices, "available", lambda: (Device.MPS, Device.CPU))
-    found, notice = devices.resolve(wanted, dtype)
+    monkeypatch.setattr(attention_device, "available", lambda: (Device.MPS, Device.CPU))
+    found, notice = attention_device.resolve(wanted, dtype)
     assert found is chosen
     assert (notice or "").startswith(said or "")
     assert (notice is None) == (said is None)
 
 
 def test_the_cpu_is_always_there_and_has_memory() -> None:
-    assert devices.available()[-1] is Device.CPU
-    assert devices.describe(Device.CPU) == "CPU"
-    assert devices.free_bytes(Device.CPU) > 0
+    assert attention_device.available()[-1] is Device.CPU
+    assert attention_device.describe(Device.CPU) == "CPU"
+    assert attention_device.free_bytes(Device.CPU) > 0
 
 
 @pytest.fixture
@@ -270,8 +270,8 @@ def imagined_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     def describe(device: Device) -> str:
         return "CUDA GPU (imagined)" if device is Device.CUDA else "CPU"
 
-    monkeypatch.setattr(devices, "available", lambda: (Device.CUDA, Device.CPU))
-    monkeypatch.setattr(devices, "describe", describe)
+    monkeypatch.setattr(attention_device, "available", lambda: (Device.CUDA, Device.CPU))
+    monkeypatch.setattr(attention_device, "describe", describe)
 
 
 RAN_OUT = ("The memory of CUDA GPU (imagined) ran out; computed on the CPU.",)
@@ -289,15 +289,15 @@ RAN_OUT = ("The memory of CUDA GPU (imagined) ran out; computed on the CPU.",)
 def test_a_gpu_whose_memory_runs_out_leaves_it_to_the_cpu(
     wanted: Device, error: RuntimeError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    computed = running._computed
+    computed = attention_run._computed
 
     def compute(texts: Texts, spec: AttentionSpec, device: Device, *others: Any) -> Trace:
         if device is not Device.CPU:
             raise error
         return computed(texts, spec, device, *others)
 
-    monkeypatch.setattr(running, "_computed", compute)
-    monkeypatch.setattr(devices, "free_bytes", lambda device: 2**40)
+    monkeypatch.setattr(attention_run, "_computed", compute)
+    monkeypatch.setattr(attention_device, "free_bytes", lambda device: 2**40)
     result = run((TEXT,), replace(SPEC, device=wanted))
     assert (result.device, result.notices) == ("CPU", RAN_OUT)
     assert_same(result.trace, run((TEXT,), SPEC).trace)
@@ -307,14 +307,14 @@ def test_a_gpu_whose_memory_runs_out_leaves_it_to_the_cpu(
 @pytest.mark.usefixtures("imagined_gpu")
 def test_a_gpu_that_is_too_small_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     free = {Device.CUDA: 0, Device.CPU: 2**40}
-    monkeypatch.setattr(devices, "free_bytes", free.__getitem__)
+    monkeypatch.setattr(attention_device, "free_bytes", free.__getitem__)
     result = run((TEXT,), replace(SPEC, device=Device.CUDA))
     assert (result.device, result.notices) == ("CPU", RAN_OUT)
 
 
 @pytest.mark.usefixtures("imagined_gpu")
 def test_where_neither_has_the_memory_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "free_bytes", lambda device: 0)
+    monkeypatch.setattr(attention_device, "free_bytes", lambda device: 0)
     with pytest.raises(InputError, match="one token needs"):
         run((TEXT,), replace(SPEC, device=Device.CUDA))
 

@@ -9,15 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.attention.strategies import Case, cases
+from tests.support.attention_strategies import Case, cases
 from visualizer.attention.mechanisms import TITLES, Mechanism, mechanism_of, spec_of
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
-    InputError,
     Mask,
     Normalisation,
-    Problem,
     Projection,
     Route,
     Scale,
@@ -25,6 +23,7 @@ from visualizer.attention.spec import (
     problems,
 )
 from visualizer.attention.stages import stages
+from visualizer.errors import InputError, Problem
 
 SIZES = st.integers(-1, 9) | st.integers(990, 1_010) | st.integers(999_990, 1_000_010)
 ANY_SPEC = st.builds(

@@ -10,11 +10,10 @@ import pytest
 import torch
 from hypothesis import given
 
-from tests.attention.strategies import Case, cases
+from tests.support.attention_strategies import Case, cases
 from visualizer.attention import masks
-from visualizer.attention.choices import DRAWN_FROM
-from visualizer.attention.parameters import draw
-from visualizer.attention.spec import AttentionSpec, Mask, Normalisation, Route, Scale
+from visualizer.attention.parameter_init import draw
+from visualizer.attention.spec import DRAWN_FROM, AttentionSpec, Mask, Normalisation, Route, Scale
 from visualizer.attention.stages import TABLE, is_hatched, parameter_names, stages
 
 CPU = torch.device("cpu")

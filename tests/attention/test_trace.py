@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from tests.attention.strategies import Case, cases
-from visualizer.attention.held import Held
+from tests.support.attention_strategies import Case, cases
 from visualizer.attention.modules import SelfAttentionV2
 from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask, Position, Projection
 from visualizer.attention.stages import stages
+from visualizer.attention.tensor_cache import CachedTensor
 from visualizer.attention.trace import Trace
 
 TEXT = ("Your", "journey", "starts", "with", "one", "step")
@@ -25,7 +25,7 @@ SPEC = AttentionSpec(device=Device.CPU, d_out=4)
 
 def holding(array: np.ndarray) -> Trace:
     """A trace whose weights are these."""
-    held = {"weights": Held(torch.from_numpy(array.copy()))}
+    held = {"weights": CachedTensor(torch.from_numpy(array.copy()))}
     return Trace(SPEC, stages(SPEC), {}, held, frozenset())
 
 
@@ -158,7 +158,7 @@ def test_every_trace_has_the_shapes_of_the_table(case: Case) -> None:
 def test_a_wrong_shape_is_a_bug() -> None:
     whole = run((TEXT,), replace(SPEC, position=Position.SINUSOIDAL)).trace
     held = {stage.name: whole.holding(stage.name) for stage in whole.stages}
-    held["scores"] = Held(torch.zeros(2, 6, 5))
+    held["scores"] = CachedTensor(torch.zeros(2, 6, 5))
     broken = Trace(whole.spec, whole.stages, whole.parameters, held, frozenset())
     said = r"scores has shape \(2, 6, 5\) and not \(2, 6, 6\)"
     with pytest.raises(AssertionError, match=said):
@@ -168,7 +168,7 @@ def test_a_wrong_shape_is_a_bug() -> None:
 def test_of_largest_numbers_few_counts_are_found_and_kept() -> None:
     rng = np.random.default_rng(5)
     numbers = rng.standard_normal((2, 7, 40))
-    held = Held(torch.from_numpy(numbers))
+    held = CachedTensor(torch.from_numpy(numbers))
     order = np.argsort(-np.abs(numbers), axis=-1, kind="stable")
     for count in range(1, 41):
         found, columns = held.read_largest(count, (1,))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from visualizer.state.formats import FORMATS
+from visualizer.export.formats import FORMATS
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "documents"

@@ -34,7 +34,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.app import make_application
-from visualizer.ui.worker import Worker
+from visualizer.session.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -26,10 +26,10 @@ from tests.behaviour_snapshots.driver import (
     start,
     write,
 )
-from visualizer.state.lab.run import OPEN
-from visualizer.state.view import Cell
-from visualizer.ui.lab.process import Training
-from visualizer.ui.lab.window import LabWindow
+from visualizer.lab.training.model import OPEN
+from visualizer.lab.training.process_controller import TrainingProcess
+from visualizer.lab.window import LabWindow
+from visualizer.session.cells import Cell
 
 if TYPE_CHECKING:
     from tests.behaviour_snapshots.driver import Step
@@ -108,7 +108,7 @@ class Lab(Driver):
             dialog.close()
         self.lab.lab.leave()
         application = QApplication.instance()
-        while application and application.findChildren(Training):
+        while application and application.findChildren(TrainingProcess):
             linger(20)
         if not self.lab.close():
             raise RuntimeError("the lab refused to close")

@@ -28,9 +28,9 @@ from tests.behaviour_snapshots.driver import (
     write,
 )
 from visualizer.app import open_window
-from visualizer.state.document import Document
-from visualizer.state.formats import FORMATS
-from visualizer.state.view import Cell
+from visualizer.export.formats import FORMATS
+from visualizer.session.cells import Cell
+from visualizer.session.document import Document
 
 if TYPE_CHECKING:
     from tests.behaviour_snapshots.driver import Step

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 from tests.benchmarks import children
 from tests.benchmarks.stand import application, document
 from tests.benchmarks.table import Line, show, times
-from visualizer.app import compute
-from visualizer.headless import ROOMY
-from visualizer.state.figure import FigureLook, Shot
-from visualizer.state.film import FilmLook, film_of
-from visualizer.state.playback.timeline import Grain
-from visualizer.state.progress import CancelledError, Progress, quietly
+from visualizer.export.figure_settings import FigureSettings
+from visualizer.export.film_settings import FilmSettings, film_of
+from visualizer.progress_callback import CancelledError, Progress, no_progress
+from visualizer.services import ROOMY, compute
+from visualizer.session.screen import Snapshot
+from visualizer.session.timeline import Grain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from visualizer.state.document import Document
+    from visualizer.session.document import Document
 
 SIZE = (1024, 768, 12)
 LIMITS_S = {".png": 1.0, ".svg": 3.0, ".pdf": 3.0}
@@ -57,19 +57,21 @@ def measure(repeats: int) -> int:
 # ------------------------------------------------------------------- in a process of its own
 
 
-def _shot(of: Document) -> Shot:
-    return Shot(of, ROOMY, compute(of, None))
+def _shot(of: Document) -> Snapshot:
+    return Snapshot(of, ROOMY, compute(of, None))
 
 
-def _written(shot: Shot, look: FigureLook, suffix: str, progress: Progress = quietly) -> int:
-    from visualizer.ui.writers import WRITERS
+def _written(
+    shot: Snapshot, look: FigureSettings, suffix: str, progress: Progress = no_progress
+) -> int:
+    from visualizer.export.writers import WRITERS
 
     file = io.BytesIO()
     WRITERS[suffix](shot, look, file, progress)
     return len(file.getvalue())
 
 
-def _figures(shot: Shot, repeats: int) -> dict[str, Any]:
+def _figures(shot: Snapshot, repeats: int) -> dict[str, Any]:
     told = {}
     for suffix in LIMITS_S:
         seconds, size = [], 0
@@ -77,13 +79,13 @@ def _figures(shot: Shot, repeats: int) -> dict[str, Any]:
             for name in shot.run.trace.names:  # as if nothing had been looked at yet
                 shot.run.trace.holding(name)._kept.clear()
             start = perf_counter()
-            size = _written(shot, FigureLook(), suffix)
+            size = _written(shot, FigureSettings(), suffix)
             seconds.append(perf_counter() - start)
         told[suffix] = {"seconds": seconds, "bytes": size}
     return told
 
 
-def _matplotlib(shot: Shot, repeats: int) -> dict[str, list[float]]:
+def _matplotlib(shot: Snapshot, repeats: int) -> dict[str, list[float]]:
     from matplotlib.figure import Figure
 
     weights = shot.run.trace.read("weights")
@@ -105,7 +107,7 @@ def _matplotlib(shot: Shot, repeats: int) -> dict[str, list[float]]:
 
 def _film(repeats: int) -> dict[str, list[float]]:
     shot = _shot(document(6, 3, 2))
-    look = FigureLook(film=FilmLook(grain=Grain.CELL))
+    look = FigureSettings(film=FilmSettings(grain=Grain.CELL))
     assert len(film_of(shot.run.trace, look.film).steps) == STEPS
     whole = [_timed(lambda: _written(shot, look, ".gif")) for _ in range(min(repeats, 3))]
     chance = random.Random(3)
@@ -120,7 +122,7 @@ def _timed(act: Callable[[], object]) -> float:
     return perf_counter() - start
 
 
-def _called_off(shot: Shot, look: FigureLook, after_s: float) -> float:
+def _called_off(shot: Snapshot, look: FigureSettings, after_s: float) -> float:
     """Call a film off after a while, and say how long it went on."""
     asked: list[float] = []
     timer = threading.Timer(after_s, lambda: asked.append(perf_counter()))

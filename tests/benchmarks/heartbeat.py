@@ -10,7 +10,7 @@ from tests.benchmarks import children
 from tests.benchmarks.stand import Stand, application, document, linger
 from tests.benchmarks.table import Line, p95, show
 from visualizer.app import open_window
-from visualizer.state.document import Document
+from visualizer.session.document import Document
 
 BEAT_MS = 5
 GAP_MS = 50.0

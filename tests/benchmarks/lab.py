@@ -21,18 +21,23 @@ from tests.benchmarks.stand import TIMEOUT_S, Stand, application, linger
 from tests.benchmarks.table import Line, show
 from tests.benchmarks.training import SETTINGS
 from visualizer.app import program
-from visualizer.language.folder import RunFolder
-from visualizer.language.journal import HEADER
-from visualizer.language.service import NICE
-from visualizer.language.settings import Kind, Model, Settings, Source
+from visualizer.language.loss_log import HEADER
+from visualizer.language.run_folder import RunFolder
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.state.document import Document
-from visualizer.ui.windows import Windows
+from visualizer.language.training_process import NICE
+from visualizer.language.training_settings import (
+    CorpusKind,
+    CorpusSource,
+    ModelKind,
+    TrainingSettings,
+)
+from visualizer.session.document import Document
+from visualizer.shell.window_manager import WindowManager
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from visualizer.ui.lab.window import LabWindow
+    from visualizer.lab.window import LabWindow
 
 TRAINED = replace(SETTINGS["attention only, block 32"], threads=1)
 WATCHED_MS, PLAIN_S = 20_000, 8.0
@@ -105,7 +110,7 @@ class Bench:
         work = max(self.heart.work, default=0.0)
         return max(self.heart.gaps_since(), default=0.0), work
 
-    def start(self, settings: Settings) -> None:
+    def start(self, settings: TrainingSettings) -> None:
         """Start a run, and wait until its attention is seen."""
         window = self.window
         window.lab.draft = settings
@@ -117,12 +122,12 @@ class Bench:
         wait_until(lambda: bool(window.lab.run and window.lab.run.step > 100))
 
     def close(self) -> None:
-        from visualizer.ui.lab.process import Training
+        from visualizer.lab.training.process_controller import TrainingProcess
 
         self.window.lab.leave()
         app = QCoreApplication.instance()
         assert app
-        while app.findChildren(Training):
+        while app.findChildren(TrainingProcess):
             linger(20)
             QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
         if not self.window.close():
@@ -145,7 +150,7 @@ def _opened() -> Iterator[tuple[Bench, Gap]]:
     """Open the lab in a program that is at work; give also the largest gap that it made."""
     with tempfile.TemporaryDirectory() as place:
         os.environ["XDG_DATA_HOME"] = place
-        windows = Windows(program())
+        windows = WindowManager(program())
         first = Stand(windows.open(Document()))
         first.until_painted(first.has_numbers)
         heart = Heart()
@@ -225,9 +230,9 @@ def _long() -> Gaps:
 
 
 def _write_long(folder: RunFolder) -> None:
-    from visualizer.language.opened import OpenedRun
+    from visualizer.language.open_run import OpenRun
 
-    opened = OpenedRun(folder, replace(TRAINED, steps=2 * LONG))
+    opened = OpenRun(folder, replace(TRAINED, steps=2 * LONG))
     assert opened.running
     opened.running.training.step = LONG
     opened.running.save()
@@ -242,8 +247,8 @@ def _words() -> Gaps:
         path = Path(os.environ["XDG_DATA_HOME"]) / "words.txt"
         path.write_text(" ".join(f"w{place * place % WORDS}x{place % WORDS}"
                                  for place in range(10 * WORDS)))  # fmt: skip
-        source = Source(Kind.FILE, str(path), tokenizer=Tokenizer.WORDS)
-        bench.start(Settings(source, Model.TRANSFORMER, batch=8, threads=1))
+        source = CorpusSource(CorpusKind.FILE, str(path), tokenizer=Tokenizer.WORDS)
+        bench.start(TrainingSettings(source, ModelKind.TRANSFORMER, batch=8, threads=1))
         gaps = {f"started on {WORDS:,} words": bench.gap()}
         linger(5_000)
         return gaps | {f"it trains on {WORDS:,} words": bench.gap()}

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-from visualizer.state.picture import PICTURE
+from visualizer.heatmap.board_picture import PICTURE
 
 if asked := os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM"):
     os.environ["QT_QPA_PLATFORM"] = asked
@@ -19,7 +19,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 def main(started: float, folder: str) -> None:
     """Open the window as the program does; say when it was painted, and when with numbers."""
     from visualizer.app import make_application, open_window
-    from visualizer.state.document import Document
+    from visualizer.session.document import Document
 
     application = make_application()
     _keep_settings_in(folder)

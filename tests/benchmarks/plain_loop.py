@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from visualizer.language.settings import Model
+from visualizer.language.training_settings import ModelKind
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from visualizer.language.settings import Settings
+    from visualizer.language.training_settings import TrainingSettings
 
 
 class _Heads(nn.Module):
@@ -33,7 +33,7 @@ class _Heads(nn.Module):
 
 
 class _Block(nn.Module):
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: TrainingSettings) -> None:
         super().__init__()
         width = settings.width
         self.norm, self.attention = nn.LayerNorm(width), _Heads(width, settings.heads)
@@ -44,7 +44,7 @@ class _Block(nn.Module):
                 nn.ReLU(),
                 nn.Linear(4 * width, width),
             )
-            if settings.model is Model.TRANSFORMER
+            if settings.model is ModelKind.TRANSFORMER
             else None
         )
 
@@ -54,7 +54,7 @@ class _Block(nn.Module):
 
 
 class _Network(nn.Module):
-    def __init__(self, settings: Settings, tokens: int) -> None:
+    def __init__(self, settings: TrainingSettings, tokens: int) -> None:
         super().__init__()
         width = settings.width
         self.embedding = nn.Embedding(tokens, width)
@@ -71,7 +71,7 @@ class _Network(nn.Module):
 class PlainLoop:
     """Trains on batches of random windows of a text."""
 
-    def __init__(self, settings: Settings, text: np.ndarray, tokens: int) -> None:
+    def __init__(self, settings: TrainingSettings, text: np.ndarray, tokens: int) -> None:
         torch.manual_seed(settings.seed)
         self._settings = settings
         self._text = torch.from_numpy(text.reshape(-1).copy())

@@ -12,8 +12,8 @@ from tests.benchmarks import children
 from tests.benchmarks.heartbeat import GAP_MS, Heart
 from tests.benchmarks.stand import Stand, application, document, linger
 from tests.benchmarks.table import Line, show, times
-from visualizer.state.playback.timeline import STEPS_PER_SECOND, Grain, Timeline
-from visualizer.state.playback.transport import PLAYBACK
+from visualizer.features.playback.model import PLAYBACK
+from visualizer.session.timeline import STEPS_PER_SECOND, Grain, Timeline
 
 LARGE, MIDDLE = (1024, 768, 12), (64, 64, 8)
 SEEK_MS = 10.0

@@ -134,16 +134,16 @@ def _read(repeats: int) -> dict[str, object]:
 
 
 def _peers(weights: np.ndarray, width: int, height: int, repeats: int) -> dict[str, list[float]]:
-    from tests.benchmarks import peers
+    from tests.benchmarks import peers as benchmarks_peers
 
-    graph = peers.PyQtGraph(weights, width, height)
-    plot = peers.Matplotlib(weights, width, height, is_labelled=False)
+    graph = benchmarks_peers.PyQtGraph(weights, width, height)
+    plot = benchmarks_peers.Matplotlib(weights, width, height, is_labelled=False)
     told: dict[str, list[float]] = {"pyqtgraph": [], "matplotlib": []}
     for number in range(repeats):
         start = 384 + STEP * (number % 20 if number % 40 < 20 else 20 - number % 20)
-        told["pyqtgraph"].append(peers.seconds(partial(graph.look, start, 256)))
+        told["pyqtgraph"].append(benchmarks_peers.seconds(partial(graph.look, start, 256)))
         if number % 10 == 0:
-            told["matplotlib"].append(peers.seconds(partial(plot.look, start, 256)))
+            told["matplotlib"].append(benchmarks_peers.seconds(partial(plot.look, start, 256)))
     graph.close()
     return told
 

@@ -32,9 +32,9 @@ from PySide6.QtWidgets import QSlider
 
 from visualizer.app import make_application, open_window
 from visualizer.attention.spec import AttentionSpec
-from visualizer.state.document import Document
-from visualizer.state.lines.panel import LINES
-from visualizer.state.picture import PICTURE
+from visualizer.features.line_view.model import LINES
+from visualizer.heatmap.board_picture import PICTURE
+from visualizer.session.document import Document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication, QWidget
 
     from visualizer.attention.trace import Trace
-    from visualizer.state.panels import Heatmap
-    from visualizer.state.view import Cell
-    from visualizer.ui.board import BoardView
-    from visualizer.ui.lineview import LineView
-    from visualizer.ui.window import Window
+    from visualizer.features.line_view.widget import LineView
+    from visualizer.heatmap.model import Heatmap
+    from visualizer.heatmap.widget import BoardView
+    from visualizer.session.cells import Cell
+    from visualizer.shell.window import MainWindow
 
 TIMEOUT_S = 120
 WINDOWS = ((1280, 800), (1920, 1080), (2560, 1600))
@@ -92,7 +92,7 @@ def _tell(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
 class Stand:
     """A window, and the hand at it."""
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: MainWindow) -> None:
         self.window, self.workspace, self.board = window, window.workspace, window.board
         self._bugs: list[str] = []
         self.workspace.broke.connect(self._bugs.append)

@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from tests.benchmarks import children
 from tests.benchmarks.table import ratio, show
-from visualizer.language.settings import Kind, Model, Settings, Source
 from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.training_settings import (
+    CorpusKind,
+    CorpusSource,
+    ModelKind,
+    TrainingSettings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,14 +25,14 @@ STEPS = 40
 """In turns of so many."""
 LEAST = 0.95
 
-_TEXT = Source(Kind.WORLD, size=400_000, tokenizer=Tokenizer.CHARACTERS)
+_TEXT = CorpusSource(CorpusKind.WORLD, size=400_000, tokenizer=Tokenizer.CHARACTERS)
 SETTINGS = {
-    "transformer, block 8": Settings(
-        _TEXT, Model.TRANSFORMER, block=8, heads=4, layers=3, batch=128, steps=10**6
+    "transformer, block 8": TrainingSettings(
+        _TEXT, ModelKind.TRANSFORMER, block=8, heads=4, layers=3, batch=128, steps=10**6
     ),
-    "attention only, block 32": Settings(Source(Kind.REPEAT), steps=10**6),
-    "transformer, block 64": Settings(
-        _TEXT, Model.TRANSFORMER, block=64, heads=4, layers=3, batch=32, steps=10**6
+    "attention only, block 32": TrainingSettings(CorpusSource(CorpusKind.REPEAT), steps=10**6),
+    "transformer, block 64": TrainingSettings(
+        _TEXT, ModelKind.TRANSFORMER, block=64, heads=4, layers=3, batch=32, steps=10**6
     ),
 }
 
@@ -49,13 +54,13 @@ def _side_by_side(words: str, repeats: int) -> dict[str, Any]:
     import torch
 
     from tests.benchmarks.plain_loop import PlainLoop
-    from visualizer.language.folder import RunFolder
-    from visualizer.language.opened import OpenedRun
+    from visualizer.language.open_run import OpenRun
+    from visualizer.language.run_folder import RunFolder
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as place:
         settings = replace(SETTINGS[words], threads=1)
-        opened = OpenedRun(RunFolder(Path(place) / "run"), settings)
+        opened = OpenRun(RunFolder(Path(place) / "run"), settings)
         running = opened.running
         assert running
         corpus = running.training.corpus

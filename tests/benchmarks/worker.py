@@ -44,9 +44,9 @@ def _toggles(tokens: int, size: int, heads: int, repeats: int) -> dict[str, Any]
     ask_for_large_pages()  # before torch is there
     from tests.benchmarks.peers import Torch
     from tests.benchmarks.stand import document
-    from tests.state.showing import warm
-    from visualizer.headless import compute, kept_memory, run_of
-    from visualizer.state.view import View
+    from tests.support.screens import warm
+    from visualizer.services import compute, kept_memory, run_of
+    from visualizer.session.view import View
 
     made, view = document(tokens, size, heads), View()
     run = compute(made, None)  # as many threads of torch as the worker takes

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from visualizer.language.baselines import STRENGTHS, bigram_loss, frequency_loss
 from visualizer.language.corpora.corpus import Corpus
-from visualizer.language.vocabulary import Vocabulary
+from visualizer.language.tokenizers import Vocabulary
 
 
 def corpus(training: np.ndarray, validation: np.ndarray, vocabulary: int) -> Corpus:

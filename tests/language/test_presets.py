@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from visualizer.language.corpora.corpus import Split, load
-from visualizer.language.presets import PRESETS, Preset
-from visualizer.language.settings import Kind, Model, problems
+from visualizer.language.training_settings import PRESETS, CorpusKind, ModelKind, Preset, problems
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,13 +25,13 @@ def test_each_has_a_name_of_its_own_and_one_sentence() -> None:
 
 
 def test_every_model_has_one() -> None:
-    assert {preset.settings.model for preset in PRESETS} == {*Model}
+    assert {preset.settings.model for preset in PRESETS} == {*ModelKind}
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
 def test_each_can_be_trained(preset: Preset, tmp_path: Path) -> None:
     settings = preset.settings
-    if settings.source.kind is Kind.FILE:
+    if settings.source.kind is CorpusKind.FILE:
         assert [problem.field for problem in problems(settings)] == ["path"]
         path = tmp_path / "a.txt"
         path.write_text("To be, or not to be. " * 99, encoding="utf-8")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.attention.errors import InputError
+from visualizer.errors import InputError
 from visualizer.language.sampling import draw, probabilities
 
 LOGITS = st.lists(st.floats(-30, 30), min_size=1, max_size=30)

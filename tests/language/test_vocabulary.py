@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.attention.errors import InputError
-from visualizer.language.tokenizers import Tokenizer, tokenize
-from visualizer.language.vocabulary import Vocabulary
+from visualizer.errors import InputError
+from visualizer.language.tokenizers import Tokenizer, Vocabulary, tokenize
 
 
 @given(st.text(min_size=1, max_size=60), st.sampled_from(Tokenizer))

@@ -1,1 +1,1 @@
-"""The numbers: attention computed stage by stage with torch. No Qt, no threads, no clock."""
+"""The numbers: attention modules, stages, traces and explanations."""

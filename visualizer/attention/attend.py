@@ -15,23 +15,17 @@ from torch.nn import functional
 
 from visualizer.attention import masks
 from visualizer.attention.embedding import sinusoids
-from visualizer.attention.held import Held
-from visualizer.attention.parameters import as_matrix
-from visualizer.attention.spec import (
-    Arrangement,
-    AttentionSpec,
-    InputError,
-    Normalisation,
-    Position,
-    check,
-)
+from visualizer.attention.parameter_init import as_matrix
+from visualizer.attention.spec import Arrangement, AttentionSpec, Normalisation, Position, check
 from visualizer.attention.stages import Operation, Stage, parameter_names, shape, stages
+from visualizer.attention.tensor_cache import CachedTensor
 from visualizer.attention.trace import Trace
+from visualizer.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from visualizer.attention.buffers import BufferPool
+    from visualizer.attention.buffer_pool import BufferPool
 
 
 def attend(
@@ -66,7 +60,7 @@ def attend(
         its own matrices.
     """
     _check(spec, given)
-    work = _Work(spec, given, parameters, kept, None if torch.is_grad_enabled() else pool)
+    work = StageInputs(spec, given, parameters, kept, None if torch.is_grad_enabled() else pool)
     held = {}
     recomputed: set[str] = set()
     for stage in stages(spec):
@@ -74,13 +68,13 @@ def attend(
             held[stage.name] = reuse.holding(stage.name)
         else:
             read = [held[name].tensor for name in stage.reads]
-            held[stage.name] = Held(_COMPUTE[stage.operation](work, stage, *read))
+            held[stage.name] = CachedTensor(_COMPUTE[stage.operation](work, stage, *read))
             recomputed.add(stage.name)
     return Trace(spec, stages(spec), dict(parameters), held, frozenset(recomputed))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Work:
+class StageInputs:
     """What every operation may look at."""
 
     spec: AttentionSpec
@@ -117,7 +111,7 @@ def _check(spec: AttentionSpec, given: Tensor) -> None:
         raise InputError("d_in", sentence)
 
 
-def _is_kept(stage: Stage, work: _Work, reuse: Trace) -> bool:
+def _is_kept(stage: Stage, work: StageInputs, reuse: Trace) -> bool:
     if stage.name not in reuse or reuse.stage(stage.name) != stage:
         return False
     old, spec = reuse.tensor(stage.name), work.spec
@@ -139,7 +133,7 @@ def _same(old: Tensor, new: Tensor) -> bool:
     return old is new or (old.shape == new.shape and torch.equal(old, new))
 
 
-def _position(work: _Work, stage: Stage) -> Tensor:
+def _position(work: StageInputs, stage: Stage) -> Tensor:
     if work.spec.position is Position.LEARNED:
         table = work.parameters["position.weight"][: work.tokens]  # token d_in
     else:
@@ -147,12 +141,12 @@ def _position(work: _Work, stage: Stage) -> Tensor:
     return table.to(work.given).expand(work.given.shape)
 
 
-def _project(work: _Work, stage: Stage, x: Tensor) -> Tensor:
+def _project(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     weight, bias = as_matrix(work.spec, work.parameters, stage.parameters[0])  # width d_in
     return _to_heads(work.spec, functional.linear(x, weight, bias))  # head token d_head
 
 
-def _split(work: _Work, stage: Stage, x: Tensor) -> Tensor:
+def _split(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     if work.spec.arrangement is Arrangement.SPLIT:
         return _to_heads(work.spec, x)  # head token d_head
     return x.unsqueeze(-3).expand(*x.shape[:-2], work.spec.heads, *x.shape[-2:])
@@ -162,19 +156,19 @@ def _to_heads(spec: AttentionSpec, x: Tensor) -> Tensor:
     return torch.unflatten(x, -1, (spec.heads, spec.d_head)).transpose(-3, -2)
 
 
-def _dot(work: _Work, stage: Stage, queries: Tensor, keys: Tensor) -> Tensor:
+def _dot(work: StageInputs, stage: Stage, queries: Tensor, keys: Tensor) -> Tensor:
     return torch.matmul(queries, keys.mT, out=work.room(stage))  # head query key
 
 
-def _scale(work: _Work, stage: Stage, scores: Tensor) -> Tensor:
+def _scale(work: StageInputs, stage: Stage, scores: Tensor) -> Tensor:
     return torch.div(scores, work.spec.divisor, out=work.room(stage))  # head query key
 
 
-def _zero(work: _Work, stage: Stage, x: Tensor) -> Tensor:
+def _zero(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     return torch.where(work.allowed(stage), x, x.new_zeros(()), out=work.room(stage))
 
 
-def _forbid(work: _Work, stage: Stage, x: Tensor) -> Tensor:
+def _forbid(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     forbidden = ~work.allowed(stage)  # query key
     if x.requires_grad and work.reading(stage).all():
         # A sum, as its gradient costs nothing; an infinite score it would make no number.
@@ -182,7 +176,7 @@ def _forbid(work: _Work, stage: Stage, x: Tensor) -> Tensor:
     return torch.where(forbidden, x.new_tensor(-torch.inf), x, out=work.room(stage))
 
 
-def _normalise(work: _Work, stage: Stage, x: Tensor) -> Tensor:
+def _normalise(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     if work.spec.normalisation is Normalisation.SUM:
         return torch.div(x, x.sum(-1, keepdim=True), out=work.room(stage))
     if work.spec.normalisation is Normalisation.NAIVE_SOFTMAX:
@@ -193,26 +187,26 @@ def _normalise(work: _Work, stage: Stage, x: Tensor) -> Tensor:
     return _nothing_read(work, stage, weights) if stage.reads[0] == "masked" else weights
 
 
-def _nothing_read(work: _Work, stage: Stage, weights: Tensor) -> Tensor:
+def _nothing_read(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:
     # Softmax has no value for a row of −∞: a query that may read nothing reads nothing.
     some = work.reading(stage)
     return weights if some.all() else weights.where(some.to(weights.device), 0)
 
 
-def _average(work: _Work, stage: Stage) -> Tensor:
+def _average(work: StageInputs, stage: Stage) -> Tensor:
     rows = work.allowed(stage).to(work.given)
     weights = rows / rows.sum(-1, keepdim=True).clamp(min=1)  # query key
     sizes = work.given.shape[:-2] + shape(work.spec, stage.dims, work.tokens)
     return weights.expand(sizes)  # head query key
 
 
-def _renormalise(work: _Work, stage: Stage, zeroed: Tensor) -> Tensor:
+def _renormalise(work: StageInputs, stage: Stage, zeroed: Tensor) -> Tensor:
     sums = zeroed.sum(-1, keepdim=True)  # head query 1
     # A row of nothing but zeros has nothing to share out.
     return zeroed / sums.masked_fill(~zeroed.any(-1, keepdim=True), 1)
 
 
-def _drop(work: _Work, stage: Stage, weights: Tensor) -> Tensor:
+def _drop(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:
     spec = work.spec
     if work.kept is not None:
         kept = work.kept
@@ -225,7 +219,7 @@ def _drop(work: _Work, stage: Stage, weights: Tensor) -> Tensor:
     return torch.where(kept.to(weights.device), larger, weights.new_zeros(()), out=room)
 
 
-def _project_out(work: _Work, stage: Stage, concat: Tensor) -> Tensor:
+def _project_out(work: StageInputs, stage: Stage, concat: Tensor) -> Tensor:
     return functional.linear(
         concat, work.parameters["out_proj.weight"], work.parameters.get("out_proj.bias")
     )

@@ -6,14 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from visualizer.attention.spec import (
-    AttentionSpec,
-    Dtype,
-    Mask,
-    Mode,
-    Normalisation,
-    Projection,
-)
+from visualizer.attention.spec import AttentionSpec, Dtype, Mask, Mode, Normalisation, Projection
 from visualizer.attention.stages import CELLS, Operation, Stage
 
 MOST_LAYERS = 1_000
@@ -24,7 +17,7 @@ HALF = 13
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
+class CapturedAttention:
     """Numbers [layer, head, query, key] with their tokens, that can be compared and hashed.
 
     Parameters
@@ -56,7 +49,7 @@ class Captured:
         array: np.ndarray,
         query_tokens: tuple[str, ...] = (),
         key_tokens: tuple[str, ...] = (),
-    ) -> Captured:
+    ) -> CapturedAttention:
         """Copy an array [layer, head, query, key] of floating-point numbers."""
         dtype = Dtype.FLOAT64 if array.dtype == np.float64 else Dtype.FLOAT32
         layers, heads, queries, keys = array.shape

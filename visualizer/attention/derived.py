@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Fold(StrEnum):
+class HeadAggregate(StrEnum):
     """How the heads of a stage become one."""
 
     MEAN = "mean"
     MAX = "max"
 
 
-class Lens(StrEnum):
+class WeightTransform(StrEnum):
     """What weights are looked at as."""
 
     PLAIN = "plain"
@@ -32,9 +32,9 @@ class Lens(StrEnum):
     TIMES_VALUE = "times-value"
 
 
-def fold(tensor: Tensor, by: Fold) -> Tensor:
+def fold(tensor: Tensor, by: HeadAggregate) -> Tensor:
     """Fold [..., head, row, column] into [..., row, column]."""
-    return tensor.mean(-3) if by is Fold.MEAN else tensor.amax(-3)
+    return tensor.mean(-3) if by is HeadAggregate.MEAN else tensor.amax(-3)
 
 
 def without_first(weights: Tensor) -> Tensor:

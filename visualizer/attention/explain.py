@@ -2,18 +2,21 @@
 
 The terms of an explanation always give the traced value: added up, as a share of their sum, or
 as the one chosen of two.
+
+An explanation as a value: terms, their factors, and how they become one number; no torch.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from enum import StrEnum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from visualizer.attention import masks
 from visualizer.attention.embedding import sinusoids
-from visualizer.attention.explanation import Cell, Explanation, Factor, Group, Rule
 from visualizer.attention.spec import (
     Arrangement,
     AttentionSpec,
@@ -29,10 +32,10 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
 
-__all__ = ["Cell", "Explanation", "Factor", "Group", "Rule", "explain"]
+__all__ = ["CellIndex", "CombineRule", "Explanation", "Factor", "Group", "explain"]
 
 
-def explain(trace: Trace, stage: str, cell: Cell) -> Explanation:
+def explain(trace: Trace, stage: str, cell: CellIndex) -> Explanation:
     """Take one cell of a trace apart.
 
     Parameters
@@ -42,37 +45,37 @@ def explain(trace: Trace, stage: str, cell: Cell) -> Explanation:
     """
     row = trace.stage(stage)
     value = float(trace.read(stage, cell))
-    made = _EXPLAIN[row.operation](_Asked(trace, row, cell))
+    made = _EXPLAIN[row.operation](ExplainedCell(trace, row, cell))
     return Explanation(row, cell, made.rule, made.groups, value, made.chosen, made.is_empty)
 
 
-class _Made(NamedTuple):
+class TermList(NamedTuple):
     """What of an explanation depends on the operation."""
 
-    rule: Rule
+    rule: CombineRule
     groups: tuple[Group, ...]
     chosen: int = 0
     is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Asked:
+class ExplainedCell:
     """A cell, and short ways to read what it came from."""
 
     trace: Trace
     stage: Stage
-    cell: Cell
+    cell: CellIndex
 
     @property
     def spec(self) -> AttentionSpec:
         return self.trace.spec
 
     @property
-    def batch(self) -> Cell:
+    def batch(self) -> CellIndex:
         return self.cell[: len(self.trace.batch)]
 
     @property
-    def place(self) -> Cell:
+    def place(self) -> CellIndex:
         return self.cell[len(self.trace.batch) :]
 
     def factor(self, name: str, *place: int | None, form: str = "{}") -> Factor:
@@ -99,15 +102,15 @@ def _constant(value: float, form: str) -> Factor:
     return Factor("", (), number, number, form)
 
 
-def _sum(*groups: tuple[Factor, ...]) -> _Made:
-    return _Made(Rule.SUM, tuple(Group(factors) for factors in groups))
+def _sum(*groups: tuple[Factor, ...]) -> TermList:
+    return TermList(CombineRule.SUM, tuple(Group(factors) for factors in groups))
 
 
-def _given(asked: _Asked) -> _Made:
+def _given(asked: ExplainedCell) -> TermList:
     return _sum((asked.factor(asked.stage.name, *asked.place),))
 
 
-def _position(asked: _Asked) -> _Made:
+def _position(asked: ExplainedCell) -> TermList:
     place, column = asked.place
     if asked.spec.position is Position.LEARNED:
         return _sum((asked.weight("position.weight", place, column),))
@@ -117,11 +120,11 @@ def _position(asked: _Asked) -> _Made:
     return _sum((_constant(float(value), f"{function}({place} / 10000^({exponent})) = {{}}"),))
 
 
-def _add(asked: _Asked) -> _Made:
+def _add(asked: ExplainedCell) -> TermList:
     return _sum(*((asked.factor(name, *asked.place),) for name in asked.stage.reads))
 
 
-def _project(asked: _Asked) -> _Made:
+def _project(asked: ExplainedCell) -> TermList:
     head, token, column = asked.place
     spec = asked.spec
     names = parameter_names(spec, asked.stage.parameters[0])
@@ -137,57 +140,57 @@ def _project(asked: _Asked) -> _Made:
     return _sum(products, (asked.weight(biases[number], column),)) if biases else _sum(products)
 
 
-def _split(asked: _Asked) -> _Made:
+def _split(asked: ExplainedCell) -> TermList:
     head, token, column = asked.place
     if asked.spec.arrangement is Arrangement.SPLIT:
         column += head * asked.spec.d_head
     return _sum((asked.factor("input", token, column),))
 
 
-def _dot(asked: _Asked) -> _Made:
+def _dot(asked: ExplainedCell) -> TermList:
     head, query, key = asked.place
     return _sum((asked.factor("queries", head, query, None), asked.factor("keys", head, key, None)))
 
 
-def _scale(asked: _Asked) -> _Made:
+def _scale(asked: ExplainedCell) -> TermList:
     divisor = asked.spec.divisor
     inverse = np.array([1 / divisor])
     constant = Factor("", (), np.array([divisor]), inverse, "1/{}")
     return _sum((asked.factor("scores", *asked.place), constant))
 
 
-def _choose(asked: _Asked, otherwise: float, form: str) -> _Made:
+def _choose(asked: ExplainedCell, otherwise: float, form: str) -> TermList:
     read = (asked.factor(asked.stage.reads[0], *asked.place),)
     groups = (Group(read), Group((_constant(otherwise, form),)))
-    return _Made(Rule.CHOICE, groups, 0 if asked.allowed()[asked.place[-1]] else 1)
+    return TermList(CombineRule.CHOICE, groups, 0 if asked.allowed()[asked.place[-1]] else 1)
 
 
-def _forbid(asked: _Asked) -> _Made:
+def _forbid(asked: ExplainedCell) -> TermList:
     return _choose(asked, -np.inf, "−∞")
 
 
-def _zero(asked: _Asked) -> _Made:
+def _zero(asked: ExplainedCell) -> TermList:
     return _choose(asked, 0.0, "0")
 
 
-def _normalise(asked: _Asked) -> _Made:
+def _normalise(asked: ExplainedCell) -> TermList:
     head, query, key = asked.place
     row = asked.factor(asked.stage.reads[0], head, query, None)
     if asked.spec.normalisation is Normalisation.SUM:
-        return _Made(Rule.SHARE, (Group((row,)),), key)
+        return TermList(CombineRule.SHARE, (Group((row,)),), key)
     is_empty = row.name == "masked" and not asked.allowed().any()
     make = _exponentials if asked.spec.normalisation is Normalisation.SOFTMAX else _naive
-    return _Made(Rule.SHARE, (Group((make(asked, row),)),), key, is_empty)
+    return TermList(CombineRule.SHARE, (Group((make(asked, row),)),), key, is_empty)
 
 
-def _exponentials(asked: _Asked, row: Factor) -> Factor:
+def _exponentials(asked: ExplainedCell, row: Factor) -> Factor:
     largest = 0.0 if row.read.max() == -np.inf else float(row.read.max())
     with np.errstate(invalid="ignore"):
         used = np.exp(row.read - largest)
     return replace(row, used=used, form=f"exp({{}} − {_signed(largest)})")
 
 
-def _naive(asked: _Asked, row: Factor) -> Factor:
+def _naive(asked: ExplainedCell, row: Factor) -> Factor:
     dtype = asked.trace.read(row.name, asked.cell).dtype
     with np.errstate(over="ignore"):  # where the trace's own type does
         used = np.exp(row.read).astype(dtype)
@@ -198,47 +201,47 @@ def _signed(number: float) -> str:
     return f"{number:.4f}" if number >= 0 else f"(−{-number:.4f})"
 
 
-def _average(asked: _Asked) -> _Made:
+def _average(asked: ExplainedCell) -> TermList:
     cells = asked.allowed().astype(np.float64)
     group = Group((Factor("", (), cells, cells),))
-    return _Made(Rule.SHARE, (group,), asked.place[-1], not cells.any())
+    return TermList(CombineRule.SHARE, (group,), asked.place[-1], not cells.any())
 
 
-def _renormalise(asked: _Asked) -> _Made:
+def _renormalise(asked: ExplainedCell) -> TermList:
     head, query, key = asked.place
     row = asked.factor("zeroed", head, query, None)
-    return _Made(Rule.SHARE, (Group((row,)),), key, not row.read.any())
+    return TermList(CombineRule.SHARE, (Group((row,)),), key, not row.read.any())
 
 
-def _drop(asked: _Asked) -> _Made:
+def _drop(asked: ExplainedCell) -> TermList:
     weight = asked.factor("weights", *asked.place)
     factor = 1 / (1 - asked.spec.dropout)
     scaled = _constant(factor, f"1/(1 − {asked.spec.dropout:g})")
     value = float(asked.trace.read("dropped", asked.cell))
     dropped = value == 0 and weight.read[0] != 0
     groups = (Group((weight, scaled)), Group((_constant(0.0, "0"),)))
-    return _Made(Rule.CHOICE, groups, int(dropped))
+    return TermList(CombineRule.CHOICE, groups, int(dropped))
 
 
-def _mix(asked: _Asked) -> _Made:
+def _mix(asked: ExplainedCell) -> TermList:
     head, query, column = asked.place
     weights = asked.factor(asked.stage.reads[0], head, query, None)
     return _sum((weights, asked.factor("values", head, None, column)))
 
 
-def _join(asked: _Asked) -> _Made:
+def _join(asked: ExplainedCell) -> TermList:
     query, column = asked.place
     head, within = divmod(column, asked.spec.d_head)
     return _sum((asked.factor("context", head, query, within),))
 
 
-def _project_out(asked: _Asked) -> _Made:
+def _project_out(asked: ExplainedCell) -> TermList:
     query, column = asked.place
     products = (asked.factor("concat", query, None), asked.weight("out_proj.weight", column, None))
     return _sum(products, (asked.weight("out_proj.bias", column),))
 
 
-_EXPLAIN: dict[Operation, Callable[[_Asked], _Made]] = {
+_EXPLAIN: dict[Operation, Callable[[ExplainedCell], TermList]] = {
     Operation.GIVEN: _given,
     Operation.POSITION: _position,
     Operation.ADD: _add,
@@ -257,3 +260,95 @@ _EXPLAIN: dict[Operation, Callable[[_Asked], _Made]] = {
     Operation.PROJECT_OUT: _project_out,
     Operation.CAPTURED: _given,
 }
+
+CellIndex = tuple[int, ...]
+
+
+class CombineRule(StrEnum):
+    """How terms become the value."""
+
+    SUM = auto()
+    SHARE = auto()
+    CHOICE = auto()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Factor:
+    """One factor of each of n terms.
+
+    Parameters
+    ----------
+    name : str
+        The stage or parameter that was read; empty for a constant.
+    index : tuple of int or None
+        Where it was read, batch axes first; None stands for the number of the term.
+    read : numpy.ndarray
+        What was read, [n].
+    used : numpy.ndarray
+        What enters the product, [n]: what was read, or a function of it.
+    form : str
+        How to write it, with ``{}`` for what was read.
+    """
+
+    name: str
+    index: tuple[int | None, ...]
+    read: np.ndarray
+    used: np.ndarray
+    form: str = "{}"
+
+    def source(self, term: int) -> CellIndex:
+        """Give the place in `name` that a term's factor was read from."""
+        return tuple(term if place is None else place for place in self.index)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Terms of the same kind: each the product of its factors."""
+
+    factors: tuple[Factor, ...]
+
+    @property
+    def terms(self) -> np.ndarray:
+        """The products, [n]: float64, or the trace's own type where that overflows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(math.prod(factor.used for factor in self.factors))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explanation:
+    """One cell of one stage, and the terms it is made of.
+
+    Parameters
+    ----------
+    cell : tuple of int
+        Where in the stage, batch axes first.
+    value : float
+        The number in the trace.
+    chosen : int
+        The term that a share is of, or that was chosen.
+    is_empty : bool
+        Whether nothing is shared out, as in a row that is wholly forbidden: each share is 0.
+    """
+
+    stage: Stage
+    cell: CellIndex
+    rule: CombineRule
+    groups: tuple[Group, ...]
+    value: float
+    chosen: int = 0
+    is_empty: bool = False
+
+    @property
+    def terms(self) -> np.ndarray:
+        """All terms, group after group."""
+        return np.concatenate([group.terms for group in self.groups])
+
+    def result(self) -> float:
+        """Work the value out from the terms alone."""
+        if self.is_empty:
+            return 0.0
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if self.rule is CombineRule.SUM:
+                return float(self.terms.sum())
+            total = self.terms.sum() if self.rule is CombineRule.SHARE else 1.0
+            return float(self.terms[self.chosen] / total)

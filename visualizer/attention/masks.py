@@ -11,7 +11,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from visualizer.attention.spec import AttentionSpec, BooleanMatrix, InputError, Mask, Remedy, Route
+from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Mask, Route
+from visualizer.errors import InputError, Remedy
 
 # The stages that have forbidden cells; on the routes after normalising, the mask acts on the last.
 FORBIDDING = ("masked", "unmasked", "zeroed", "weights", "dropped")

@@ -15,13 +15,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from visualizer.attention.attend import attend
-from visualizer.attention.choices import LAYERS
 from visualizer.attention.mechanisms import Mechanism, spec_of
-from visualizer.attention.parameters import as_matrix
+from visualizer.attention.parameter_init import as_matrix
 from visualizer.attention.spec import (
+    LAYERS,
     Arrangement,
     AttentionSpec,
-    InputError,
     Mask,
     Mode,
     Normalisation,
@@ -30,6 +29,7 @@ from visualizer.attention.spec import (
     Route,
     check,
 )
+from visualizer.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
 
 
-class Attention(nn.Module):
+class AttentionModule(nn.Module):
     """What the modules share: a spec, and a forward pass that is the end of a trace."""
 
     def __init__(self, spec: AttentionSpec, context_length: int | None = None) -> None:
@@ -103,7 +103,7 @@ class Attention(nn.Module):
         return _drawn_kept(cells, self.spec.dropout, x)  # head query key
 
 
-class SimplifiedSelfAttention(Attention):
+class SimplifiedSelfAttention(AttentionModule):
     """Attention without weights to learn: every token is its own query, key and value (§3.3)."""
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class SimplifiedSelfAttention(Attention):
         return attend(replace(self.spec, d_in=x.shape[-1]), x, {})
 
 
-class SelfAttentionV1(Attention):
+class SelfAttentionV1(AttentionModule):
     """Self-attention whose weights are drawn from [0, 1) (§3.4.1)."""
 
     def __init__(self, d_in: int, d_out: int) -> None:
@@ -125,7 +125,7 @@ class SelfAttentionV1(Attention):
         self.W_value = nn.Parameter(torch.rand(d_in, d_out))
 
 
-class SelfAttentionV2(Attention):
+class SelfAttentionV2(AttentionModule):
     """Self-attention with linear layers (§3.4.2)."""
 
     def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False) -> None:
@@ -134,7 +134,7 @@ class SelfAttentionV2(Attention):
         _add_projections(self, d_in, d_out, qkv_bias)
 
 
-class CausalAttention(Attention):
+class CausalAttention(AttentionModule):
     """Self-attention that reads no later token, with dropout on the weights (§3.5.3)."""
 
     def __init__(
@@ -152,7 +152,7 @@ class CausalAttention(Attention):
         _add_mask(self, context_length)
 
 
-class MultiHeadAttentionWrapper(Attention):
+class MultiHeadAttentionWrapper(AttentionModule):
     """Causal heads of d_out each, their context vectors side by side (§3.6.1)."""
 
     def __init__(
@@ -187,7 +187,7 @@ class MultiHeadAttentionWrapper(Attention):
         return torch.cat([_drawn_kept(cells, self.spec.dropout, x) for _ in self.heads], dim=-3)
 
 
-class MultiHeadAttention(Attention):
+class MultiHeadAttention(AttentionModule):
     """Causal heads that share d_out, mixed by an output projection (§3.6.2)."""
 
     def __init__(

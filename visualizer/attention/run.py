@@ -13,25 +13,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from visualizer.attention import device as devices
+from visualizer.attention import device as attention_device
 from visualizer.attention.attend import attend
-from visualizer.attention.choices import DRAWN_FROM, READ_FROM
 from visualizer.attention.embedding import PADDING, embed
-from visualizer.attention.parameters import draw, own_tensor
+from visualizer.attention.parameter_init import draw, own_tensor
 from visualizer.attention.spec import (
+    DRAWN_FROM,
+    READ_FROM,
     Arrangement,
     AttentionSpec,
     Device,
-    InputError,
     Normalisation,
     Projection,
     check,
 )
 from visualizer.attention.stages import bytes_needed
+from visualizer.errors import InputError
 
 if TYPE_CHECKING:
-    from visualizer.attention.buffers import BufferPool
-    from visualizer.attention.captured import Captured
+    from visualizer.attention.buffer_pool import BufferPool
+    from visualizer.attention.captured import CapturedAttention
     from visualizer.attention.spec import NumberMatrix
     from visualizer.attention.trace import Trace
 
@@ -65,7 +66,7 @@ class Run:
     trace: Trace
     device: str
     notices: tuple[str, ...]
-    captured: Captured | None = None
+    captured: CapturedAttention | None = None
     key_tokens: tuple[str, ...] = ()
 
     def words(self, text: int, axis: str = "query") -> tuple[str, ...]:
@@ -120,16 +121,18 @@ def run(
     """
     check(spec)
     texts, spec = padded(texts, spec)
-    device, notice = devices.resolve(spec.device, spec.dtype)
+    device, notice = attention_device.resolve(spec.device, spec.dtype)
     with torch.no_grad():
         try:
             trace = _trace(texts, spec, device, previous, pool)
         except torch.OutOfMemoryError:
-            notice = f"The memory of {devices.describe(device)} ran out; computed on the CPU."
+            notice = (
+                f"The memory of {attention_device.describe(device)} ran out; computed on the CPU."
+            )
             device = Device.CPU
             trace = _trace(texts, spec, device, previous, pool)
     notices = (notice,) if notice else ()
-    return Run(texts, trace, devices.describe(device), notices + _remarks(trace))
+    return Run(texts, trace, attention_device.describe(device), notices + _remarks(trace))
 
 
 def padded(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
@@ -178,12 +181,12 @@ def _trace(
         if not is_out_of_memory(error):
             raise
         if device is Device.CPU:
-            raise _too_large(texts, spec, USABLE * devices.free_bytes(device)) from error
+            raise _too_large(texts, spec, USABLE * attention_device.free_bytes(device)) from error
         raise torch.OutOfMemoryError from error
 
 
 def _make_room(needed: int, device: Device, pool: BufferPool | None) -> None:
-    if needed <= USABLE * devices.free_bytes(device):
+    if needed <= USABLE * attention_device.free_bytes(device):
         return
     if pool is None or not pool.bytes:
         raise MemoryError

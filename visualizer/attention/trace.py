@@ -9,10 +9,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from visualizer.attention.derived import Fold, Lens, fold, times_value, without_first
-from visualizer.attention.held import Held, Index, readable
-from visualizer.attention.measures import Measures, measure
+from visualizer.attention.derived import (
+    HeadAggregate,
+    WeightTransform,
+    fold,
+    times_value,
+    without_first,
+)
+from visualizer.attention.head_measures import HeadMeasures, measure
 from visualizer.attention.stages import Stage, shape
+from visualizer.attention.tensor_cache import CachedTensor, Index, readable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +51,7 @@ class Trace:
         spec: AttentionSpec,
         stages: tuple[Stage, ...],
         parameters: Mapping[str, Tensor],
-        held: Mapping[str, Held],
+        held: Mapping[str, CachedTensor],
         recomputed: frozenset[str],
     ) -> None:
         self.spec = spec
@@ -102,15 +108,24 @@ class Trace:
         """Give a stage's or a parameter's tensor, for work with torch."""
         return self._held[name].tensor if name in self._held else self.parameters[name]
 
-    def holding(self, stage: str) -> Held:
+    def holding(self, stage: str) -> CachedTensor:
         """Give a stage together with what was read of it, to be kept by a later trace."""
         return self._held[stage]
 
-    def possible(self, lens: Lens) -> Lens:
+    def possible(self, lens: WeightTransform) -> WeightTransform:
         """Give a lens; the plain one, where there are no values to take the length of."""
-        return lens if lens is not Lens.TIMES_VALUE or "values" in self else Lens.PLAIN
+        return (
+            lens
+            if lens is not WeightTransform.TIMES_VALUE or "values" in self
+            else WeightTransform.PLAIN
+        )
 
-    def seen(self, stage: str, lens: Lens = Lens.PLAIN, by: Fold | None = None) -> Held:
+    def seen(
+        self,
+        stage: str,
+        lens: WeightTransform = WeightTransform.PLAIN,
+        by: HeadAggregate | None = None,
+    ) -> CachedTensor:
         """Give a stage as it is looked at: of weights through a lens, with its heads folded.
 
         What is made for it is kept with the stage, so it goes wherever that goes.
@@ -122,25 +137,29 @@ class Trace:
         """
         held, row = self._held[stage], self.stage(stage)
         lens = self.possible(lens)
-        if row.is_weights and lens is not Lens.PLAIN:
+        if row.is_weights and lens is not WeightTransform.PLAIN:
             held = self._through(held, lens)
         if by is None:
             return held
         if "head" not in row.dims:
             raise KeyError((stage, by))
-        folded: Held = held.keep(by, lambda tensor: Held(fold(tensor, by)))
+        folded: CachedTensor = held.keep(by, lambda tensor: CachedTensor(fold(tensor, by)))
         return folded
 
-    def _through(self, held: Held, lens: Lens) -> Held:
-        made: Held
-        if lens is Lens.WITHOUT_FIRST:
-            made = held.keep(lens, lambda own: Held(without_first(own)))
+    def _through(self, held: CachedTensor, lens: WeightTransform) -> CachedTensor:
+        made: CachedTensor
+        if lens is WeightTransform.WITHOUT_FIRST:
+            made = held.keep(lens, lambda own: CachedTensor(without_first(own)))
             return made
         values = self._held["values"]
         # Weights may outlive many values: what was made of those goes with them.
-        by_values: WeakKeyDictionary[Held, Held] = held.keep(lens, lambda _: WeakKeyDictionary())
+        by_values: WeakKeyDictionary[CachedTensor, CachedTensor] = held.keep(
+            lens, lambda _: WeakKeyDictionary()
+        )
         if values not in by_values:
-            by_values[values] = Held(times_value(held.tensor.detach(), values.tensor.detach()))
+            by_values[values] = CachedTensor(
+                times_value(held.tensor.detach(), values.tensor.detach())
+            )
         return by_values[values]
 
     def read(self, name: str, index: Index = ()) -> np.ndarray:
@@ -164,10 +183,10 @@ class Trace:
         """Give the smallest and largest finite number of a stage, over all heads and texts."""
         return self._held[stage].limits()
 
-    def measured(self, stage: str) -> Measures:
+    def measured(self, stage: str) -> HeadMeasures:
         """Say what each head looks at, by a stage of weights; kept with the tensor."""
         lengths = self.spec.lengths
-        measures: Measures = self._held[stage].keep(
+        measures: HeadMeasures = self._held[stage].keep(
             ("measures", lengths), lambda weights: measure(weights, lengths)
         )
         return measures

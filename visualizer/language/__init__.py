@@ -1,1 +1,1 @@
-"""The text: how a sentence becomes tokens."""
+"""The text: tokenizers, corpora, language models and their training."""

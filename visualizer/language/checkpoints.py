@@ -15,19 +15,19 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from visualizer.attention.errors import InputError
-from visualizer.disk.coding import DamagedError
-from visualizer.disk.files import write
-from visualizer.language.folder import MOST_BYTES as MOST_ABOUT
-from visualizer.language.folder import About, about_of, plain
+from visualizer.errors import InputError
+from visualizer.language.run_folder import MOST_BYTES as MOST_ABOUT
+from visualizer.language.run_folder import RunMetadata, about_of, plain
+from visualizer.storage.atomic_file import write
+from visualizer.storage.json_coding import DamagedError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from torch import Tensor, nn
 
-    from visualizer.disk.contained_folder import ContainedFile
-    from visualizer.language.training import Training
+    from visualizer.language.training import Trainer
+    from visualizer.storage.contained_folder import ContainedFile
 
 _STATES = ("exp_avg", "exp_avg_sq", "step")
 """What AdamW remembers of each parameter."""
@@ -36,7 +36,7 @@ _MOST_BESIDE = 2 * MOST_ABOUT
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class TrainerState:
     """Where a run stands, besides its tensors.
 
     Parameters
@@ -60,7 +60,9 @@ class Stand:
     final: tuple[float, float] | None = None
 
 
-def write_checkpoint(file: ContainedFile, training: Training, about: About, stand: Stand) -> None:
+def write_checkpoint(
+    file: ContainedFile, training: Trainer, about: RunMetadata, stand: TrainerState
+) -> None:
     """Write all that a training needs to go on.
 
     Raises
@@ -86,7 +88,7 @@ def write_checkpoint(file: ContainedFile, training: Training, about: About, stan
     _write(file, tensors, {"checkpoint": json.dumps(header)})
 
 
-def read_checkpoint(file: ContainedFile, training: Training) -> Stand:
+def read_checkpoint(file: ContainedFile, training: Trainer) -> TrainerState:
     """Put a training where a checkpoint was made.
 
     Raises
@@ -110,8 +112,8 @@ def read_checkpoint(file: ContainedFile, training: Training) -> Stand:
     return stand
 
 
-def _stand(header: dict[str, Any]) -> Stand:
-    stand = Stand(
+def _stand(header: dict[str, Any]) -> TrainerState:
+    stand = TrainerState(
         float(header["seconds"]), header["first"], int(header["high"]), header["is_ended"]
     )
     if not header.get("final"):
@@ -120,7 +122,7 @@ def _stand(header: dict[str, Any]) -> Stand:
     return replace(stand, final=(float(training), float(validation)))
 
 
-def about_in(file: ContainedFile) -> About:
+def about_in(file: ContainedFile) -> RunMetadata:
     """Read what the run of a checkpoint is.
 
     Raises
@@ -135,7 +137,7 @@ def about_in(file: ContainedFile) -> About:
         raise InputError("folder", f"“{file.name}” is no checkpoint of a run.") from error
 
 
-def write_weights(place: Path | ContainedFile, model: nn.Module, about: About) -> None:
+def write_weights(place: Path | ContainedFile, model: nn.Module, about: RunMetadata) -> None:
     """Write a model's weights, as other programs load them.
 
     Raises
@@ -216,7 +218,7 @@ def _fill(model: nn.Module, tensors: dict[str, Tensor]) -> None:
         parameter.copy_(tensors[name])
 
 
-def _remember(training: Training, state: str, tensors: dict[str, Tensor]) -> None:
+def _remember(training: Trainer, state: str, tensors: dict[str, Tensor]) -> None:
     for name, parameter in training.model.named_parameters():
         if name in tensors:
             kept: dict[str, Any] = training.optimiser.state[parameter]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from visualizer.attention.errors import InputError
+from visualizer.errors import InputError
 
 HOTTEST = 100.0
 NO_NUMBERS = (

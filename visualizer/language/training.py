@@ -14,22 +14,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from visualizer.attention import device as devices
-from visualizer.attention.choices import Dtype
+from visualizer.attention import device as attention_device
+from visualizer.attention.spec import Dtype
 from visualizer.language.corpora.corpus import Split
-from visualizer.language.models import build
+from visualizer.language.language_models import build
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from visualizer.language.corpora.corpus import Corpus
-    from visualizer.language.settings import Settings
+    from visualizer.language.training_settings import TrainingSettings
 
 MOST_THREADS = 8
 """Small models gain nothing from more."""
 
 
-class Training:
+class Trainer:
     """A model, its optimiser and where in the data they stand.
 
     All that is drawn comes from generators of its own, whose states are part of what is kept: what
@@ -38,14 +38,14 @@ class Training:
     Parameters
     ----------
     settings : Settings
-        Without problems; see `visualizer.language.settings.check`.
+        Without problems; see `visualizer.language.training_settings.check`.
     corpus : Corpus
         What is learned.
     """
 
-    def __init__(self, settings: Settings, corpus: Corpus) -> None:
-        found, self.notice = devices.resolve(settings.device, Dtype.FLOAT32)
-        self.device, self.device_name = torch.device(found), devices.describe(found)
+    def __init__(self, settings: TrainingSettings, corpus: Corpus) -> None:
+        found, self.notice = attention_device.resolve(settings.device, Dtype.FLOAT32)
+        self.device, self.device_name = torch.device(found), attention_device.describe(found)
         self.settings, self.corpus = settings, corpus
         self.model = build(settings, len(corpus.vocabulary)).to(self.device)
         self.optimiser = torch.optim.AdamW(

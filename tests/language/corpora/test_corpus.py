@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from visualizer.attention.errors import InputError
+from visualizer.errors import InputError
 from visualizer.language.corpora.corpus import Split, load
-from visualizer.language.corpora.tasks import ALPHABETS
-from visualizer.language.settings import TASKS, Kind, Settings, Source, check
+from visualizer.language.corpora.synthetic_tasks import ALPHABETS
 from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.training_settings import (
+    TASKS,
+    CorpusKind,
+    CorpusSource,
+    TrainingSettings,
+    check,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,9 +28,9 @@ def generator(seed: int = 1) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(seed))
 
 
-def from_file(path: Path, text: str, block: int = 8) -> Settings:
+def from_file(path: Path, text: str, block: int = 8) -> TrainingSettings:
     path.write_text(text, encoding="utf-8", newline="")
-    return Settings(source=Source(Kind.FILE, str(path)), block=block)
+    return TrainingSettings(source=CorpusSource(CorpusKind.FILE, str(path)), block=block)
 
 
 def test_the_last_tenth_of_a_text_is_for_validation(tmp_path: Path) -> None:
@@ -49,7 +55,7 @@ def test_a_batch_of_a_text_is_places_of_its_part(tmp_path: Path, split: Split) -
 
 
 def test_the_same_state_draws_the_same_batches() -> None:
-    corpus, again = load(Settings()), load(Settings())
+    corpus, again = load(TrainingSettings()), load(TrainingSettings())
     first, second = generator(), generator()
     for _ in range(3):
         batch = corpus.batch(Split.TRAINING, 4, 32, first)
@@ -62,15 +68,15 @@ def test_the_same_state_draws_the_same_batches() -> None:
 
 
 def test_a_batch_of_a_task_is_rows_of_its_part() -> None:
-    corpus = load(Settings(source=Source(Kind.REPEAT, size=5_000), block=16))
+    corpus = load(TrainingSettings(source=CorpusSource(CorpusKind.REPEAT, size=5_000), block=16))
     batch = corpus.batch(Split.VALIDATION, 50, 16, generator())
     assert batch.shape == (50, 17)
     assert {row.tobytes() for row in batch} <= {row.tobytes() for row in corpus.validation}
 
 
 @pytest.mark.parametrize("kind", TASKS)
-def test_the_text_of_a_task_is_its_rows(kind: Kind) -> None:
-    corpus = load(Settings(source=Source(kind, size=3_400), block=33))
+def test_the_text_of_a_task_is_its_rows(kind: CorpusKind) -> None:
+    corpus = load(TrainingSettings(source=CorpusSource(kind, size=3_400), block=33))
     lines = corpus.text.split("\n")
     assert len(lines) == len(corpus.training) + len(corpus.validation) == 100
     assert corpus.vocabulary.tokens == tuple(ALPHABETS[kind])
@@ -80,29 +86,32 @@ def test_the_text_of_a_task_is_its_rows(kind: Kind) -> None:
 
 @pytest.mark.parametrize("tokenizer", Tokenizer)
 def test_a_world_has_about_as_many_tokens_as_was_asked_for(tokenizer: Tokenizer) -> None:
-    corpus = load(Settings(source=Source(Kind.WORLD, size=50_000, tokenizer=tokenizer)))
+    corpus = load(
+        TrainingSettings(source=CorpusSource(CorpusKind.WORLD, size=50_000, tokenizer=tokenizer))
+    )
     size = len(corpus.training) + len(corpus.validation)
     assert 49_000 < size < 53_000
     assert len(corpus.validation) == size // 10
 
 
-@pytest.mark.parametrize("kind", [*TASKS, Kind.WORLD])
-def test_another_seed_makes_another_text(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [*TASKS, CorpusKind.WORLD])
+def test_another_seed_makes_another_text(kind: CorpusKind) -> None:
     first, again, other = (
-        load(Settings(source=Source(kind, size=5_000, seed=seed))) for seed in (1, 1, 2)
+        load(TrainingSettings(source=CorpusSource(kind, size=5_000, seed=seed)))
+        for seed in (1, 1, 2)
     )
     assert first.text == again.text != other.text
     assert first.digest == again.digest != other.digest
 
 
 def test_what_is_learned_cannot_be_changed() -> None:
-    corpus = load(Settings(source=Source(size=1_000)))
+    corpus = load(TrainingSettings(source=CorpusSource(size=1_000)))
     for part in (corpus.training, corpus.validation):
         with pytest.raises(ValueError, match="read-only"):
             part[0] = 0
 
 
-def refused(settings: Settings) -> InputError:
+def refused(settings: TrainingSettings) -> InputError:
     with pytest.raises(InputError) as found:
         load(settings)
     return found.value
@@ -159,24 +168,24 @@ def test_what_only_the_validation_has_is_said(tmp_path: Path) -> None:
 
 
 def test_rows_that_are_in_both_parts_are_said() -> None:
-    (notice,) = load(Settings(source=Source(size=2_000), block=1)).notices
-    corpus = load(Settings(source=Source(size=2_000), block=1))
+    (notice,) = load(TrainingSettings(source=CorpusSource(size=2_000), block=1)).notices
+    corpus = load(TrainingSettings(source=CorpusSource(size=2_000), block=1))
     training = {tuple(row) for row in corpus.training.tolist()}
     known = sum(tuple(row) in training for row in corpus.validation.tolist())
     assert 0 < known < 100
     assert notice.startswith(f"{known} of the 100 rows for validation are also among those to")
-    assert load(Settings(source=Source(Kind.COPY), block=32)).notices == ()
+    assert load(TrainingSettings(source=CorpusSource(CorpusKind.COPY), block=32)).notices == ()
 
 
 def test_a_task_of_too_few_rows_is_refused() -> None:
-    settings = Settings(source=Source(size=1_000), block=512)
+    settings = TrainingSettings(source=CorpusSource(size=1_000), block=512)
     said = refused(settings)
     assert said.field == "size"
     assert said.sentence == (
         "Of 1,000 tokens, rows of 513 are too few to learn. Use 5,130 or more."
     )
     assert said.remedy
-    mended = replace(settings, source=Source(size=5_130))
+    mended = replace(settings, source=CorpusSource(size=5_130))
     check(mended)
     assert load(mended).validation.shape == (1, 513)
 

@@ -1,1 +1,1 @@
-"""Texts to learn: of files, a small world, and tasks of which it is known what to read."""
+"""Texts to learn: files, tasks and generated stories."""

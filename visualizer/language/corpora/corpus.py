@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.errors import InputError
-from visualizer.language.corpora.numbering import number
-from visualizer.language.corpora.reading import read_text
-from visualizer.language.corpora.tasks import ALPHABETS, rows
-from visualizer.language.corpora.world import LETTERS, story
-from visualizer.language.settings import TASKS, Kind
-from visualizer.language.tokenizers import Tokenizer, visible
-from visualizer.language.vocabulary import MOST_SAID, Vocabulary
+from visualizer.errors import InputError
+from visualizer.language.corpora.encoding import number
+from visualizer.language.corpora.story_world import LETTERS, story
+from visualizer.language.corpora.synthetic_tasks import ALPHABETS, rows
+from visualizer.language.corpora.text_file import read_text
+from visualizer.language.tokenizers import MOST_SAID, Tokenizer, Vocabulary, visible
+from visualizer.language.training_settings import TASKS, CorpusKind
 
 if TYPE_CHECKING:
-    from visualizer.language.settings import Settings, Source
+    from visualizer.language.training_settings import CorpusSource, TrainingSettings
 
 TESTED = 10
 """One part of so many is for validation."""
@@ -86,7 +85,7 @@ class Corpus:
         return made.hexdigest()
 
 
-def load(settings: Settings) -> Corpus:
+def load(settings: TrainingSettings) -> Corpus:
     """Read or make the text that settings name; the same settings give the same.
 
     Raises
@@ -97,9 +96,9 @@ def load(settings: Settings) -> Corpus:
     return _of_task(settings) if settings.source.kind in TASKS else _of_prose(settings)
 
 
-def _of_prose(settings: Settings) -> Corpus:
+def _of_prose(settings: TrainingSettings) -> Corpus:
     source = settings.source
-    is_file = source.kind is Kind.FILE
+    is_file = source.kind is CorpusKind.FILE
     text = read_text(source.path) if is_file else _story(source)
     vocabulary, numbers = number(text, source.tokenizer)
     if len(vocabulary) < 2:
@@ -111,12 +110,12 @@ def _of_prose(settings: Settings) -> Corpus:
     return Corpus(vocabulary, training, validation, text, notices)
 
 
-def _story(source: Source) -> str:
+def _story(source: CorpusSource) -> str:
     is_words = source.tokenizer is Tokenizer.WORDS
     return story(source.size * (LETTERS if is_words else 1), source.seed)
 
 
-def _of_task(settings: Settings) -> Corpus:
+def _of_task(settings: TrainingSettings) -> Corpus:
     source = settings.source
     count = source.size // (settings.block + 1)
     if count < TESTED:
@@ -138,7 +137,7 @@ def _nothing_to_learn(vocabulary: Vocabulary) -> str:
     return f"The text is “{only}” again and again: there is nothing to learn. Choose another."
 
 
-def _check_length(tested: int, settings: Settings) -> None:
+def _check_length(tested: int, settings: TrainingSettings) -> None:
     """Refuse a text whose last tenth is too short for a block."""
     least = settings.block + 2
     if tested >= least:

@@ -1,0 +1,445 @@
+"""A notebook gets the numbers that the book prints, their explanations, and figures of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtGui import QImage
+
+import visualizer
+from tests.architecture.project_graph import ROOT
+from tests.cli.test_export import BOOK, numbers, printed
+from visualizer.api import notebook_output
+from visualizer.api.attention import Attention, attend, load
+from visualizer.api.settings_input import Look, Settings
+from visualizer.attention import device
+from visualizer.attention.modules import MultiHeadAttention
+from visualizer.attention.spec import Device, Mask
+from visualizer.documents.document_file import write_document
+from visualizer.errors import InputError
+from visualizer.export import offscreen, writers
+from visualizer.export.figure_settings import PRESETS, FigurePaper, FigureSettings
+from visualizer.session.document import Document
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from io import BytesIO
+    from pathlib import Path
+
+    from PySide6.QtGui import QGuiApplication
+
+SENTENCE = " ".join(BOOK["tokens"])
+
+
+@pytest.fixture(autouse=True)
+def one_application(qapp: QGuiApplication) -> None:
+    """Draw with the application of the tests, as in a notebook that has one."""
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    shares: np.ndarray = raised / raised.sum(axis=-1, keepdims=True)
+    return shares
+
+
+# ------------------------------------------------------------------------------------- numbers
+
+
+@pytest.mark.parametrize(
+    ("settings", "section", "name", "stage"),
+    [
+        ({"mechanism": "simplified"}, "3.3.2", "weights", "weights"),
+        ({"mechanism": "self", "seed": 789}, "3.4.2 SelfAttentionV2", "context", "context"),
+        ({"mechanism": "causal", "seed": 789}, "3.5.1", "weights (both", "weights"),
+        ({"mechanism": "stacked"}, "3.6.1", "context", "concat"),
+        ({}, "3.6.2", "output", "output"),
+    ],
+)
+def test_the_books_numbers(settings: Any, section: str, name: str, stage: str) -> None:
+    attention = attend(SENTENCE, device="cpu", **settings)
+    expected = printed(section, name)
+    found = attention[stage].reshape(expected.shape)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+    assert attention.tokens == tuple(BOOK["tokens"])
+
+
+@given(
+    tokens=st.integers(1, 6),
+    size=st.integers(1, 5),
+    d_head=st.integers(1, 3),
+    heads=st.integers(1, 3),
+    seed=st.integers(0, 99),
+)
+def test_own_vectors_and_weights_give_what_numpy_works_out(
+    tokens: int, size: int, d_head: int, heads: int, seed: int
+) -> None:
+    drawn = np.random.default_rng(seed)
+    vectors = drawn.normal(size=(tokens, size))
+    names = ("W_query", "W_key", "W_value")
+    weights = {name: drawn.normal(size=(size, heads * d_head)) for name in names}
+    attention = attend(
+        vectors=vectors,
+        weights=weights,
+        heads=heads,
+        causal=True,
+        output_projection=False,
+        dtype="float64",
+        device="cpu",
+    )
+    queries, keys, values = (
+        (vectors @ weights[name]).reshape(tokens, heads, d_head).swapaxes(0, 1) for name in names
+    )
+    scores = queries @ keys.swapaxes(1, 2) / np.sqrt(d_head)
+    expected = softmax(np.where(np.tri(tokens, dtype=bool), scores, -np.inf))
+    assert attention.tokens == tuple(str(place + 1) for place in range(tokens))
+    np.testing.assert_allclose(attention["weights"], expected, atol=1e-12)
+    np.testing.assert_allclose(attention["context"], expected @ values, atol=1e-12)
+
+
+@pytest.mark.parametrize("mechanism", ["self", "stacked", "multi-head"])
+@pytest.mark.parametrize("projection", ["uniform", "linear"])
+def test_the_weights_of_one_can_be_given_to_another(mechanism: str, projection: str) -> None:
+    given: Settings = {"mechanism": mechanism, "projection": projection, "output_projection": False}
+    drawn: Settings = {**given, "seed": 5, "output_size": 4}
+    first = attend(SENTENCE, **drawn)
+    again = attend(SENTENCE, weights=first.weights, vectors=first["input"], **given)
+    assert again.spec.d_out == 4
+    np.testing.assert_allclose(again["context"], first["context"], rtol=1e-5)
+
+
+def test_parameters_load_into_the_books_module() -> None:
+    attention = attend(SENTENCE, heads=2, output_size=4, causal=True, device="cpu")
+    module = MultiHeadAttention(3, 4, context_length=6, dropout=0.0, num_heads=2)
+    state = {name: torch.tensor(array) for name, array in attention.parameters.items()}
+    module.load_state_dict(state, strict=False)
+    with torch.no_grad():
+        expected = module(torch.tensor(attention["input"])[None])[0]
+    np.testing.assert_allclose(attention["output"], expected, rtol=1e-5)
+
+
+def test_tensors_are_taken_as_arrays() -> None:
+    vectors = torch.rand(3, 4, requires_grad=True)
+    attention = attend("a b c", vectors=vectors)
+    np.testing.assert_array_equal(attention["input"], vectors.detach().numpy())
+
+
+def test_a_stage_has_named_dims_and_cannot_be_written() -> None:
+    attention = attend("a b c", embedding_size=4)
+    assert attention.stages == attention.run.trace.names
+    assert "weights" in attention
+    assert "dropped" not in attention
+    assert attention.dims("weights") == ("head", "query", "key")
+    assert attention["weights"].shape == (2, 3, 3)
+    with pytest.raises(ValueError, match="read-only"):
+        attention["weights"][0, 0, 0] = 1
+    for array in (*attention.parameters.values(), attention.weights["W_query"]):
+        assert not array.flags.writeable
+
+
+def test_several_texts_are_a_batch() -> None:
+    attention = attend([SENTENCE, "one two"], device="cpu")
+    assert attention.dims("weights") == ("text", "head", "query", "key")
+    assert attention.tokens[0] == tuple(BOOK["tokens"])
+    expected = printed("3.6.2", "output")
+    np.testing.assert_allclose(attention["output"][0], expected, rtol=0, atol=1e-4)
+    assert "<b>" not in attention.explain("weights", head=0, query=1, key=0, text=1).sentence
+    assert "two" in attention.explain("weights", head=0, query=1, key=0, text=1).sentence
+
+
+def test_an_own_mask_is_the_mask() -> None:
+    cells = np.eye(3, dtype=bool) | np.eye(3, k=-1, dtype=bool)
+    attention = attend("a b c", own_mask=cells)
+    assert attention.spec.mask is Mask.OWN
+    assert ((attention["weights"] > 0) == cells).all()
+
+
+def test_what_is_torchs_stays_as_it_was() -> None:
+    chance, threads = torch.get_rng_state(), torch.get_num_threads()
+    attend("a b c", dropout=0.5, position="learned")
+    assert torch.equal(torch.get_rng_state(), chance)
+    assert torch.get_num_threads() == threads
+    assert torch.is_grad_enabled()
+
+
+def test_what_should_be_known_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "available", lambda: (Device.CPU,))
+    with pytest.warns(UserWarning, match="A CUDA GPU is not present; computed on the CPU") as said:
+        attention = attend("a b c", device="cuda")
+    assert attention.notices == ("A CUDA GPU is not present; computed on the CPU.",)
+    assert said[0].filename == __file__
+
+
+# -------------------------------------------------------------------------------- explanations
+
+
+def test_a_number_is_explained_in_words() -> None:
+    attention = attend(SENTENCE, mechanism="simplified", device="cpu")
+    explained = attention.explain("weights", query=1, key=0)
+    assert explained.value == attention["weights"][0, 1, 0]
+    assert explained.value == pytest.approx(printed("3.3.2", "weights")[1, 0], abs=1e-4)
+    assert explained.sentence == "journey (query 2) reads 14 % from Your (key 1)."
+    assert "÷ Σ of the row" in explained.formula
+    names, _, values = zip(*explained.terms, strict=True)
+    assert names == tuple(BOOK["tokens"])
+    shares = [float(value) for value in values]
+    assert shares[0] / sum(shares) == pytest.approx(explained.value, abs=1e-4)
+    lines = repr(explained).splitlines()
+    assert lines[0] == "Weights · head 1, query 2, key 1"
+    assert lines[1] == explained.sentence
+    assert lines[-1].endswith("= 0.1385")
+
+
+def test_an_explanation_in_a_notebook_shows_a_text_as_it_is() -> None:
+    shown = attend("<i> b").explain("weights", head=0, query=1, key=0)._repr_html_()
+    assert "<i>" not in shown
+    assert shown.count("<tr>") == len(attend("<i> b").tokens)
+
+
+def test_every_cell_of_every_stage_has_an_explanation() -> None:
+    attention = attend("a b", heads=2, dropout=0.5, position="sinusoidal")
+    for stage in attention.stages:
+        for place in np.ndindex(attention[stage].shape):
+            at = dict(zip(attention.dims(stage), map(int, place), strict=True))
+            explained = attention.explain(stage, **at)
+            assert explained.value == attention[stage][place]
+            assert explained.sentence
+
+
+# ------------------------------------------------------------------------------------- refusals
+
+REFUSED: list[tuple[Any, str]] = [
+    (lambda: attend(" "), "takes a text that is not blank"),
+    (lambda: attend([SENTENCE, ""]), "takes a text that is not blank"),
+    (lambda: attend("a", heads=3), "2 does not divide into 3 heads. Use 2 heads"),
+    (lambda: attend("a", heads="two"), "heads is a whole number, and not 'two'."),  # type: ignore[arg-type]
+    (lambda: attend("a", heads=1.5), "heads is a whole number, and not 1.5."),  # type: ignore[arg-type]
+    (lambda: attend("a", causal="no"), "causal is True or False, and not 'no'."),  # type: ignore[arg-type]
+    (lambda: attend("a", dropout="half"), "dropout is a number, and not 'half'."),  # type: ignore[arg-type]
+    (lambda: attend("a", scale="d"), "scale is one of none, d_head, d_model, and not 'd'."),
+    (lambda: attend("a", mechanism="best"), "mechanism is one of simplified, self, causal"),
+    (lambda: attend("a", head=2), "There is no setting “head”. There are mechanism"),  # type: ignore[call-arg]
+    (lambda: attend("a", d_in=2), "There is no setting “d_in”"),  # type: ignore[call-arg]
+    (lambda: attend("a b", vectors=[1, 2]), "“vectors” takes a matrix of rows and columns, and"),
+    (lambda: attend("a b", vectors=[["x"], ["y"]]), "“vectors” is no matrix of numbers"),
+    (lambda: attend("a b", vectors=[[1, 2], [3]]), "“vectors” is no matrix of numbers"),
+    (lambda: attend("a", vectors=[[1, np.nan]]), "“vectors” has numbers that are not finite."),
+    (lambda: attend("a b", vectors=[[1, 2]]), "The vectors are 1 × 2 and the text needs 2 × 2."),
+    (lambda: attend(["a", "b"], vectors=[[1]]), "The vectors are those of one text"),
+    (lambda: attend("a", embedding_size=3, vectors=[[1]]), "the embedding size is 3."),
+    (lambda: attend("a", weights={"Q": [[1]]}), "There are no weights “Q”, only W_query"),
+    (lambda: attend("a", embedding_size=2, weights={"W_key": [[1, 2]]}), "W_key is 1 × 2 and"),
+    (lambda: attend("a b", own_mask=[1, 0]), "“own_mask” takes a matrix of rows and columns"),
+    (lambda: attend("a")["sums"], "This module has no stage “sums”. It has input, queries"),
+    (lambda: attend("a").dims("dropped"), "This module has no stage “dropped”."),
+    (lambda: attend("a").explain("dropped"), "This module has no stage “dropped”."),
+    (lambda: attend("a").explain("weights", query=0, key=0), "takes head, query, key."),
+    (lambda: attend("a").explain("input", head=0, token=0, d_in=0), "takes token, d_in."),
+    (lambda: attend("a").explain("weights", head=2, query=0, key=0), "no head 2, only 0 to 1."),
+    (lambda: attend("a").explain("weights", head=0, query=-1, key=0), "no query -1, only 0 to 0."),
+    (lambda: attend("a").explain("input", token=0, d_in=0, text=1), "no text 1, only 0 to 0."),
+    (lambda: attend("a").figure(["sums"]), "There is no stage “sums”. There are embedding"),
+    (lambda: attend("a").figure("dropped"), "This module has no stage “dropped”."),
+    (lambda: attend("a").figure(heads=[2]), "There is no head 2, only 0 to 1."),
+    (lambda: attend("a", heads=1).figure(heads=[-1]), "There is no head -1, only 0 to 0."),
+    (lambda: attend("a").figure(width="85"), "takes a size such as 180mm"),
+    (lambda: attend("a").figure(width="1mm"), "A figure is 10 mm to 5 m wide and high."),
+    (lambda: attend("a").figure(dpi=0), "A figure has 36 to 2,400 pixels an inch."),
+    (lambda: attend("a").figure(theme="blue"), "theme is one of print, light, dark, and not"),
+    (lambda: attend("a").figure(layout="wide"), "layout is one of shown, panel"),
+    (lambda: attend("a").figure(colour="red"), "A figure has no “colour”. It has layout, theme"),  # type: ignore[call-arg]
+    (lambda: attend("a").save("a.bmp"), "“.bmp” is no format to export. Use .png"),
+    (lambda: attend("a").save("missing/a.npz"), "could not be written to missing: "),
+]
+
+
+@pytest.mark.parametrize(("ask", "said"), REFUSED)
+def test_what_cannot_be_is_refused_in_a_sentence(ask: Any, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        ask()
+    assert said in refused.value.sentence
+    assert isinstance(refused.value, ValueError)
+
+
+# -------------------------------------------------------------------------------------- figures
+
+
+def test_a_figure_is_the_same_as_pixels_as_a_file_and_in_a_notebook(tmp_path: Path) -> None:
+    figure = attend(SENTENCE).figure(["weights"], [1], width="85mm", dpi=300, title="Head 2")
+    pixels = figure.array()
+    assert pixels.dtype == np.uint8
+    assert (pixels.ndim, pixels.shape[2]) == (3, 4)
+    assert pixels.shape[1] == round(85 / 25.4 * 300)
+    assert (pixels[..., 3] == 255).all()
+    figure.save(tmp_path / "a.png", str(tmp_path / "b.png"))
+    content, shown = figure._repr_png_()
+    assert (tmp_path / "a.png").read_bytes() == content == (tmp_path / "b.png").read_bytes()
+    assert shown == {"width": round(85 / 25.4 * 96)}
+    image = QImage.fromData(content).convertToFormat(QImage.Format.Format_RGBA8888)
+    found = np.array(image.constBits()).reshape(image.height(), image.width(), 4)
+    np.testing.assert_array_equal(found, pixels)
+
+
+def test_a_figure_looks_as_it_is_asked_to() -> None:
+    attention = attend(SENTENCE)
+    assert attention.figure().look == FigureSettings()
+    assert attention.figure(width="slide").look == PRESETS["Slide"]
+    assert attention.figure(theme="dark", caption=False).look == FigureSettings(
+        paper=FigurePaper.DARK, has_caption=False
+    )
+    figure = attention.figure(["scores", "weights"], [0])
+    assert figure.shot.view.stages == frozenset({"scores", "weights"})
+    assert figure.shot.view.heads == frozenset({0})
+    assert attention.figure("weights").shot.view.stages == {"weights"}
+
+
+def test_files_hold_what_is_read(tmp_path: Path) -> None:
+    attention = attend(SENTENCE, dropout=0.5)
+    attention.save(tmp_path / "a.npz", tmp_path / "a.png")
+    arrays = numbers(tmp_path / "a.npz")
+    for stage in attention.stages:
+        np.testing.assert_array_equal(arrays[stage], attention[stage])
+    assert QImage(str(tmp_path / "a.png")).width() > 500
+
+
+def test_a_notebook_gets_a_drawing_that_is_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = attend(SENTENCE).figure()
+    contents = [b"<svg/>", b"." * (notebook_output.LARGEST_SVG + 1)]
+
+    def write(shot: object, look: object, file: BytesIO, progress: object) -> None:
+        file.write(contents.pop(0))
+
+    monkeypatch.setitem(writers.WRITERS, ".svg", write)
+    assert figure._repr_svg_() == "<svg/>"
+    assert figure._repr_svg_() is None
+
+
+def test_letters_that_no_font_has_are_a_warning() -> None:
+    figure = attend("a \ue000\ue001 b \u200d").figure()
+    with pytest.warns(UserWarning, match="No font on this system has “\ue000\ue001”") as said:
+        figure.array()
+    assert said[0].filename == __file__
+
+
+def test_drawing_is_done_in_any_thread_where_there_is_an_application(
+    qapp: QGuiApplication,
+) -> None:
+    figure = attend("a b").figure()
+    drawn = []
+    thread = threading.Thread(target=lambda: drawn.append(figure.array()))
+    thread.start()
+    thread.join()
+    np.testing.assert_array_equal(drawn[0], figure.array())
+    assert type(qapp).instance() is qapp
+
+
+@pytest.mark.parametrize("has_numbers", [False, True])
+def test_a_document_is_loaded_as_it_was_saved(has_numbers: bool, tmp_path: Path) -> None:
+    first = attend([SENTENCE, "one two"], seed=5, dropout=0.5, device="cpu")
+    path = tmp_path / "a.attention"
+    view = View(stages=frozenset({"weights"}))
+    with path.open("wb") as file:
+        write_document(file, first.document, view, first.run if has_numbers else None)
+    again = load(path)
+    assert again.document == first.document
+    assert again.figure().shot.view.stages == frozenset({"weights"})
+    for stage in first.stages:
+        np.testing.assert_array_equal(again[stage], first[stage])
+
+
+def test_what_cannot_be_loaded_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="could not be opened"):
+        load(tmp_path / "a.attention")
+
+
+# ---------------------------------------------------------------------------- a fresh interpreter
+
+FRESH = """
+import os, sys, threading
+import visualizer
+assert not {"torch", "PySide6", "numpy"} & set(sys.modules)
+assert visualizer.attend.__module__ == "visualizer.api"
+figure = visualizer.attend("a b c").figure()
+
+def refused():
+    try:
+        figure.array()
+    except visualizer.InputError as error:
+        print(error)
+
+thread = threading.Thread(target=refused)
+thread.start()
+thread.join()
+first = figure.array()
+for _ in range(5):
+    assert (figure.array() == first).all()
+
+from PySide6.QtCore import QCoreApplication
+assert QCoreApplication.instance() is None
+plain = QCoreApplication([])
+refused()
+plain.shutdown()
+del plain
+
+assert "QT_QPA_PLATFORM" not in os.environ
+from PySide6.QtWidgets import QApplication, QLabel
+application = QApplication(["", "-platform", "offscreen"])
+label = QLabel("a notebook's own window")
+label.show()
+application.processEvents()
+assert (figure.array() == first).all()
+assert QApplication.instance() is application and label.isVisible()
+print("there")
+"""
+
+
+@pytest.mark.slow
+def test_an_application_is_made_where_there_is_none_and_goes_again() -> None:
+    kept = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP")
+    ended = subprocess.run(
+        [sys.executable, "-c", FRESH],
+        cwd=ROOT,
+        env={name: os.environ[name] for name in kept if name in os.environ},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.splitlines() == [
+        offscreen.NOT_HERE,
+        "Nothing can be drawn beside a QCoreApplication. Make a QGuiApplication instead.",
+        "there",
+    ]
+
+
+# ---------------------------------------------------------------------------------------- names
+
+
+def test_the_package_offers_what_it_lists() -> None:
+    assert set(visualizer.__all__) < set(dir(visualizer))
+    for name in visualizer.__all__:
+        assert getattr(visualizer, name).__doc__
+    assert isinstance(attend("a"), Attention)
+    assert repr(attend("a")).startswith("<Attention: Multi-head attention · 1 token")
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        visualizer.nothing  # noqa: B018
+
+
+def test_every_setting_that_is_listed_is_a_documents() -> None:
+    names = {"embedding_size": "d_in", "output_size": "d_out"}
+    for name in Settings.__annotations__:
+        assert Document().get(names.get(name, name)) is not None or name.startswith("own_")
+    assert {"theme", "width"} < Look.__annotations__.keys()
+
+
+def test_types_are_shipped() -> None:
+    assert (ROOT / "visualizer" / "py.typed").is_file()

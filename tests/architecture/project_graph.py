@@ -1,0 +1,190 @@
+"""The modules of the project and the imports between them, read from their sources."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+ROOT = Path(__file__).parents[2]
+
+
+class ImportTime(StrEnum):
+    """When an import happens."""
+
+    LOAD = "load"
+    """As soon as the module is imported."""
+    CALL = "call"
+    """When a function of it is called."""
+    TYPES = "types"
+    """For the type checker alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One imported name, with the module it is taken from."""
+
+    name: str
+    line: int
+    when: ImportTime
+
+    def is_within(self, *modules: str) -> bool:
+        """Whether the name is one of the modules or lies inside one."""
+        return any(self.name == module or self.name.startswith(f"{module}.") for module in modules)
+
+
+@dataclass(frozen=True)
+class Module:
+    """One source file; its path is given from the root of the repository, with slashes."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The parsed source."""
+        return ast.parse(self.text, self.path)
+
+    @property
+    def name(self) -> str:
+        """The dotted name under which it is imported."""
+        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    @property
+    def is_package(self) -> bool:
+        """Whether it is the ``__init__`` of a package."""
+        return self.path.endswith("__init__.py")
+
+    @property
+    def is_test(self) -> bool:
+        """Whether it belongs to the tests."""
+        return self.path.startswith("tests/")
+
+    def is_within(self, *folders: str) -> bool:
+        """Whether it is one of the files or lies in one of the folders."""
+        return any(self.path == folder or self.path.startswith(f"{folder}/") for folder in folders)
+
+    @cached_property
+    def imports(self) -> tuple[Import, ...]:
+        """All imports of the file."""
+        return tuple(_imports(self.tree, ImportTime.LOAD))
+
+
+def _imports(node: ast.AST, when: ImportTime) -> Iterator[Import]:
+    if isinstance(node, ast.Import):
+        yield from (Import(alias.name, node.lineno, when) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        start = f"{'.' * node.level}{node.module or ''}"
+        yield from (Import(f"{start}.{alias.name}", node.lineno, when) for alias in node.names)
+    elif isinstance(node, ast.Call):
+        by_name = name_of(node.func) in {"import_module", "__import__"}
+        if by_name and node.args and isinstance(node.args[0], ast.Constant):
+            yield Import(str(node.args[0].value), node.lineno, when)
+    for child in ast.iter_child_nodes(node):
+        yield from _imports(child, _time_of(node, child, when))
+
+
+def _time_of(node: ast.AST, child: ast.AST, when: ImportTime) -> ImportTime:
+    if isinstance(node, ast.If) and name_of(node.test) == "TYPE_CHECKING":
+        return ImportTime.TYPES if child in node.body else when
+    is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    return ImportTime.CALL if is_function and when is ImportTime.LOAD else when
+
+
+def name_of(node: ast.AST) -> str:
+    """``b`` for ``b`` and for ``a.b``; empty for anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+@dataclass(frozen=True)
+class Project:
+    """All modules by their paths."""
+
+    modules: Mapping[str, Module]
+
+    @cached_property
+    def _paths(self) -> dict[str, str]:
+        return {module.name: path for path, module in self.modules.items()}
+
+    def module_of(self, imported: str) -> Module | None:
+        """Find the module that an import loads: a module, or the one that holds the name."""
+        for name in (imported, imported.rpartition(".")[0]):
+            if name in self._paths:
+                return self.modules[self._paths[name]]
+        return None
+
+    def arrows(
+        self, *times: ImportTime, of: Iterable[Module] | None = None
+    ) -> Iterator[tuple[Module, Module, Import]]:
+        """List who imports whom within the program, at the given times, by default at any."""
+        for module in self.program if of is None else of:
+            for found in module.imports:
+                target = self.module_of(found.name)
+                if target and target is not module and (not times or found.when in times):
+                    yield module, target, found
+
+    @property
+    def program(self) -> list[Module]:
+        """The modules of the program, without its tests."""
+        return [module for module in self.modules.values() if module.is_within("visualizer")]
+
+    def way_to(self, start: Module, goals: Mapping[str, bool]) -> list[str]:
+        """Find the shortest chain of imports from a module to a goal, at load time."""
+        loads = self._loads
+        seen, queue = {start.path}, [[start.path]]
+        while queue:
+            way = queue.pop(0)
+            if len(way) > 1 and goals.get(way[-1]):
+                return way
+            for path in loads.get(way[-1], ()):
+                if path not in seen:
+                    seen.add(path)
+                    queue.append([*way, path])
+        return []
+
+    @cached_property
+    def _loads(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for module, target, _ in self.arrows(ImportTime.LOAD):
+            found.setdefault(module.path, set()).add(target.path)
+        return found
+
+    def circles(self) -> list[list[str]]:
+        """List the groups of modules that import each other, whenever the imports happen."""
+        graph: dict[str, set[str]] = {}
+        for module, target, _ in self.arrows():
+            graph.setdefault(module.path, set()).add(target.path)
+        reached = {path: _reached(graph, path) for path in graph}
+        groups = {
+            frozenset(other for other in ways if path in reached.get(other, ()))
+            for path, ways in reached.items()
+            if path in ways
+        }
+        return sorted(sorted(group) for group in groups)
+
+
+def _reached(graph: Mapping[str, set[str]], start: str) -> set[str]:
+    found: set[str] = set()
+    stack = [start]
+    while stack:
+        for path in graph.get(stack.pop(), ()):
+            if path not in found:
+                found.add(path)
+                stack.append(path)
+    return found
+
+
+@cache
+def read_project() -> Project:
+    """Read the program, its tests and ``main.py``."""
+    files = [ROOT / "main.py", *ROOT.glob("visualizer/**/*.py"), *ROOT.glob("tests/**/*.py")]
+    paths = {file.relative_to(ROOT).as_posix(): file for file in sorted(files)}
+    return Project(
+        {path: Module(path, file.read_text(encoding="utf-8")) for path, file in paths.items()}
+    )

@@ -1,0 +1,320 @@
+"""The rules of the design, each a function that lists what breaks it in a project.
+
+1. torch is imported only in ``attention/``, ``language/`` and ``models/``.
+2. Qt is imported only in ``shell/``, ``widgets/`` and in files named for what they draw or control.
+3. A feature is one folder and never imports another feature.
+4. Folders import only folders below them, no modules import each other in a circle, and nothing
+   takes the window that holds it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from tests.architecture.project_graph import ImportTime, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.architecture.project_graph import Module, Project
+
+TORCH_HOMES = ("visualizer/attention", "visualizer/language", "visualizer/models")
+QT = ("PySide6", "pyqtgraph", "shiboken6")
+QT_HOMES = ("visualizer/shell", "visualizer/widgets", "visualizer/app.py")
+QT_NAMES = ("widget.py", "paint.py", "dialog.py", "controller.py")
+QT_EXCEPTIONS = {
+    "visualizer/export/figures/clipboard_figure.py": "QMimeData of a figure",
+    "visualizer/export/figures/document_embedding.py": "text in QImage and QPdfWriter",
+    "visualizer/export/figures/figure_page.py": "places and paints a figure",
+    "visualizer/export/figures/png_writer.py": "QImage, band by band",
+    "visualizer/export/figures/svg_pdf_writer.py": "QSvgGenerator and QPdfWriter",
+    "visualizer/export/films/animation_frames.py": "paints the frames of a film",
+    "visualizer/export/films/film_layout.py": "places the frames of a film",
+    "visualizer/export/offscreen.py": "starts Qt without a screen when something is drawn",
+    "visualizer/heatmap/colour_table.py": "QImage of indexed colours",
+    "visualizer/heatmap/layout.py": "QRectF, the same for window and export",
+    "visualizer/lab/attention_view/layout.py": "QRectF and font metrics",
+    "visualizer/lab/commands.py": "table of commands with their shortcuts",
+    "visualizer/lab/loss_plot/label_layout.py": "QRectF and font metrics",
+    "visualizer/lab/loss_plot/legend_html.py": "font metrics",
+    "visualizer/lab/loss_plot/readout_html.py": "font metrics",
+    "visualizer/lab/window.py": "a window",
+    "visualizer/session/worker.py": "a QThread, QtCore alone",
+    "visualizer/session/workspace.py": "one QObject with one signal, QtCore alone",
+}
+HTML_WIDGETS = {
+    *("QErrorMessage", "QInputDialog", "QLabel", "QMessageBox", "QProgressDialog"),
+    *("QTextBrowser", "QTextEdit", "QToolTip", "QWhatsThis"),
+}
+"""Widgets that show a text as HTML where it looks like it, and would open the files it names."""
+HTML_HOMES = {
+    "visualizer/widgets/labels.py": {"QLabel"},
+    "visualizer/widgets/tooltips.py": {"QToolTip"},
+    "visualizer/widgets/dialogs.py": {"QMessageBox", "QTextBrowser"},
+    "visualizer/lab/runs/widget.py": {"QMessageBox"},
+}
+"""Where these widgets are told the format of their text; elsewhere these modules are used."""
+TIP_SETTERS = {"setToolTip", "setWhatsThis"}
+FEATURES = "visualizer/features/"
+FLOORS = (
+    ("version", "errors", "resources", "number_format", "progress_callback"),
+    ("console_progress", "storage"),
+    ("attention",),
+    ("language", "models"),
+    ("session",),
+    ("documents",),
+    ("explanations", "widgets"),
+    ("heatmap",),
+    ("features",),
+    ("export",),
+    ("lab",),
+    ("services",),
+    ("shell",),
+    ("api", "cli"),
+    ("app",),
+    ("__main__", "__init__"),
+)
+"""From the ground up. Names on one floor do not import each other's floor mates."""
+
+ALLOWED_UPWARD: frozenset[tuple[str, str]] = frozenset()
+"""Imports from a floor to a higher one that are still to be removed: (importer, imported)."""
+ALLOWED_CIRCLES: frozenset[frozenset[str]] = frozenset()
+"""Circles that are still to be cut."""
+WINDOWS = ("MainWindow", "LabWindow")
+WINDOW_HOLDERS = ("visualizer/app.py", "visualizer/shell/window_manager.py")
+"""Where windows are opened and kept."""
+
+
+def torch_stays_in_its_homes(project: Project) -> Iterator[str]:
+    """Only the three homes import torch; no other module loads it through one of theirs."""
+    loads = {
+        module.path: any(
+            found.is_within("torch") and found.when is ImportTime.LOAD for found in module.imports
+        )
+        for module in project.program
+    }
+    for module in project.program:
+        is_home = module.is_within(*TORCH_HOMES)
+        for found in module.imports:
+            if found.is_within("torch") and (not is_home or module.is_package):
+                yield f"{module.path}:{found.line} imports {found.name}"
+        if (not is_home or module.is_package) and (way := project.way_to(module, loads)):
+            yield f"loads torch: {' → '.join(way)}"
+
+
+def qt_stays_in_its_homes(project: Project) -> Iterator[str]:
+    """Qt is imported where something is drawn or controlled, and in a few named exceptions."""
+    for module in project.program:
+        if not _may_use_qt(module):
+            for found in module.imports:
+                if found.is_within(*QT) and found.when is not ImportTime.TYPES:
+                    yield f"{module.path}:{found.line} imports {found.name}"
+
+
+def models_load_no_qt(project: Project) -> Iterator[str]:
+    """What a model imports brings no Qt with it."""
+    loads = {
+        module.path: any(
+            found.is_within(*QT) and found.when is ImportTime.LOAD for found in module.imports
+        )
+        for module in project.program
+    }
+    for module in project.program:
+        if module.path.endswith("/model.py") and (way := project.way_to(module, loads)):
+            yield f"loads Qt: {' → '.join(way)}"
+
+
+def _may_use_qt(module: Module) -> bool:
+    if module.is_package:
+        return False
+    return (
+        module.is_within(*QT_HOMES)
+        or module.path.endswith(QT_NAMES)
+        or module.path in QT_EXCEPTIONS
+    )
+
+
+def every_qt_exception_is_used(project: Project) -> Iterator[str]:
+    """An exception that is no longer needed is removed from the list."""
+    for path in QT_EXCEPTIONS:
+        module = project.modules.get(path)
+        if module is None or not any(found.is_within(*QT) for found in module.imports):
+            yield f"{path} imports no Qt"
+
+
+def features_stay_apart(project: Project) -> Iterator[str]:
+    """No feature imports another, not even for the type checker."""
+    for module, target, found in project.arrows():
+        here, there = _feature(module), _feature(target)
+        if here and there and here != there:
+            yield f"{module.path}:{found.line} imports {found.name}"
+
+
+def _feature(module: Module) -> str:
+    inside = module.path.removeprefix(FEATURES)
+    return inside.partition("/")[0] if module.path.startswith(FEATURES) and "/" in inside else ""
+
+
+def floors_look_down(project: Project) -> Iterator[str]:
+    """A folder imports only its own floor's folder and the floors below."""
+    for module, target, found in project.arrows():
+        here, there = _top(module), _top(target)
+        if here == there or (here, there) in ALLOWED_UPWARD or target.path.count("/") == 0:
+            continue
+        if _floor(there) >= _floor(here):
+            yield f"{module.path}:{found.line} imports {found.name}"
+
+
+def every_folder_has_a_floor(project: Project) -> Iterator[str]:
+    """A new folder takes its place in the table of floors."""
+    known = {name for names in FLOORS for name in names}
+    for module in project.program:
+        if _top(module) not in known:
+            yield f"{module.path}: {_top(module)} stands on no floor"
+
+
+def _top(module: Module) -> str:
+    return module.path.split("/")[1].removesuffix(".py")
+
+
+def _floor(name: str) -> int:
+    return next((at for at, names in enumerate(FLOORS) if name in names), -1)
+
+
+def no_circles(project: Project) -> Iterator[str]:
+    """No modules import each other in a circle, whenever the imports happen."""
+    for circle in project.circles():
+        if frozenset(circle) not in ALLOWED_CIRCLES:
+            yield " ↔ ".join(circle)
+
+
+def nothing_takes_its_window(project: Project) -> Iterator[str]:
+    """No parameter and no field has the type of a window, except where windows are kept."""
+    for module in project.program:
+        if module.path in WINDOW_HOLDERS:
+            continue
+        defined = {node.name for node in module.tree.body if isinstance(node, ast.ClassDef)}
+        for node in ast.walk(module.tree):
+            hint = getattr(node, "annotation", None)
+            for name in _names(hint):
+                if name in WINDOWS and name not in defined:
+                    yield f"{module.path}:{node.lineno} takes a {name}"  # type: ignore[attr-defined]
+
+
+def _names(hint: ast.expr | None) -> Iterator[str]:
+    for node in ast.walk(hint) if hint else ():
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        elif isinstance(node, ast.Name | ast.Attribute):
+            yield name_of(node)
+
+
+def class_names_are_unique(project: Project) -> Iterator[str]:
+    """No class of the program has the name of another."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for module in project.program:
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(module.path)
+    yield from (f"{name}: {', '.join(paths)}" for name, paths in places.items() if len(paths) > 1)
+
+
+def no_text_is_taken_for_html(project: Project) -> Iterator[str]:
+    """Widgets that guess the format of a text stay in their homes, and tool tips are plain."""
+    for module in project.program:
+        for found in module.imports:
+            kind = found.name.rpartition(".")[2]
+            allowed = HTML_HOMES.get(module.path, set())
+            is_loaded = found.when is not ImportTime.TYPES
+            if is_loaded and found.is_within(*QT) and kind in HTML_WIDGETS - allowed:
+                yield f"{module.path}:{found.line} imports {kind}"
+        for node in ast.walk(module.tree):
+            is_tip = isinstance(node, ast.Call) and name_of(node.func) in TIP_SETTERS
+            if isinstance(node, ast.Call) and is_tip and not _is_plain(node.args[-1]):
+                yield f"{module.path}:{node.lineno}: {ast.unparse(node)}"
+
+
+def _is_plain(text: ast.expr) -> bool:
+    """Whether a tip is a literal, a constant of a module, or made plain."""
+    if isinstance(text, ast.IfExp):
+        return _is_plain(text.body) and _is_plain(text.orelse)
+    if isinstance(text, ast.Call):
+        return name_of(text.func) == "plain_tooltip"
+    if isinstance(text, ast.Subscript):
+        return _is_plain(text.value)
+    return isinstance(text, ast.Constant) or name_of(text).isupper()
+
+
+def packages_import_nothing_heavy(project: Project) -> Iterator[str]:
+    """An ``__init__`` loads the standard library alone; the package itself loads its API late."""
+    for module in project.program:
+        for found in module.imports if module.is_package else ():
+            is_heavy = found.is_within("visualizer", "torch", "numpy", *QT)
+            is_late = found.when is ImportTime.CALL and found.is_within("visualizer.api")
+            is_free = found.when is ImportTime.TYPES or found.is_within("visualizer.version")
+            if is_heavy and not (is_late or is_free):
+                yield f"{module.path}:{found.line} imports {found.name}"
+
+
+def imports_give_the_whole_name(project: Project) -> Iterator[str]:
+    """No import is relative, so that readers and these rules see the module's name."""
+    for module in project.modules.values():
+        for found in module.imports:
+            if found.name.startswith("."):
+                yield f"{module.path}:{found.line} imports {found.name}"
+
+
+def every_test_asserts(project: Project) -> Iterator[str]:
+    """A test asserts, expects an error or a warning, or calls an ``assert_…`` helper."""
+    for module in project.modules.values():
+        for node in ast.walk(module.tree) if module.is_test else ():
+            if isinstance(node, ast.FunctionDef) and _is_silent_test(node):
+                yield f"{module.path}:{node.lineno} {node.name} asserts nothing"
+
+
+def _is_silent_test(node: ast.FunctionDef) -> bool:
+    return node.name.startswith("test_") and not any(map(_asserts, ast.walk(node)))
+
+
+def _asserts(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        name = name_of(node.func)
+        return name in {"raises", "warns"} or name.startswith("assert_")
+    return isinstance(node, ast.Assert)
+
+
+def no_test_sleeps(project: Project) -> Iterator[str]:
+    """A test waits for what it expects, never for a time."""
+    for module in project.modules.values():
+        for node in ast.walk(module.tree) if module.is_test else ():
+            if isinstance(node, ast.Call) and _sleeps(node.func):
+                yield f"{module.path}:{node.lineno}: {ast.unparse(node)}"
+
+
+def _sleeps(called: ast.expr) -> bool:
+    by_bot = isinstance(called, ast.Attribute) and name_of(called.value) == "qtbot"
+    return name_of(called) in {"sleep", "qSleep", "qWait"} or (by_bot and name_of(called) == "wait")
+
+
+RULES: dict[str, Callable[[Project], Iterator[str]]] = {
+    rule.__name__: rule
+    for rule in (
+        torch_stays_in_its_homes,
+        qt_stays_in_its_homes,
+        models_load_no_qt,
+        every_qt_exception_is_used,
+        features_stay_apart,
+        floors_look_down,
+        every_folder_has_a_floor,
+        no_circles,
+        nothing_takes_its_window,
+        class_names_are_unique,
+        no_text_is_taken_for_html,
+        packages_import_nothing_heavy,
+        imports_give_the_whole_name,
+        every_test_asserts,
+        no_test_sleeps,
+    )
+}

@@ -1,0 +1,202 @@
+"""The project keeps the rules of its design, and every rule is able to fail."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.architecture.project_graph import ROOT, Module, Project, read_project
+from tests.architecture.rules import QT_EXCEPTIONS, RULES
+
+CELL = "visualizer/features/cell/model.py"
+BREACHES: list[tuple[str, dict[str, str]]] = [
+    ("torch_stays_in_its_homes", {CELL: "import torch"}),
+    ("torch_stays_in_its_homes", {"visualizer/app.py": "def run():\n    import torch.nn as nn"}),
+    ("torch_stays_in_its_homes", {"visualizer/attention/__init__.py": "import torch"}),
+    ("torch_stays_in_its_homes", {"visualizer/session/worker.py": "import_module('torch')"}),
+    (
+        "torch_stays_in_its_homes",
+        {
+            CELL: "from visualizer.attention.spec import Spec",
+            "visualizer/attention/spec.py": "from visualizer.attention import attend",
+            "visualizer/attention/attend.py": "from torch import nn",
+        },
+    ),
+    ("qt_stays_in_its_homes", {CELL: "from PySide6.QtCore import QRect"}),
+    ("qt_stays_in_its_homes", {"visualizer/language/training.py": "import pyqtgraph as pg"}),
+    ("qt_stays_in_its_homes", {CELL: "def f():\n    from PySide6.QtCore import QRect"}),
+    (
+        "models_load_no_qt",
+        {
+            CELL: "from visualizer.heatmap import paint",
+            "visualizer/heatmap/paint.py": "from PySide6.QtGui import QPainter",
+        },
+    ),
+    ("every_qt_exception_is_used", {next(iter(QT_EXCEPTIONS)): "import numpy"}),
+    (
+        "features_stay_apart",
+        {
+            CELL: "from visualizer.features.tokens.model import TokenPanel",
+            "visualizer/features/tokens/model.py": "class TokenPanel: ...",
+        },
+    ),
+    (
+        "features_stay_apart",
+        {
+            CELL: "if TYPE_CHECKING:\n    from visualizer.features.tokens import model",
+            "visualizer/features/tokens/model.py": "class TokenPanel: ...",
+        },
+    ),
+    (
+        "floors_look_down",
+        {
+            "visualizer/session/view.py": "from visualizer.heatmap.model import Board",
+            "visualizer/heatmap/model.py": "class Board: ...",
+        },
+    ),
+    (
+        "floors_look_down",
+        {
+            "visualizer/storage/archive.py": "def f():\n    import visualizer.shell.window",
+            "visualizer/shell/window.py": "",
+        },
+    ),
+    ("every_folder_has_a_floor", {"visualizer/helpers/model.py": ""}),
+    (
+        "no_circles",
+        {
+            "visualizer/session/view.py": "if TYPE_CHECKING:\n    import visualizer.session.zoom",
+            "visualizer/session/zoom.py": "def f():\n    import visualizer.session.view",
+        },
+    ),
+    (
+        "no_circles",
+        {
+            "visualizer/a.py": "from visualizer import b",
+            "visualizer/b.py": "from visualizer.c import x",
+            "visualizer/c.py": "from visualizer.a import y",
+        },
+    ),
+    (
+        "nothing_takes_its_window",
+        {"visualizer/widgets/labels.py": "def f(window: MainWindow): ..."},
+    ),
+    (
+        "nothing_takes_its_window",
+        {"visualizer/lab/runs/controller.py": "class C:\n    owner: 'LabWindow'"},
+    ),
+    (
+        "class_names_are_unique",
+        {CELL: "class Reading: ...", "visualizer/session/view.py": "class Reading: ..."},
+    ),
+    *(
+        ("no_text_is_taken_for_html", {"visualizer/lab/window.py": text})
+        for text in (
+            "from PySide6.QtWidgets import QLabel",
+            "from PySide6.QtWidgets import QToolTip, QWidget",
+            "tab.setToolTip(name)",
+            "tab.setToolTip(f'{name} tokens')",
+            "tab.setToolTip('' if fits else name)",
+        )
+    ),
+    ("packages_import_nothing_heavy", {"visualizer/__init__.py": "import numpy"}),
+    ("packages_import_nothing_heavy", {"visualizer/__init__.py": "import visualizer.api"}),
+    ("packages_import_nothing_heavy", {"visualizer/lab/__init__.py": "import visualizer.lab.x"}),
+    (
+        "packages_import_nothing_heavy",
+        {"visualizer/__init__.py": "def f():\n    import visualizer.app"},
+    ),
+    ("imports_give_the_whole_name", {"visualizer/session/view.py": "from . import document"}),
+    ("imports_give_the_whole_name", {"visualizer/session/view.py": "from ..lab import window"}),
+    ("every_test_asserts", {"tests/test_a.py": "def test_a(qtbot):\n    qtbot.addWidget(f())"}),
+    ("every_test_asserts", {"tests/test_a.py": "class TestA:\n  def test_a(self):\n    f()"}),
+    ("no_test_sleeps", {"tests/test_a.py": "time.sleep(1)"}),
+    ("no_test_sleeps", {"tests/test_a.py": "QTest.qWait(100)"}),
+    ("no_test_sleeps", {"tests/ui/test_a.py": "qtbot.wait(100)"}),
+]
+KEPT: list[dict[str, str]] = [
+    {"visualizer/attention/attend.py": "import torch\nfrom torch import nn"},
+    {"visualizer/session/view.py": "if TYPE_CHECKING:\n    from PySide6.QtCore import QRect"},
+    {"visualizer/features/cell/widget.py": "from PySide6.QtWidgets import QWidget"},
+    {"visualizer/features/cell/cell_paint.py": "from PySide6.QtGui import QPainter"},
+    {
+        "visualizer/app.py": "def f():\n    from visualizer.attention import attend",
+        "visualizer/attention/attend.py": "import torch",
+    },
+    {
+        "visualizer/features/cell/widget.py": "from visualizer.features.cell import model",
+        CELL: "import numpy",
+    },
+    {
+        "visualizer/app.py": "def f(window: MainWindow): ...",
+        "visualizer/shell/window.py": "class MainWindow:\n    def f(self) -> MainWindow: ...",
+    },
+    {"visualizer/__init__.py": "def f():\n    from visualizer import api"},
+    {
+        "visualizer/lab/window.py": "from PySide6.QtWidgets import QWidget\n"
+        "a.setToolTip('Open')\na.setToolTip(plain_tooltip(name))\na.setToolTip(TIP)"
+    },
+    {"tests/test_a.py": "def test_a():\n    with pytest.raises(ValueError):\n        f()"},
+    {"tests/test_a.py": "def test_a(worker):\n    assert worker.wait(100)"},
+]
+
+
+def project_of(texts: dict[str, str]) -> Project:
+    return Project({path: Module(path, text) for path, text in texts.items()})
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_project_keeps(rule: str) -> None:
+    broken = list(RULES[rule](read_project()))
+    assert not broken, "\n".join([rule, *broken])
+
+
+@pytest.mark.parametrize(("rule", "texts"), BREACHES)
+def test_a_breach_is_found(rule: str, texts: dict[str, str]) -> None:
+    assert list(RULES[rule](project_of(texts)))
+
+
+@pytest.mark.parametrize("texts", KEPT)
+def test_what_is_allowed_passes(texts: dict[str, str]) -> None:
+    ignored = {"every_qt_exception_is_used"}  # which asks for the files of the real project
+    broken = [name for name, rule in RULES.items() if list(rule(project_of(texts)))]
+    assert set(broken) - ignored == set()
+
+
+def test_every_rule_has_a_breach() -> None:
+    assert {rule for rule, _ in BREACHES} == set(RULES)
+
+
+@pytest.mark.parametrize("folder", ["attention", "features", "lab", "session", "shell"])
+def test_the_project_is_read_whole(folder: str) -> None:
+    modules = read_project().modules.values()
+    assert [module for module in modules if module.is_within(f"visualizer/{folder}")]
+
+
+# --------------------------------------------------------------------------- what really loads
+
+
+def loaded_by(module: str) -> set[str]:
+    """The top-level packages that a fresh Python holds after importing a module."""
+    code = f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if run.returncode:
+        pytest.fail(f"import {module}:\n{run.stderr}")
+    return set(run.stdout.split())
+
+
+def test_the_window_loads_qt_and_no_torch() -> None:
+    loaded = loaded_by("visualizer.shell.window")
+    assert "PySide6" in loaded
+    assert "torch" not in loaded
+
+
+@pytest.mark.parametrize("module", ["visualizer", "visualizer.app", "visualizer.api.attention"])
+def test_the_command_line_and_the_package_load_neither(module: str) -> None:
+    loaded = loaded_by(module)
+    assert "visualizer" in loaded
+    assert not {"torch", "PySide6"} & loaded

@@ -1,0 +1,248 @@
+"""What is read of a file is what numpy would read, whatever kind of file and of whatever shape."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+from safetensors.torch import save_file as save_tensors
+
+from tests.support.examples import examples
+from tests.support.tensor_files import WRITERS, attention
+from visualizer.attention.captured import CapturedAttention
+from visualizer.attention.importers.registry import read_tensor_file
+from visualizer.attention.spec import AttentionSpec, Dtype
+from visualizer.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SPEC = AttentionSpec()
+
+
+def opened(path: Path) -> CapturedAttention:
+    found, _ = read_tensor_file(path, SPEC)
+    assert isinstance(found, CapturedAttention)
+    return found
+
+
+def notice(path: Path) -> str:
+    return read_tensor_file(path, SPEC)[1]
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(InputError) as caught:
+        read_tensor_file(path, SPEC)
+    assert caught.value.field == "open"
+    return caught.value.sentence
+
+
+SIZES = st.integers(1, 5)
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@examples(0.15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(shape=st.lists(SIZES, min_size=2, max_size=4).map(tuple), seed=st.integers(0, 99))
+def test_any_shape_is_read_cell_by_cell(
+    kind: str, shape: tuple[int, ...], seed: int, tmp_path: Path
+) -> None:
+    array = attention(shape, seed)
+    captured = opened(WRITERS[kind](tmp_path, array))
+    assert captured.array().shape == (1,) * (4 - len(shape)) + shape
+    np.testing.assert_array_equal(captured.array().ravel(), array.ravel())
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_batch_of_one_is_left_out(kind: str, tmp_path: Path) -> None:
+    array = attention((3, 1, 2, 4, 5))
+    np.testing.assert_array_equal(opened(WRITERS[kind](tmp_path, array)).array(), array[:, 0])
+    array = attention((1, 3, 2, 4, 5))
+    np.testing.assert_array_equal(opened(WRITERS[kind](tmp_path, array)).array(), array[0])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "held"),
+    [
+        ("float16", Dtype.FLOAT32),
+        ("float32", Dtype.FLOAT32),
+        ("float64", Dtype.FLOAT64),
+        ("int8", Dtype.FLOAT32),
+        ("int64", Dtype.FLOAT64),
+        ("bool", Dtype.FLOAT32),
+        (">f4", Dtype.FLOAT32),
+        (">f8", Dtype.FLOAT64),
+    ],
+)
+def test_any_type_of_number_is_read(dtype: str, held: Dtype, tmp_path: Path) -> None:
+    array = (attention((2, 3, 4)) * 7).astype(dtype)
+    np.save(tmp_path / "a.npy", array)
+    captured = opened(tmp_path / "a.npy")
+    assert captured.dtype is held
+    np.testing.assert_array_equal(captured.array()[0], array.astype(held.value))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float8_e4m3fn])
+@pytest.mark.parametrize("suffix", ["pt", "safetensors"])
+def test_small_types_of_torch_are_read(dtype: torch.dtype, suffix: str, tmp_path: Path) -> None:
+    tensor = torch.from_numpy(attention((2, 3, 4))).to(dtype)
+    path = tmp_path / f"a.{suffix}"
+    (torch.save if suffix == "pt" else save_tensors)({"attention": tensor}, path)
+    np.testing.assert_array_equal(opened(path).array()[0], tensor.float().numpy())
+
+
+def test_columns_first_is_read_in_its_order(tmp_path: Path) -> None:
+    array = np.asfortranarray(attention((2, 3, 4, 5)))
+    np.save(tmp_path / "a.npy", array)
+    np.testing.assert_array_equal(opened(tmp_path / "a.npy").array(), array)
+
+
+# ------------------------------------------------------------------------ several arrays
+
+
+def test_a_tuple_as_hugging_face_gives_it_is_layers(tmp_path: Path) -> None:
+    layers = [attention((1, 2, 4, 4), seed) for seed in range(12)]
+    torch.save(tuple(torch.from_numpy(layer) for layer in layers), tmp_path / "a.pt")
+    np.testing.assert_array_equal(opened(tmp_path / "a.pt").array(), np.concatenate(layers))
+
+
+@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
+def test_layers_are_in_the_order_of_their_numbers(suffix: str, tmp_path: Path) -> None:
+    layers = {f"attentions.{number}": attention((2, 3, 3), number) for number in range(12)}
+    shuffled = dict(sorted(layers.items(), key=lambda item: item[0][::-1]))
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "npz":
+        np.savez(path, **shuffled)  # type: ignore[arg-type]
+    else:
+        save_file(shuffled, path)
+    np.testing.assert_array_equal(opened(path).array(), np.stack(list(layers.values())))
+
+
+def test_matrices_that_are_called_heads_are_heads(tmp_path: Path) -> None:
+    heads: dict[str, Any] = {f"attn_head_{number}": attention((3, 5), number) for number in (1, 2)}
+    np.savez(tmp_path / "a.npz", **heads)
+    array = opened(tmp_path / "a.npz").array()
+    np.testing.assert_array_equal(array, np.stack(list(heads.values()))[None])
+
+
+def test_what_is_called_attention_comes_before_what_is_not(tmp_path: Path) -> None:
+    weights = attention((2, 3, 3))
+    np.savez(tmp_path / "a.npz", input=np.ones((3, 4)), scores=np.ones((2, 3, 3)), weights=weights)
+    np.testing.assert_array_equal(opened(tmp_path / "a.npz").array()[0], weights)
+
+
+def test_what_does_not_fit_together_is_listed(tmp_path: Path) -> None:
+    np.savez(
+        tmp_path / "a.npz",
+        encoder_attentions_0=attention((1, 2, 4, 4)),
+        encoder_attentions_1=attention((1, 2, 4, 4)),
+        cross_attentions_0=attention((1, 2, 3, 4)),
+    )
+    assert refusal(tmp_path / "a.npz") == (
+        "These do not fit together: cross_attentions_0 (1 × 2 × 3 × 4), "
+        "2 of encoder_attentions_0 (1 × 2 × 4 × 4). Save one kind by itself."
+    )
+
+
+def test_a_batch_of_several_texts_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", attn_0=np.ones((2, 3, 4, 4)), attn_1=np.ones((2, 3, 4, 4)))
+    said = "attn_0 (2 × 3 × 4 × 4) is of a batch of 2 texts. Save one of them."
+    assert refusal(tmp_path / "a.npz") == said
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (0, 4), (4, 0), (1, 1, 1, 1, 3, 3)])
+def test_what_is_no_attention_is_said_to_be_none(shape: tuple[int, ...], tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.ones(shape, np.float32))
+    assert refusal(tmp_path / "a.npy").startswith("No array in it is [layer, head, query, key]")
+
+
+def test_complex_numbers_are_named(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.ones((3, 3), np.complex64))
+    assert refusal(tmp_path / "a.npy").endswith("Found: an array of complex numbers.")
+
+
+def test_more_heads_than_can_be_shown_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.ones((1001, 1, 1), np.float32))
+    said = "Of 1 × 1,001 × 1 × 1, 1,001 would be heads, and 1,000 can be shown."
+    assert refusal(tmp_path / "a.npy") == said
+
+
+def test_what_does_not_fit_into_memory_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda device: 1000)
+    np.save(tmp_path / "a.npy", attention((12, 12)))
+    assert "can be used. Save fewer layers or heads." in refusal(tmp_path / "a.npy")
+
+
+# -------------------------------------------------------------------------------- tokens
+
+WORDS = ("The", "cat", "sat")
+
+
+def test_tokens_are_read_from_the_file(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", weights=attention((3, 3)), tokens=np.array(WORDS))
+    captured = opened(tmp_path / "a.npz")
+    assert captured.query_tokens == captured.key_tokens == WORDS
+    torch.save({"attention": torch.ones(3, 3), "tokens": list(WORDS)}, tmp_path / "a.pt")
+    assert opened(tmp_path / "a.pt").query_tokens == WORDS
+    metadata = {"tokens": json.dumps(WORDS)}
+    save_file({"attention": attention((3, 3))}, tmp_path / "a.safetensors", metadata=metadata)
+    assert opened(tmp_path / "a.safetensors").key_tokens == WORDS
+
+
+def test_queries_and_keys_have_tokens_of_their_own(tmp_path: Path) -> None:
+    np.savez(
+        tmp_path / "a.npz",
+        weights=attention((2, 3)),
+        query_tokens=np.array(["Le", "chat"]),
+        key_tokens=np.array(WORDS),
+    )
+    captured = opened(tmp_path / "a.npz")
+    assert (captured.query_tokens, captured.key_tokens) == (("Le", "chat"), WORDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("a.txt", "The\ncat\nsat\n"),
+        ("a.tokens.txt", "The\r\ncat\r\nsat"),
+        ("a.json", '["The", "cat", "sat"]'),
+        ("a.tokens.json", '{"tokens": ["The", "cat", "sat"], "model": "gpt2"}'),
+    ],
+)
+def test_tokens_are_read_beside_the_file(name: str, written: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", attention((3, 3)))
+    (tmp_path / name).write_text(written, encoding="utf-8")
+    assert opened(tmp_path / "a.npy").query_tokens == WORDS
+    assert notice(tmp_path / "a.npy") == ""
+
+
+def test_tokens_that_do_not_fit_are_left_out_and_said_to_be(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", weights=attention((4, 4)), tokens=np.array(WORDS))
+    assert opened(tmp_path / "a.npz").query_tokens == ()
+    said = "There are 3 tokens, and there are 4 queries and 4 keys, so places are numbered."
+    assert notice(tmp_path / "a.npz") == said
+
+
+def test_a_broken_list_of_tokens_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", attention((3, 3)))
+    (tmp_path / "a.json").write_text("[", encoding="utf-8")
+    assert refusal(tmp_path / "a.npy") == "“a.json” is no json file, or it is damaged."
+
+
+# ------------------------------------------------------------------------------- no files
+
+
+def test_what_is_no_file_is_said_to_be_none(tmp_path: Path) -> None:
+    (tmp_path / "folder.npy").mkdir()
+    assert refusal(tmp_path / "folder.npy").startswith("There is no file “folder.npy” in ")
+    assert refusal(tmp_path / "absent.npy").startswith("There is no file “absent.npy” in ")
+    assert refusal(tmp_path / "a.csv") == (
+        "“a.csv” is of no kind that can be opened. Use .npy, .npz, .safetensors, .pt, .pth, .bin."
+    )

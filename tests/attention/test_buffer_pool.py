@@ -1,0 +1,164 @@
+"""Memory is used again when nothing reads it, and not before: no number changes under a reader."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from visualizer.attention import buffer_pool
+from visualizer.attention.attend import attend
+from visualizer.attention.buffer_pool import BufferPool
+from visualizer.attention.parameter_init import draw
+from visualizer.attention.run import Run, run
+from visualizer.attention.spec import AttentionSpec, Mask, Normalisation, Route, Scale
+
+LIKE = torch.zeros(1)
+SIZES = (2, 600, 1024)
+SMALLER = (2, 512, 1024)
+TEXT = tuple(f"word{number}" for number in range(12))
+SPEC = AttentionSpec(d_in=4, d_out=4, dropout=0.25)
+CHANGES: list[dict[str, object]] = [
+    {"mask": Mask.NONE},
+    {"mask": Mask.WINDOW},
+    {"scale": Scale.NONE, "temperature": 2.0},
+    {"route": Route.AFTER_RENORMALISED},
+    {"route": Route.AFTER},
+    {"normalisation": Normalisation.SUM, "mask": Mask.NONE},
+    {"normalisation": Normalisation.NAIVE_SOFTMAX},
+    {"dropout_seed": 5},
+    {"seed": 7},
+]
+
+
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> BufferPool:
+    """A pool for tensors of any size."""
+    monkeypatch.setattr(buffer_pool, "LEAST_BYTES", 1)
+    return BufferPool()
+
+
+def lent(pool: BufferPool, sizes: tuple[int, ...] = SIZES) -> torch.Tensor:
+    tensor = pool.empty(sizes, LIKE)
+    assert tensor is not None
+    return tensor
+
+
+def test_memory_is_lent_again_when_its_tensor_has_gone() -> None:
+    pool = BufferPool()
+    first = lent(pool)
+    assert first.shape == SIZES
+    assert first.dtype == LIKE.dtype
+    place = first.data_ptr()
+    del first
+    assert pool.bytes == 4 * 2 * 600 * 1024
+    assert lent(pool).data_ptr() == place
+
+
+def test_a_view_of_numpy_or_torch_holds_the_memory() -> None:
+    pool = BufferPool()
+    tensor = lent(pool)
+    array, part = tensor.numpy()[1, ::2], tensor.detach()[0].mT
+    del tensor
+    assert pool.bytes == 0
+    other = lent(pool)
+    other.fill_(3)
+    array[:], part[:] = 1, 2
+    assert (other == 3).all()
+    del array
+    assert pool.bytes == 0
+    del part
+    assert pool.bytes == 4 * 2 * 600 * 1024
+
+
+def test_a_little_less_is_lent_from_the_same_memory() -> None:
+    pool = BufferPool()
+    place = lent(pool).data_ptr()
+    smaller = lent(pool, SMALLER)
+    assert smaller.data_ptr() == place
+    assert smaller.untyped_storage().nbytes() == 4 * 2 * 512 * 1024
+    del smaller
+    assert lent(pool).data_ptr() == place
+    held = lent(pool, (2, 2048, 1024))
+    assert held.data_ptr() != place
+
+
+def test_small_tensors_and_those_elsewhere_are_left_to_torch() -> None:
+    pool = BufferPool()
+    assert pool.empty((2, 3), LIKE) is None
+    assert pool.empty(SIZES, torch.zeros(1, device="meta")) is None
+
+
+def test_no_more_than_so_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buffer_pool, "MOST_BYTES", 5 * 2 * 600 * 1024)
+    pool = BufferPool()
+    first, second = lent(pool), lent(pool)
+    place = second.data_ptr()
+    del first, second
+    assert pool.bytes == 4 * 2 * 600 * 1024
+    assert lent(pool).data_ptr() == place
+
+
+def test_what_waits_can_be_released() -> None:
+    pool = BufferPool()
+    held = lent(pool)
+    lent(pool).zero_()
+    assert pool.bytes
+    pool.release()
+    assert pool.bytes == 0
+    held.zero_()
+
+
+# ----------------------------------------------------------------------------- with attention
+
+
+def assert_same(one: Run, other: Run) -> None:
+    assert one.trace.names == other.trace.names
+    for stage in one.trace.names:
+        np.testing.assert_array_equal(one.trace.read(stage), other.trace.read(stage), stage)
+
+
+@pytest.mark.parametrize("texts", [(TEXT,), (TEXT, TEXT[:5])], ids=["one", "padded"])
+def test_numbers_are_the_same_to_the_bit(
+    pool: BufferPool, texts: tuple[tuple[str, ...], ...]
+) -> None:
+    shown = run(texts, SPEC, pool=pool)
+    for change in CHANGES:
+        spec = replace(SPEC, **change)  # type: ignore[arg-type]
+        if spec.normalisation is Normalisation.SUM and len(texts) > 1:
+            continue
+        shown = run(texts, spec, shown, pool)
+        assert_same(shown, run(texts, spec))
+        shown = run(texts, SPEC, shown, pool)
+        assert_same(shown, run(texts, SPEC))
+    assert pool.bytes
+
+
+def test_an_old_trace_never_changes_under_its_reader(pool: BufferPool) -> None:
+    old = run((TEXT,), SPEC, pool=pool)
+    seen = {stage: old.trace.read(stage) for stage in old.trace.names}
+    part = old.trace.read("weights", (1, slice(3, 9)))
+    before = {stage: array.copy() for stage, array in seen.items()}
+    row = part.copy()
+    shown: Run | None = old
+    del old
+    for number in range(6):
+        mask = (Mask.NONE, Mask.CAUSAL)[number % 2]
+        shown = run((TEXT,), replace(SPEC, mask=mask, seed=number), shown, pool)
+    for stage, array in seen.items():
+        np.testing.assert_array_equal(array, before[stage], stage)
+    del seen
+    shown = run((TEXT,), SPEC, shown, pool)
+    np.testing.assert_array_equal(part, row)
+
+
+def test_what_is_to_learn_takes_no_lent_memory(pool: BufferPool) -> None:
+    parameters = draw(SPEC, 12, torch.device("cpu"))
+    given = torch.randn(12, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    trace = attend(SPEC, given, parameters, pool=pool)
+    torch.autograd.backward(trace.tensor("output").sum())
+    assert given.grad is not None
+    del trace
+    assert pool.bytes == 0

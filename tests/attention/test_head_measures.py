@@ -1,0 +1,172 @@
+"""What heads look at is what float64 NumPy says of their weights; folded heads are NumPy's too."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from tests.support.attention_strategies import Batch, Case, cases
+from tests.support.examples import examples
+from visualizer.attention import head_measures
+from visualizer.attention.head_measures import HeadMeasures, measure
+from visualizer.attention.run import run
+from visualizer.attention.spec import (
+    AttentionSpec,
+    BooleanMatrix,
+    Device,
+    Dtype,
+    Mask,
+    Normalisation,
+)
+
+if TYPE_CHECKING:
+    from visualizer.attention.trace import Trace
+
+TEXT = ("Your", "journey", "starts", "with", "one", "step")
+SPEC = AttentionSpec(device=Device.CPU, d_out=4)
+NAMES = [field.name for field in fields(HeadMeasures)]
+
+
+def expected_of(weights: np.ndarray, real: int) -> dict[str, float]:
+    """Measure one head, query after query, as the definitions say it."""
+    seen: dict[str, list[float]] = {name: [] for name in NAMES}
+    for query, row in enumerate(weights.astype(np.float64)[:real]):
+        if not row.any():
+            continue
+        positive = row[row != 0]
+        with np.errstate(invalid="ignore"):
+            seen["entropy"].append(float(-(positive * np.log2(positive)).sum()))
+        seen["distance"].append(sum(w * abs(query - key) for key, w in enumerate(row)))
+        seen["first"].append(row[0])
+        seen["own"].append(row[query])
+        if query:
+            seen["previous"].append(row[query - 1])
+        seen["largest"].append(max(row) if not np.isnan(row).any() else np.nan)
+    found = {name: float(np.mean(all_)) if all_ else np.nan for name, all_ in seen.items()}
+    return found | {"queries": len(seen["first"])}
+
+
+def assert_measured(
+    found: HeadMeasures, weights: np.ndarray, lengths: tuple[int, ...] = ()
+) -> None:
+    tokens = weights.shape[-1]
+    for place in np.ndindex(weights.shape[:-2]):
+        expected = expected_of(weights[place], lengths[place[0]] if lengths else tokens)
+        for name in NAMES:
+            actual = getattr(found, name)[place]
+            np.testing.assert_allclose(
+                actual, expected[name], rtol=1e-4, atol=1e-5, err_msg=f"{name} {place}"
+            )
+
+
+def stages_of_weights(trace: Trace) -> list[str]:
+    return [stage for stage in ("weights", "dropped") if stage in trace]
+
+
+# ------------------------------------------------------------------------------------ measures
+
+
+@examples(2)
+@given(cases())
+def test_measures_of_any_module_are_those_of_numpy(case: Case) -> None:
+    trace = case.trace()
+    for stage in stages_of_weights(trace):
+        weights = trace.read(stage)
+        if np.isfinite(weights).all():  # what is none is told by a test of its own
+            assert_measured(trace.measured(stage), weights, trace.spec.lengths)
+
+
+@given(cases(Batch.RAGGED, normalisation=Normalisation.SOFTMAX))
+def test_padding_is_no_query(case: Case) -> None:
+    trace = case.trace()
+    assert_measured(trace.measured("weights"), trace.read("weights"), trace.spec.lengths)
+    for text, words in enumerate(case.texts):
+        assert (trace.measured("weights").queries[text] <= len(words)).all()
+
+
+@given(arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=6).map(
+    lambda shape: (2, shape[0], shape[0])
+), elements=st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0])), st.integers(1, 3))  # fmt: skip
+def test_any_matrix_is_measured_in_blocks_of_rows(weights: np.ndarray, rows: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(head_measures, "ROWS", rows)
+        assert_measured(measure(torch.from_numpy(weights), ()), weights)
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 6, 33])
+@pytest.mark.parametrize("dtype", Dtype)
+def test_uniform_causal_attention_is_known_by_heart(tokens: int, dtype: Dtype) -> None:
+    uniform = replace(SPEC, normalisation=Normalisation.UNIFORM, mask=Mask.CAUSAL, dtype=dtype)
+    trace = run((tuple("abcdefghijklmnopqrstuvwxyzABCDEFG"[:tokens]),), uniform).trace
+    found, read = trace.measured("weights"), np.arange(1, tokens + 1)
+    one_each = np.mean(1 / read)
+    np.testing.assert_allclose(found.entropy, np.mean(np.log2(read)), rtol=1e-6)
+    np.testing.assert_allclose(found.distance, np.mean((read - 1) / 2), rtol=1e-6)
+    for same in (found.first, found.own, found.largest):
+        np.testing.assert_allclose(same, one_each, rtol=1e-6)
+    previous = np.mean(1 / read[1:]) if tokens > 1 else np.nan
+    np.testing.assert_allclose(found.previous, previous, rtol=1e-6)
+    np.testing.assert_array_equal(found.queries, tokens)
+
+
+def test_heads_that_do_one_thing_are_told_apart() -> None:
+    first, own, previous = np.zeros((3, 5, 5))
+    first[:, 0] = 1
+    own[range(5), range(5)] = 1
+    previous[range(1, 5), range(4)] = 1
+    previous[0, 0] = 1
+    found = measure(torch.from_numpy(np.stack([first, own, previous])), ())
+    np.testing.assert_array_equal(found.first, [1, 0.2, 0.4])
+    np.testing.assert_array_equal(found.own, [0.2, 1, 0.2])
+    np.testing.assert_array_equal(found.previous, [0.25, 0, 1])
+    np.testing.assert_array_equal(found.distance, [2, 0, 0.8])
+    np.testing.assert_array_equal(found.entropy, [0, 0, 0])
+    np.testing.assert_array_equal(found.largest, [1, 1, 1])
+
+
+def test_a_query_that_reads_nothing_does_not_count() -> None:
+    own = np.tri(6, dtype=bool)
+    own[[2, 4]] = False
+    spec = replace(SPEC, mask=Mask.OWN, own_mask=BooleanMatrix.of(own))
+    trace = run((TEXT,), spec).trace
+    found = trace.measured("weights")
+    np.testing.assert_array_equal(found.queries, [4, 4])
+    assert_measured(found, trace.read("weights"))
+    nothing = replace(spec, own_mask=BooleanMatrix.of(np.zeros((6, 6), bool)))
+    found = run((TEXT,), nothing).trace.measured("weights")
+    np.testing.assert_array_equal(found.queries, [0, 0])
+    assert np.isnan(found.entropy).all()
+
+
+def test_weights_that_are_no_numbers_have_measures_that_are_none() -> None:
+    weights = torch.tensor([[[1.0, 0.0], [torch.nan, torch.nan]], [[1.0, 0.0], [0.5, 0.5]]])
+    found = measure(weights, ())
+    for name in NAMES[:-1]:
+        assert np.isnan(getattr(found, name)[0]), name
+        assert np.isfinite(getattr(found, name)[1]), name
+    np.testing.assert_array_equal(found.queries, [2, 2])
+
+
+def test_dropped_weights_are_measured_as_they_are() -> None:
+    trace = run((TEXT, TEXT[:4]), replace(SPEC, dropout=0.5)).trace
+    assert (trace.read("dropped") != trace.read("weights")).any()
+    found = trace.measured("dropped")
+    assert_measured(found, trace.read("dropped"), trace.spec.lengths)
+    assert (found.queries < trace.measured("weights").queries).any()
+
+
+def test_measures_are_kept_go_with_a_kept_stage_and_cannot_be_written() -> None:
+    first = run((TEXT,), SPEC)
+    found = first.trace.measured("weights")
+    later = run((TEXT,), replace(SPEC, dropout=0.5), first).trace
+    assert later.measured("weights") is found
+    for name in NAMES:
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(found, name)[0] = 1

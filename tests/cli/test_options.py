@@ -1,0 +1,430 @@
+"""The command line makes the document it describes, refuses in a sentence, and exports."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from PySide6.QtCore import QCoreApplication, QSettings
+
+import visualizer
+from tests.architecture.project_graph import ROOT
+from visualizer import app
+from visualizer.attention.mechanisms import Mechanism, mechanism_of
+from visualizer.attention.spec import Device, Dtype, Mask, Projection
+from visualizer.cli import option_types
+from visualizer.cli.options import _GROUPS, EXAMPLES, complaint, document_of, look_of, parser
+from visualizer.cli.train import TRAIN, train_parser
+from visualizer.cli.train import complaint as train_complaint
+from visualizer.export.figure_settings import PRESETS, FigureExtent, FigurePaper, FigureSettings
+from visualizer.export.film_settings import FilmSettings
+from visualizer.export.formats import taken
+from visualizer.export.option_parsing import LARGEST_MM
+from visualizer.features.setup.widget import SentenceEdit
+from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
+from visualizer.session.stage_and_head_parsing import heads_of
+from visualizer.session.timeline import Grain, Place
+from visualizer.widgets import app_settings
+from visualizer.widgets.theme import Scheme
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytestqt.qtbot import QtBot
+
+
+def document(*arguments: str) -> Document:
+    return document_of(parser().parse_args(arguments))
+
+
+def run(
+    arguments: Sequence[str], folder: Path, *, typed: str = "", **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the program as a shell without a screen and without a home does."""
+    kept = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP")
+    return subprocess.run(
+        [sys.executable, str(ROOT / "main.py"), *arguments],
+        cwd=folder,
+        env={name: os.environ[name] for name in kept if name in os.environ} | variables,
+        capture_output=True,
+        input=typed,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+# ----------------------------------------------------------------------------------- documents
+
+
+def test_without_options_it_is_the_books_sentence() -> None:
+    assert document() == Document()
+    assert document().text == BOOK_SENTENCE
+
+
+@pytest.mark.parametrize(
+    ("options", "field", "value"),
+    [
+        ("--embedding-size 8", "d_in", 8),
+        ("--output-size 4", "d_out", 4),
+        ("--heads 1", "heads", 1),
+        ("--dropout 0.5", "dropout", 0.5),
+        ("--dropout=.25", "dropout", 0.25),
+        ("--seed 789", "seed", 789),
+        ("--device cpu", "device", Device.CPU),
+        ("--dtype float64", "dtype", Dtype.FLOAT64),
+        ("--projection uniform", "projection", Projection.UNIFORM),
+        ("--causal", "mask", Mask.CAUSAL),
+        ("--no-causal", "mask", Mask.NONE),
+    ],
+)
+def test_an_option_sets_its_field_and_no_other(options: str, field: str, value: object) -> None:
+    made = document(*options.split())
+    assert made.get(field) == value
+    assert made == Document().set(field, value)
+
+
+@pytest.mark.parametrize("mechanism", Mechanism)
+def test_every_mechanism_can_be_named(mechanism: Mechanism) -> None:
+    made = document("--mechanism", mechanism)
+    assert mechanism_of(made.spec) is mechanism
+    assert made.spec == Document().set("mechanism", mechanism).spec
+
+
+def test_causal_goes_before_what_the_mechanism_has() -> None:
+    assert document("--mechanism", "self").spec.mask is Mask.NONE
+    assert document("--mechanism", "self", "--causal").spec.mask is Mask.CAUSAL
+    assert document("--mechanism", "causal", "--no-causal").spec.mask is Mask.NONE
+
+
+def test_several_texts_are_a_batch() -> None:
+    assert document("--text", "one two").tokens() == (("one", "two"),)
+    assert document("--text", "one\ntwo").lines is LineSplit.TOGETHER
+    batch = document("--text", "one two", "--text", "three")
+    assert batch.lines is LineSplit.APART
+    assert batch.tokens() == (("one", "two"), ("three",))
+
+
+ODD = "one\r\ntwo\rthree\u2028four\u2029five\u00a0six\tseven\x0beight"
+
+
+def test_a_text_is_taken_as_the_sentence_box_shows_it(qtbot: QtBot) -> None:
+    box = SentenceEdit()
+    qtbot.addWidget(box)
+    box.show_text(ODD)
+    assert document("--text", ODD).text == box.toPlainText()
+    assert document("--text", ODD).text == "one\ntwo\nthree\nfour\nfive six\tseven\x0beight"
+
+
+def test_a_text_of_a_batch_is_taken_as_the_sentence_box_shows_it(qtbot: QtBot) -> None:
+    made = document("--text", ODD, "--text", "nine\u00a0ten")
+    box = SentenceEdit()
+    qtbot.addWidget(box)
+    box.show_text(made.text)
+    assert made.text == box.toPlainText()
+    assert len(made.tokens()) == 2
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\r\nb", "a\u2028b"])
+def test_a_text_of_a_batch_may_hold_line_ends(text: str) -> None:
+    assert document("--text", text, "--text", "c").tokens() == (("a", "b"), ("c",))
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_a_text_in_a_file_is_taken_as_one_that_is_typed(mark: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(mark + ODD.encode())
+    assert document("--text-file", str(path)) == document("--text", ODD)
+    batch = document("--text", "one two", "--text-file", str(path))
+    assert batch == document("--text", "one two", "--text", ODD)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"one \xff two", "takes a text in UTF-8: byte 5 is none of UTF-8"),
+        (b"\xff\xfeo\0n\0e\0", "takes a text in UTF-8: byte 1 is none of UTF-8"),
+        (b" \n\xe2\x80\xa8", "takes a text that is not blank"),
+        (b"", "takes a text that is not blank"),
+        (b"o" * (option_types.LONGEST_TEXT + 1), "takes a text of at most 16 MiB"),
+    ],
+)
+def test_a_file_that_holds_no_text_is_refused(
+    content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    assert refusal(f"--text-file {path}", capsys) == (
+        2,
+        f"attention-visualizer: argument --text-file: got '{path}', {said}\n",
+    )
+
+
+def test_a_folder_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, said = refusal(f"--text-file {tmp_path}", capsys)
+    assert status == 2
+    assert f"'{tmp_path}' could not be read: " in said
+
+
+# ------------------------------------------------------------------------------ figures, films
+
+
+@pytest.mark.parametrize(
+    ("options", "look"),
+    [
+        ("", FigureSettings()),
+        ("--size 180mm", FigureSettings(width_mm=180, is_trimmed=False)),
+        ("--size 7in", FigureSettings(width_mm=7 * 25.4, is_trimmed=False)),
+        ("--size 2.5cm", FigureSettings(width_mm=25, is_trimmed=False)),
+        ("--size 180x120mm", FigureSettings(width_mm=180, height_mm=120, is_trimmed=False)),
+        ("--size 180mm×120mm", FigureSettings(width_mm=180, height_mm=120, is_trimmed=False)),
+        ("--size slide", PRESETS["Slide"]),
+        ("--size paper-column --dpi 300", replace(PRESETS["Paper column"], dpi=300)),
+        ("--size slide --theme dark", replace(PRESETS["Slide"], paper=FigurePaper.DARK)),
+        ("--theme light --dpi 96", FigureSettings(paper=FigurePaper.LIGHT, dpi=96)),
+        ("--layout stages", FigureSettings(extent=FigureExtent.STAGES)),
+        ("--title Heads --no-caption", FigureSettings(title="Heads", has_caption=False)),
+    ],
+)
+def test_a_figure_looks_as_it_is_asked_to(options: str, look: FigureSettings) -> None:
+    assert look_of(parser().parse_args(options.split())) == look
+
+
+@given(st.integers(200, 8000), st.integers(200, 8000), st.integers(96, 400))
+def test_pixels_are_as_many_as_were_asked_for(width: int, height: int, dpi: int) -> None:
+    assume(max(width, height) / dpi * 25.4 <= LARGEST_MM)
+    options = ["--size", f"{width}x{height}px", "--dpi", str(dpi)]
+    look = look_of(parser().parse_args(options))
+    assert look.height_mm
+    assert (round(look.width_mm / 25.4 * dpi), round(look.height_mm / 25.4 * dpi)) == (
+        width,
+        height,
+    )
+
+
+@given(st.frozensets(st.integers(1, 12), min_size=1))
+def test_heads_are_counted_from_one(heads: frozenset[int]) -> None:
+    assert heads_of(",".join(map(str, heads))) == {head - 1 for head in heads}
+    span = range(min(heads), max(heads) + 1)
+    assert heads_of(f"{span[0]}-{span[-1]}") == {head - 1 for head in span}
+
+
+@pytest.mark.parametrize(
+    ("options", "film"),
+    [
+        ("", FilmSettings()),
+        ("--span scores..context", FilmSettings((Place("scores"), "context"))),
+        ("--span scores:2..weights", FilmSettings((Place("scores", 1), "weights"))),
+        ("--span weights..weights", FilmSettings((Place("weights"), "weights"))),
+        ("--span ..weights", FilmSettings((Place("embedding"), "weights"))),
+        ("--span scores..", FilmSettings((Place("scores"), "output"))),
+        ("--grain cell --speed 2.5", FilmSettings(grain=Grain.CELL, speed=2.5)),
+    ],
+)
+def test_a_film_plays_what_it_is_asked_to(options: str, film: FilmSettings) -> None:
+    assert look_of(parser().parse_args(options.split())).film == film
+
+
+# ------------------------------------------------------------------------------------ refusals
+
+WRONG = [
+    ("--heads 0", "--heads", "got '0'", "whole number from 1"),
+    ("--heads two", "--heads", "got 'two'", "whole number from 1"),
+    ("--heads 1.5", "--heads", "got '1.5'", "whole number from 1"),
+    ("--embedding-size -1", "--embedding-size", "got '-1'", "whole number from 1"),
+    ("--output-size x", "--output-size", "got 'x'", "whole number from 1"),
+    ("--seed -1", "--seed", "got '-1'", "whole number from 0"),
+    ("--seed 9223372036854775808", "--seed", "got '9223372036854775808'", "whole number from 0"),
+    ("--dropout 1", "--dropout", "got '1'", "from 0 up to, not with, 1"),
+    ("--dropout -0.5", "--dropout", "got '-0.5'", "from 0 up to, not with, 1"),
+    ("--dropout nan", "--dropout", "got 'nan'", "from 0 up to, not with, 1"),
+    ("--dropout half", "--dropout", "got 'half'", "from 0 up to, not with, 1"),
+    ("--mechanism best", "--mechanism", "got 'best'", "simplified, self, causal, stacked"),
+    ("--projection x", "--projection", "got 'x'", "none, uniform, linear"),
+    ("--device gpu", "--device", "got 'gpu'", "auto, cpu, cuda, mps"),
+    ("--dtype int8", "--dtype", "got 'int8'", "float32, float64"),
+    ("--export a.bmp", "--export", "got 'a.bmp'", f"ends in {taken()}"),
+    ("--export a", "--export", "got 'a'", f"ends in {taken()}"),
+    ("--stages weights,sums", "--stages", "no stage “sums”", "There are embedding, position"),
+    ("--heads-shown 0", "--heads-shown", "got '0'", "such as 1,3-5, or all"),
+    ("--heads-shown 3-1", "--heads-shown", "got '3-1'", "such as 1,3-5, or all"),
+    ("--heads-shown 1,,2", "--heads-shown", "got '1,,2'", "such as 1,3-5, or all"),
+    ("--heads-shown first", "--heads-shown", "got 'first'", "such as 1,3-5, or all"),
+    ("--layout wide", "--layout", "got 'wide'", "shown, panel, head, heads, stages, all"),
+    ("--theme blue", "--theme", "got 'blue'", "print, light, dark"),
+    ("--size 180", "--size", "got '180'", "such as 180mm, 180x120mm, 1920x1080px or 7in"),
+    ("--size 180mmx7in", "--size", "got '180mmx7in'", "paper-column, paper-page, slide"),
+    ("--size 0x5mm", "--size", "got '0x5mm'", "such as 180mm"),
+    ("--size -5mm", "--size", "expected one argument", ""),
+    ("--size 5mm --export a.png", "--size", "A figure is 10 mm to 5 m wide and high", "Use"),
+    ("--size 99x200000px --export a.png", "--size", "A figure is 10 mm to 5 m", "Use"),
+    ("--dpi 0", "--dpi", "got '0'", "whole number from 36 to 2,400"),
+    ("--dpi 2401", "--dpi", "got '2401'", "whole number from 36 to 2,400"),
+    ("--span weights", "--span", "got 'weights'", "such as scores..context"),
+    ("--span context..scores", "--span", "got 'context..scores'", "in their order"),
+    ("--span scores:0..weights", "--span", "got 'scores:0..weights'", "scores:2..weights"),
+    ("--span sums..weights", "--span", "no stage “sums”", "There are embedding"),
+    ("--grain token", "--grain", "got 'token'", "stage, row, cell"),
+    ("--speed 0", "--speed", "got '0'", "a number from 0.05 to 100"),
+    ("--speed fast", "--speed", "got 'fast'", "a number from 0.05 to 100"),
+    ("--text-file nowhere.txt", "--text-file", "'nowhere.txt' could not be read", "No such file"),
+    ("--theme dark", "--theme", "is for files", "Add --export"),
+    ("--no-caption", "--no-caption", "is for files", "Add --export"),
+    ("--speed 2", "--speed", "is for files", "Add --export"),
+    ("--speed 2 --export a.png", "--speed", "is for films, such as .gif", "Export one."),
+    ("--heads-shown all", "--heads-shown", "is for files", "Add --export"),
+    ("--stages dropped --export a.png", "--stages", "no stage “dropped”", "It has input"),
+    ("--heads-shown 3 --export a.png", "--heads-shown", "no head 3", "There are 2 heads."),
+    ("--heads 3", "--heads", "got '3'", "Use 2 heads, or the output size 3."),
+    ("--output-size 3", "--output-size", "got '3'", "Use 1 or 3 heads, or the output size 4."),
+    ("--projection none", "--projection", "got 'none'", "or the embedding size 4."),
+    ("--projection none --embedding-size 5", "--embedding-size", "got '5'", "Use 1 or 5 heads"),
+    ("--projection none --output-size 3", "--projection", "got 'none'", "embedding size 4."),
+    ("--heads 4 --output-size 6", "--heads", "got '4'", "Use 3 or 6 heads"),
+    ("--heads", "--heads", "expected one argument", ""),
+    ("--head 2", "--head", "unrecognized arguments", ""),
+    ("--nonsense", "--nonsense", "unrecognized arguments", ""),
+    ("one two", "two", "unrecognized arguments", ""),
+]
+
+
+def refusal(options: str, capsys: pytest.CaptureFixture[str]) -> tuple[int | str | None, str]:
+    try:
+        status: int | str | None = app.main(options.split())
+    except SystemExit as ended:
+        status = ended.code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return status, captured.err
+
+
+@pytest.mark.parametrize(("options", "name", "got", "takes"), WRONG)
+def test_a_wrong_value_is_named_with_what_it_got_and_takes(
+    options: str,
+    name: str,
+    got: str,
+    takes: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, said = refusal(options, capsys)
+    assert status == 2
+    assert said.startswith("attention-visualizer: ")
+    assert said.count("\n") == 1
+    for part in (name, got, takes):
+        assert part in said
+    assert not list(Path().glob("a.*"))
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n", "\u2028\u00a0"])
+@pytest.mark.parametrize("others", [(), ("one",), ("one", "two")])
+@pytest.mark.parametrize("is_export", [True, False])
+def test_a_blank_text_is_refused(
+    blank: str,
+    others: tuple[str, ...],
+    is_export: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    texts = [f"--text={text}" for text in (*others, blank)]
+    export = ["--export", str(tmp_path / "a.npz")] if is_export else []
+    with pytest.raises(SystemExit) as ended:
+        app.main([*texts, *export])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        f"attention-visualizer: argument --text: got {blank!r}, takes a text that is not blank\n"
+    )
+    assert not (tmp_path / "a.npz").exists()
+
+
+@pytest.mark.slow
+def test_the_shell_gets_the_same(tmp_path: Path) -> None:
+    ended = run(["--heads", "x"], tmp_path)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == (
+        "attention-visualizer: argument --heads: got 'x', takes a whole number from 1\n"
+    )
+
+
+@pytest.mark.slow
+def test_a_screen_that_qt_cannot_start_on_is_said(tmp_path: Path) -> None:
+    ended = run([], tmp_path, QT_QPA_PLATFORM="nonsense")
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.splitlines()[-1] == f"attention-visualizer: {app.NO_WINDOW}"
+
+
+# --------------------------------------------------------------------------------------- words
+
+
+def test_the_version_is_written_once() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" not in project["project"]
+    assert project["project"]["dynamic"] == ["version"]
+    path = project["tool"]["hatch"]["version"]["path"]
+    assert f'__version__ = "{visualizer.__version__}"' in (ROOT / path).read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_version(tmp_path: Path) -> None:
+    ended = run(["--version"], tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == f"attention-visualizer {visualizer.__version__}\n"
+
+
+def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        app.main(["--help"])
+    said = capsys.readouterr().out
+    assert ended.value.code == 0
+    for action in parser()._actions:
+        assert all(option in said for option in action.option_strings)
+        assert action.help
+    assert "Without --export, opens the window." in said
+    assert all(f"\n{title}:\n" in said for title in _GROUPS)
+
+
+def test_the_examples_are_understood() -> None:
+    lines = [line.partition("attention-visualizer")[2] for line in EXAMPLES.splitlines()]
+    asked = [shlex.split(line) for line in lines if line]
+    assert len(asked) > 3
+    for arguments in asked:
+        if arguments[0] == TRAIN:
+            assert train_complaint(train_parser().parse_args(arguments[1:])) == ""
+            continue
+        taken = [each for each in arguments if each not in {"--text-file", "poem.txt", "-"}]
+        options = parser().parse_args(taken)
+        assert complaint(options, document_of(options)) is None
+        assert isinstance(look_of(options), FigureSettings)
+
+
+# ------------------------------------------------------------------------------------ settings
+
+
+def test_settings_are_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
+    app.name_program(QCoreApplication)
+    app_settings.save_scheme(Scheme.DARK)
+    assert app_settings.load_scheme() is Scheme.DARK
+    assert app.main(["--reset-settings"]) == 0
+    assert app_settings.load_scheme() is Scheme.SYSTEM
+    assert capsys.readouterr().err == (
+        "attention-visualizer: The window's place, its panes and the colours are forgotten.\n"
+    )
+
+
+def test_settings_that_cannot_be_changed_are_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(QSettings, "status", lambda self: QSettings.Status.AccessError)
+    assert app.main(["--reset-settings"]) == 1
+    assert "could not be changed." in capsys.readouterr().err

@@ -1,0 +1,182 @@
+"""Trainings without a window: from the command line to a folder, and on from there."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from visualizer.app import main
+from visualizer.cli.train import TrainingConsoleProgress, complaint, settings_of, train_parser
+from visualizer.language.run_folder import RunFolder
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.training_settings import PRESETS, CorpusKind, LearningRateDecay, ModelKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.language.training_settings import Preset
+
+SMALL = ("--block=8", "--width=8", "--heads=2", "--batch=4", "--size=2000", "--threads=1")
+
+
+def test_options_become_settings() -> None:
+    options = train_parser().parse_args(
+        [
+            "poem.txt",
+            "--out",
+            "x",
+            "--model",
+            "transformer",
+            "--decay",
+            "cosine",
+            "--rate",
+            "0.01",
+            "--layers",
+            "3",
+        ]
+    )
+    settings = settings_of(options)
+    assert settings.source.kind is CorpusKind.FILE
+    assert settings.source.path.endswith("poem.txt")
+    assert (settings.model, settings.decay) == (ModelKind.TRANSFORMER, LearningRateDecay.COSINE)
+    assert (settings.rate, settings.layers, settings.heads) == (0.01, 3, 2)
+    world = settings_of(train_parser().parse_args(["world", "--out", "x", "--size", "5000"]))
+    assert world.source.tokenizer is Tokenizer.WORDS
+    assert world.source.size == 5000
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=attrgetter("name"))
+def test_the_settings_of_the_lab_are_those_to_begin_with(preset: Preset) -> None:
+    source, usual = preset.settings.source, preset.settings
+    named = "poem.txt" if source.kind is CorpusKind.FILE else source.kind
+    arguments = [named, "--out", "x", "--preset", preset.name]
+    begun = settings_of(train_parser().parse_args(arguments))
+    assert replace(begun, source=replace(begun.source, path="")) == usual
+    longer = settings_of(train_parser().parse_args([*arguments, "--steps", "7", "--seed", "3"]))
+    assert longer == replace(begun, steps=7, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("--out x", "SOURCE is missing"),
+        ("repeat", "--out is missing"),
+        ("repeat --out x --heads 3", "argument --heads: 64 does not divide into 3 heads. Use 2."),
+        ("repeat --resume x --preset repeat", "--resume goes on with a run as it is"),
+        ("--resume x --preset repeat", "--preset belongs to a new run"),
+        ("repeat --out x --rate 0", "argument --rate: The learning rate is more than 0"),
+        ("repeat --resume x", "--resume goes on with a run as it is"),
+        ("--resume x --width 3", "--width belongs to a new run"),
+    ],
+)
+def test_options_that_do_not_fit_are_said(arguments: str, sentence: str) -> None:
+    assert complaint(train_parser().parse_args(arguments.split())).startswith(sentence)
+
+
+@pytest.mark.slow
+def test_a_run_is_trained_and_made_longer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    assert main(["train", "repeat", "--out", str(folder), "--steps", "12", "--quiet", *SMALL]) == 0
+    said = dict(line.rsplit(None, 1) for line in capsys.readouterr().out.splitlines())
+    assert set(said) == {"training loss", "validation loss", "by bigram counts", "by frequency"}
+    assert 1 < float(said["training loss"]) < 4
+    assert main(["train", "--resume", str(folder), "--steps", "20", "--quiet"]) == 0
+    with (folder / "losses.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["step"]) for row in rows] == list(range(21))
+    assert RunFolder(folder).snapshots()[-1] == 20
+
+
+@pytest.mark.slow
+def test_what_goes_wrong_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["--out", str(tmp_path / "run")]
+    assert main(["train", str(tmp_path / "none.txt"), *out]) == 2
+    assert "none.txt" in capsys.readouterr().err
+    assert main(["train", "--resume", str(tmp_path / "none")]) == 1
+    assert "There is no run in" in capsys.readouterr().err
+    assert main(["train", "repeat", *out, "--rate", "10", "--steps", "900", "--quiet", *SMALL]) == 1
+    assert "the learning rate 10 is too large" in capsys.readouterr().err
+    assert main(["train", "--resume", str(tmp_path / "run"), "--steps", "999"]) == 1
+    assert "diverged: begin again" in capsys.readouterr().err
+    assert main(["train", "repeat", *out]) == 1
+    assert "There is a run in" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
+@pytest.mark.usefixtures("usual_signals")
+@pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGHUP", 129)])
+@pytest.mark.slow
+def test_a_signal_ends_it_with_a_checkpoint(tmp_path: Path, name: str, status: int) -> None:
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "visualizer", "train", "repeat", "--out", str(folder)]
+    with subprocess.Popen([*command, "--steps=1000000", *SMALL], stderr=subprocess.PIPE) as process:
+        try:
+            while not RunFolder(folder).snapshot(8).exists():
+                assert process.poll() is None
+                os.sched_yield()
+            process.send_signal(getattr(signal, name))
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == status
+    assert b"--resume" in errors
+    assert RunFolder(folder).checkpoint.exists()
+
+
+def test_a_window_that_asks_for_the_run_is_given_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+    count = TrainingConsoleProgress.count
+
+    def ask(self: TrainingConsoleProgress, *said: Any) -> None:
+        folder.stop.touch()
+        count(self, *said)
+
+    monkeypatch.setattr(TrainingConsoleProgress, "count", ask)
+    assert main(["train", "repeat", "--out", str(folder.path), "--steps=1000000", *SMALL]) == 143
+    assert "--resume" in capsys.readouterr().err
+    assert folder.checkpoint.exists()
+    assert not folder.lock.exists()
+
+
+@pytest.mark.slow
+def test_memory_that_is_not_there_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    out = ["--out", str(tmp_path / "run")]
+    with monkeypatch.context() as patched:
+        patched.setattr("visualizer.attention.device.free_bytes", lambda _: 2**20)
+        assert main(["train", "repeat", *out, "--quiet", *SMALL]) == 2
+    assert "Even a batch of 1 needs about" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+    with monkeypatch.context() as patched:
+        patched.setattr("torch.autograd.backward", full)
+        assert main(["train", "repeat", *out, "--steps", "5", "--quiet", *SMALL]) == 1
+    assert "The memory ran out at step 0; the model is as it was" in capsys.readouterr().err
+    assert main(["train", "--resume", str(tmp_path / "run"), "--quiet"]) == 0
+
+
+@pytest.mark.slow
+def test_a_run_that_diverged_is_not_gone_on_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "run")
+    options = ["--rate", "10", "--steps", "900", "--quiet", *SMALL]
+    assert main(["train", "repeat", "--out", folder, *options]) == 1
+    capsys.readouterr()
+    assert main(["train", "--resume", folder, "--steps", "1000"]) == 1
+    assert "diverged: begin again with a smaller learning rate" in capsys.readouterr().err

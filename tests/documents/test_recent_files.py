@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from visualizer.documents.recent_files import MOST, forget, recent, remember
+from visualizer.errors import InputError
+
+
+def test_the_newest_is_first_and_once(tmp_path: Path) -> None:
+    a, b = Path("/x/a.attention"), Path("/x/猫.attention")
+    remember(tmp_path, a)
+    remember(tmp_path, b)
+    assert remember(tmp_path, a) == recent(tmp_path) == (a, b)
+    assert forget(tmp_path, a) == recent(tmp_path) == (b,)
+
+
+def test_so_many_are_kept(tmp_path: Path) -> None:
+    for number in range(MOST + 3):
+        remember(tmp_path / "new", Path(f"/x/{number}"))
+    assert recent(tmp_path / "new") == tuple(Path(f"/x/{at}") for at in range(12, 2, -1))
+
+
+def test_a_path_is_kept_whole(tmp_path: Path) -> None:
+    assert remember(tmp_path, Path("a")) == (Path("a").absolute(),)
+    strange = Path("/x/\udcff\n\"'")
+    remember(tmp_path, strange)
+    assert recent(tmp_path)[0] == strange
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[1, null, {}]", b"[" * 100_000, b"\xff", b'["", "\\u0000"]', b"3"]
+)
+def test_a_damaged_list_is_empty(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "recent.json").write_bytes(content)
+    assert recent(tmp_path) == ()
+    assert remember(tmp_path, Path("/a")) == (Path("/a"),)
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "recent.json").mkdir()
+    assert recent(tmp_path) == ()
+    with pytest.raises(InputError):
+        remember(tmp_path, Path("/a"))

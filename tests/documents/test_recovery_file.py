@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.architecture.project_graph import ROOT
+from tests.support.golden_documents import OWN, OWN_VIEW, PLAIN
+from visualizer.documents.recovery_file import RecoveryFile, left_behind
+from visualizer.errors import InputError
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CRASH = """
+import os, sys
+from pathlib import Path
+from visualizer.session.document import Document
+from visualizer.documents.recovery_file import RecoveryFile
+from visualizer.session.view import View
+keeper = RecoveryFile(Path(sys.argv[1]))
+keeper.keep(Document(text="half done"), View(), Path(sys.argv[2]))
+print("kept", flush=True)
+sys.stdin.readline()
+os._exit(1)
+"""
+
+
+@pytest.fixture
+def keeper(tmp_path: Path) -> Iterator[RecoveryFile]:
+    keeper = RecoveryFile(tmp_path / "kept")
+    yield keeper
+    keeper.close()
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another program, which keeps something and crashes when it is told to."""
+    with subprocess.Popen(
+        [sys.executable, "-c", CRASH, str(tmp_path / "kept"), str(tmp_path / "猫.attention")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "kept\n"
+        yield process
+        process.kill()
+
+
+def crash(process: subprocess.Popen[str]) -> None:
+    process.communicate("now\n")
+    assert process.returncode == 1
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.suffix for path in folder.iterdir())
+
+
+def test_what_a_crash_left_is_offered(tmp_path: Path, other: subprocess.Popen[str]) -> None:
+    crash(other)
+    (left,) = left_behind(tmp_path / "kept")
+    assert left.saved().document.text == "half done"
+    assert left.path == tmp_path / "猫.attention"
+    assert abs(datetime.now(UTC) - left.when) < timedelta(minutes=5)
+    left.forget()
+    assert left_behind(tmp_path / "kept") == []
+    assert files(tmp_path / "kept") == []
+
+
+def test_what_another_program_works_on_is_not(
+    tmp_path: Path, other: subprocess.Popen[str], keeper: RecoveryFile
+) -> None:
+    keeper.keep(OWN, OWN_VIEW)
+    assert left_behind(tmp_path / "kept") == []
+    assert files(tmp_path / "kept") == [".lock", ".lock", ".recovery", ".recovery"]
+    crash(other)
+    assert [left.saved().document.text for left in left_behind(tmp_path / "kept")] == ["half done"]
+
+
+def test_the_newest_is_first(tmp_path: Path) -> None:
+    keepers = [RecoveryFile(tmp_path) for _ in range(3)]
+    for number, keeper in enumerate(keepers):
+        keeper.keep(PLAIN.set("text", str(number)), View())
+    kept = {path: path.read_bytes() for path in tmp_path.glob("*.recovery")}
+    for keeper in keepers:
+        keeper.close()
+    assert files(tmp_path) == []
+    for path, content in kept.items():
+        path.write_bytes(content)
+    found = left_behind(tmp_path)
+    assert {left.saved().document.text for left in found} == {"0", "1", "2"}
+    assert [left.when for left in found] == sorted((left.when for left in found), reverse=True)
+    assert {left.path for left in found} == {None}
+
+
+def test_one_that_ends_as_it_should_leaves_nothing(tmp_path: Path, keeper: RecoveryFile) -> None:
+    keeper.keep(OWN, OWN_VIEW)
+    keeper.forget()
+    assert files(tmp_path / "kept") == [".lock"]
+    keeper.keep(OWN, OWN_VIEW)
+    keeper.close()
+    keeper.close()
+    assert files(tmp_path / "kept") == []
+
+
+def test_what_is_kept_is_the_document_and_the_view(tmp_path: Path, keeper: RecoveryFile) -> None:
+    keeper.keep(PLAIN, View())
+    keeper.keep(OWN, OWN_VIEW, tmp_path / "a")
+    (file,) = (tmp_path / "kept").glob("*.recovery")
+    (tmp_path / "copy.recovery").write_bytes(file.read_bytes())
+    (left,) = left_behind(tmp_path)
+    saved = left.saved()
+    assert (saved.document, saved.view) == (OWN, OWN_VIEW)
+
+
+def test_a_damaged_one_is_offered_and_says_that_it_is(tmp_path: Path) -> None:
+    (tmp_path / "a.recovery").write_bytes(b"[nonsense\nmore")
+    (left,) = left_behind(tmp_path)
+    assert left.path is None
+    with pytest.raises(InputError) as refused:
+        left.saved()
+    assert refused.value.field == "open"
+    left.forget()
+    with pytest.raises(InputError, match="could not be opened: No such file"):
+        left.saved()
+
+
+def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
+    assert left_behind(tmp_path / "missing") == []
+
+
+def test_where_nothing_can_be_written_it_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(InputError, match="Nothing can be kept") as refused:
+        RecoveryFile(tmp_path / "file")
+    assert refused.value.field == "recovery"

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tests.support.golden_documents import BATCH, GOLDEN, golden
+from visualizer.documents.open_document import open_document
+from visualizer.documents.schema import SCHEMA, STEPS, lasting, migrated
+from visualizer.services import restore_document
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.session.document import Document
+
+FILES = sorted(path.name for path in GOLDEN.glob("*.attention"))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_of_every_schema_opens(name: str) -> None:
+    saved = open_document(GOLDEN / name)
+    document, view, made = golden()[name.split("-")[0]]
+    assert saved.document == document
+    assert saved.view == lasting(view)
+    assert (saved.recorded is None) == (made is None)
+
+
+def test_there_are_files_of_today() -> None:
+    assert {f"{name}-{SCHEMA}.attention" for name in golden()} <= set(FILES)
+
+
+def test_there_is_a_step_from_every_schema() -> None:
+    assert set(STEPS) == set(range(1, SCHEMA))
+
+
+def test_the_steps_are_taken_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("visualizer.documents.schema.SCHEMA", 3)
+    monkeypatch.setitem(STEPS, 1, lambda tree: {**tree, "way": [1]})
+    monkeypatch.setitem(STEPS, 2, lambda tree: {**tree, "way": [*tree["way"], 2]})
+    assert migrated({"schema": 1}) == {"schema": 3, "way": [1, 2]}
+    assert migrated({"schema": 3, "way": []}) == {"schema": 3, "way": []}
+
+
+def test_what_was_before_captured_attention_has_none() -> None:
+    older = {"schema": 1, "document": {"text": "a"}, "view": {"comparison": {"document": {}}}}
+    none = {"captured": None, "labels": ""}
+    assert migrated(older) == {
+        "schema": 2,
+        "document": {"text": "a", **none},
+        "view": {"comparison": {"document": none}},
+    }
+
+
+@pytest.mark.parametrize(
+    "tree", [{}, {"view": None}, {"document": [], "view": {"comparison": None}}, {"view": {}}]
+)
+def test_a_step_leaves_what_is_damaged_to_who_reads_it(tree: dict[str, object]) -> None:
+    assert migrated({"schema": 1, **tree}) == {"schema": SCHEMA, **tree}
+
+
+@pytest.mark.parametrize("schema", range(1, SCHEMA + 1))
+def test_recorded_numbers_are_shown_as_they_are_in_the_file(schema: int) -> None:
+    def never(document: Document, previous: Run | None) -> Run:
+        raise AssertionError("nothing is to be computed")
+
+    saved = open_document(GOLDEN / f"recorded-{schema}.attention")
+    with np.load(GOLDEN / f"recorded-{schema}.attention") as arrays:
+        run, view = restore_document(saved, never)
+        for name in run.trace.names:
+            np.testing.assert_array_equal(run.trace.read(name), arrays[f"trace/{name}"])
+    assert saved.document == BATCH
+    assert view.text == 1
+    assert run.device == "recorded on CPU"

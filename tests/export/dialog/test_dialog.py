@@ -1,0 +1,587 @@
+"""The export dialog: what is chosen by clicks and keys is seen before it is written."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QCheckBox,
+    QComboBox,
+    QFileDialog,
+    QLabel,
+    QLineEdit,
+    QWidget,
+)
+
+from tests.export.test_export_controller import NoImage
+from visualizer.export import export_controller, formats, writers
+from visualizer.export.data import data_preview
+from visualizer.export.data.data_preview import LINES, LONGEST_LINE
+from visualizer.export.dialog.film_options_widget import FilmRange
+from visualizer.export.export_settings import ExportSettings, LengthUnit
+from visualizer.export.figure_settings import PRESETS, FigureExtent, FigurePaper, FigureSettings
+from visualizer.export.figures import png_writer
+from visualizer.export.figures.figure_page import figure_of, page_of
+from visualizer.export.film_settings import FilmSettings
+from visualizer.export.writers import export
+from visualizer.session.cells import Cell
+from visualizer.session.run_caption import caption
+from visualizer.session.timeline import Grain, Place
+from visualizer.widgets import app_settings
+from visualizer.widgets.theme import DARK
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.window_input import Hand
+    from visualizer.export.dialog.dialog import ExportDialog
+    from visualizer.export.dialog.figure_options_widget import NumberField
+
+ALT = Qt.KeyboardModifier.AltModifier
+
+
+def opened(hand: Hand) -> ExportDialog:
+    """Open the dialog by its keys and wait until a figure is seen."""
+    hand.settle()
+    hand.press(Qt.Key.Key_E)
+    dialog = hand.window.publisher.dialog
+    assert dialog is not None
+    hand.until(dialog.isActiveWindow)
+    seen(hand, dialog)
+    return dialog
+
+
+def seen(hand: Hand, dialog: ExportDialog) -> QImage | None:
+    """Wait until what was chosen is seen."""
+    hand.until(lambda: not hand.window.publisher.previewer.is_working)
+    QApplication.processEvents()  # the answer, which waits for its turn
+    hand.until(lambda: dialog.pane.shown is not None)
+    assert dialog.pane.shown
+    return dialog.pane.shown.image
+
+
+def choose(dialog: ExportDialog, box: QComboBox, value: object) -> None:
+    """Choose in a list by the keys."""
+    box.setFocus(Qt.FocusReason.TabFocusReason)
+    QTest.keyClick(box, Qt.Key.Key_Home)
+    for _ in range(box.count()):
+        if box.currentData() == value:
+            break
+        QTest.keyClick(box, Qt.Key.Key_Down)
+    assert box.currentData() == value
+
+
+def type_into(field: NumberField | QLineEdit, text: str) -> None:
+    box = field if isinstance(field, QLineEdit) else field.box
+    box.setFocus(Qt.FocusReason.TabFocusReason)
+    box.selectAll()
+    QTest.keyClick(box, Qt.Key.Key_Delete)
+    QTest.keyClicks(box, text)
+
+
+def test_it_does_not_hold_the_window_up(hand: Hand) -> None:
+    dialog = opened(hand)
+    assert dialog.windowModality() is Qt.WindowModality.WindowModal
+    hand.press(Qt.Key.Key_E)
+    assert hand.window.publisher.dialog is dialog
+    hand.key(Qt.Key.Key_Escape)
+    assert hand.window.publisher.dialog is None
+
+
+def test_a_preset_is_seen_at_its_shape(hand: Hand) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.figure.preset, "Slide")
+    image = seen(hand, dialog)
+    assert image is not None
+    assert image.width() / image.height() == pytest.approx(16 / 9, rel=0.01)
+    assert dialog.size_.text() == "339 × 190 mm · 1,920 × 1,080 pixels"
+    assert dialog.wish.look == PRESETS["Slide"]
+
+
+def test_the_preview_is_the_page_that_is_written(hand: Hand) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.figure.preset, "Paper page")
+    image, shot = seen(hand, dialog), hand.window.workspace.shot
+    assert shot
+    assert image is not None
+    look = PRESETS["Paper page"]
+    size = page_of(figure_of(shot, look), look).size
+    assert image.width() / image.height() == pytest.approx(size.width() / size.height(), rel=0.01)
+
+
+def test_colours_are_seen(hand: Hand) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.figure.paper, FigurePaper.DARK)
+    image = seen(hand, dialog)
+    assert image is not None
+    assert image.pixelColor(1, 1).name().upper() == DARK.paper
+
+
+def test_own_sizes_in_three_units(hand: Hand) -> None:
+    dialog = opened(hand)
+    options = dialog.figure
+    choose(dialog, options.preset, "Paper column")
+    assert options.width_.box.text() == "85"
+    choose(dialog, options.unit, LengthUnit.INCH)
+    assert options.width_.box.text() == "3.346"
+    choose(dialog, options.unit, LengthUnit.PIXEL)
+    assert options.width_.box.text() == "2008"
+    type_into(options.width_, "1200")
+    assert dialog.wish.look.width_mm == pytest.approx(50.8)
+    assert options.preset.currentText() == "Own size"
+    type_into(options.height_, "600")
+    assert dialog.wish.look.height_mm == pytest.approx(25.4)
+    seen(hand, dialog)
+    assert dialog.size_.text() == "51 × 25 mm · 1,200 × 600 pixels"
+    type_into(options.height_, "")
+    assert dialog.wish.look.height_mm is None
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "said"),
+    [
+        ("width_", "5", "Takes 10 to 5000."),
+        ("width_", "wide", "Takes 10 to 5000."),
+        ("height_", "-3", "Takes 10 to 5000, or nothing."),
+        ("height_", "nan", "Takes 10 to 5000, or nothing."),
+        ("dpi", "300.5", "Takes a whole number from 36 to 2400."),
+        ("points", "0", "Takes 3 to 144."),
+        ("points", "1e999", "Takes 3 to 144."),
+    ],
+)
+def test_what_is_not_taken_is_said_where_it_stands(
+    hand: Hand, field: str, typed: str, said: str
+) -> None:
+    dialog = opened(hand)
+    before = dialog.wish.look
+    box: NumberField = getattr(dialog.figure, field)
+    type_into(box, typed)
+    assert box.problem.text() == said
+    assert box.problem.isVisible()
+    assert box.box.accessibleDescription() == said
+    assert not dialog.save.isEnabled()
+    assert dialog.wish.look.width_mm == before.width_mm
+    type_into(box, "100")
+    assert not box.problem.isVisible()
+    assert dialog.save.isEnabled()
+
+
+def test_what_is_on_it(hand: Hand) -> None:
+    hand.click_cell(Cell("weights", (1, 3, 1)))
+    hand.settle()
+    dialog = opened(hand)
+    choose(dialog, dialog.figure.extent, FigureExtent.PANEL)
+    type_into(dialog.figure.title, "Head 2 <b>")
+    for name in ("has_caption", "has_marks", "carries_document"):
+        QTest.keyClick(dialog.figure.switches[name], Qt.Key.Key_Space)
+    look, shot = dialog.wish.look, hand.window.workspace.shot
+    assert shot
+    assert look == FigureSettings(
+        extent=FigureExtent.PANEL,
+        title="Head 2 <b>",
+        has_caption=False,
+        has_marks=False,
+        carries_document=False,
+    )
+    seen(hand, dialog)
+    (panel,) = figure_of(shot, look).board.heatmaps
+    assert (panel.stage, panel.head) == ("weights", 1)
+
+
+def test_of_numbers_is_said_what_they_are(hand: Hand) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".npz")
+    assert seen(hand, dialog) is None
+    assert dialog.pane.shown
+    assert "weights  2 head × 6 query × 6 key  float32" in dialog.pane.shown.text.splitlines()
+    assert not dialog.figure.isVisible()
+    assert not dialog.copy.isEnabled()
+    assert dialog.save.isEnabled()
+
+
+def test_of_a_document_is_said_what_it_is_of(hand: Hand) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".attention")
+    assert seen(hand, dialog) is None
+    assert dialog.pane.shown
+    assert hand.window.workspace.shot
+    assert dialog.pane.shown.text.split("\n") == caption(hand.window.workspace.shot.run).split(
+        " · "
+    )
+    assert dialog.size_.text() == "Document, to be opened again"
+    assert not dialog.figure.isVisible()
+    assert not dialog.copy.isEnabled()
+    assert dialog.save.isEnabled()
+
+
+def shown_rows(dialog: ExportDialog) -> set[str]:
+    """Name what can be chosen, but the format."""
+    widgets = dialog.figure.findChildren(QWidget) + dialog.film.findChildren(QWidget)
+    kinds = (QComboBox, QLineEdit, QCheckBox)
+    return {one.accessibleName() for one in widgets if isinstance(one, kinds) and one.isVisible()}
+
+
+ON_IT = {"What", "Colours", "Title", "Caption: what was computed"}
+MARKS = "Marks: the pinned cell, chosen tokens"
+CARRIED = "The document inside, to go on from it"
+OF_A_FILM = {"Part", "First stage", "Last stage", "Film steps", "Film speed", "Panels", "Pixels"}
+
+
+@pytest.mark.parametrize(
+    ("suffix", "rows"),
+    [
+        (".html", {*ON_IT, MARKS, CARRIED}),
+        (".gif", {*ON_IT, MARKS, *OF_A_FILM, "Text size, pt", "Begins anew at its end"}),
+        (".csv", {"What"}),
+        (".md", {"What"}),
+        (".npz", set()),
+        (".json", set()),
+        (".safetensors", set()),
+    ],
+)
+def test_what_can_be_chosen_is_what_decides(hand: Hand, suffix: str, rows: set[str]) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.format, suffix)
+    assert shown_rows(dialog) == rows
+
+
+def test_what_is_hidden_decides_nothing(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[FigureSettings] = []
+    monkeypatch.setattr(hand.window.exporter, "ask", lambda path, shot, look: asked.append(look))
+    dialog = opened(hand)
+    choose(dialog, dialog.figure.preset, "Poster")
+    choose(dialog, dialog.figure.extent, FigureExtent.ALL)
+    choose(dialog, dialog.format, ".gif")
+    assert dialog.figure.extent.currentText() == "All heads"
+    monkeypatch.setattr(export_controller, "ask_for_file", lambda *parts: parts[-1]("/a.gif"))
+    hand.until(dialog.save.isEnabled)
+    hand.click(dialog.save)
+    assert asked == [FigureSettings(extent=FigureExtent.HEADS, points=24)]
+
+
+def film(hand: Hand, look: FilmSettings) -> ExportDialog:
+    """Open the dialog with a film that is chosen."""
+    hand.window.publisher.wish = ExportSettings(".gif", FigureSettings(film=look))
+    return opened(hand)
+
+
+SHORT = FilmSettings((Place("weights"), "weights"), Grain.CELL, 8, width=640)
+
+
+@pytest.mark.slow
+def test_a_film_is_chosen_and_played_before_it_is_written(hand: Hand) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".gif")
+    first = dialog.pane.shown
+    assert first
+    hand.until(lambda: dialog.pane.shown is not None and dialog.pane.shown.reel is not None)
+    choose(dialog, dialog.film.part, FilmRange.STAGES)
+    choose(dialog, dialog.film.last, "context")
+    choose(dialog, dialog.film.first, "weights")
+    choose(dialog, dialog.film.grain, Grain.CELL)
+    choose(dialog, dialog.film.speed, 8.0)
+    choose(dialog, dialog.film.width_, 640)
+    look = FilmSettings((Place("weights"), "context"), Grain.CELL, 8, width=640)
+    assert dialog.wish.look.film == hand.window.publisher.wish.look.film == look
+    assert export_controller.load_wish().look.film == look
+    hand.until(lambda: "about" in dialog.film.told.text())
+    assert dialog.film.told.text().startswith("42 steps · 3 s · about ")
+    frames: list[int] = []
+    dialog._previewer.made.connect(lambda made: frames.append(made.frame))
+    hand.until(lambda: len(frames) > 3)
+    assert frames == sorted(frames)
+    made = dialog.pane.shown
+    assert made
+    assert made.reel
+    assert dialog.size_.text() == f"{made.reel.size[0]} × {made.reel.size[1]} pixels"
+
+
+def test_a_frame_that_is_seen_is_the_one_that_is_written(hand: Hand) -> None:
+    dialog = film(hand, SHORT)
+    hand.until(lambda: dialog.pane.shown is not None and dialog.pane.shown.frame > 0)
+    made = dialog.pane.shown
+    assert made
+    assert made.reel
+    assert made.image
+    whole = made.reel.picture(made.frame)
+    shape = whole.width() / whole.height()
+    assert made.image.width() / made.image.height() == pytest.approx(shape, rel=0.01)
+    small = made.image.copy()
+    small.setDevicePixelRatio(1)
+    if whole.size() != small.size():
+        whole = whole.scaled(small.size(), mode=Qt.TransformationMode.SmoothTransformation)
+    assert small == whole
+
+
+def test_a_film_stands_still_for_those_who_want_no_motion(hand: Hand) -> None:
+    app_settings.set_reduced(True)
+    dialog = film(hand, SHORT)
+    hand.until(lambda: "about" in dialog.film.told.text())
+    assert dialog.pane.shown
+    assert dialog.pane.shown.frame == 0
+    assert not dialog.projector.is_playing
+
+
+def test_a_film_ends_with_the_dialog(hand: Hand) -> None:
+    dialog = film(hand, SHORT)
+    hand.until(lambda: dialog.projector.is_playing)
+    projector = dialog.projector
+    hand.key(Qt.Key.Key_Escape)
+    assert not projector.is_playing
+    hand.until(lambda: not hand.window.publisher.previewer.is_working)
+
+
+def test_a_film_may_play_when_the_window_is_closed(hand: Hand) -> None:
+    dialog = film(hand, SHORT)
+    hand.until(lambda: dialog.projector.is_playing)
+    hand.window.close()
+    assert not dialog.projector.is_playing
+
+
+def test_a_film_goes_on_in_another_room(hand: Hand) -> None:
+    dialog = film(hand, replace(SHORT, grain=Grain.ROW))
+    hand.until(lambda: dialog.pane.shown is not None and dialog.pane.shown.frame > 0)
+    made = dialog.pane.shown
+    assert made
+    assert made.image
+    dialog.resize(dialog.size() - QSize(150, 150))
+    hand.until(
+        lambda: (
+            dialog.pane.shown is not None
+            and dialog.pane.shown.image is not None
+            and dialog.pane.shown.image.width() < made.image.width()  # type: ignore[union-attr]
+        )
+    )
+    assert dialog.pane.shown
+    assert dialog.pane.shown.reel is made.reel
+    assert dialog.pane.shown.frame >= made.frame
+
+
+@pytest.mark.slow
+def test_a_film_that_is_too_long_is_said_once_and_not_saved(hand: Hand) -> None:
+    hand.type_sentence(" ".join(50 * ["word"]))
+    hand.settle()
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".gif")
+    choose(dialog, dialog.film.grain, Grain.CELL)
+    hand.until(lambda: not dialog.save.isEnabled())
+    assert dialog.film.told.text().startswith("A film of ")
+    assert not dialog.problem.isVisible()
+    choose(dialog, dialog.film.grain, Grain.STAGE)
+    hand.until(dialog.save.isEnabled)
+
+
+def test_what_cannot_be_written_here_stands_there_with_the_reason(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(formats, "find_spec", lambda _: None)
+    hand.window.publisher.wish = ExportSettings(
+        ".mp4", FigureSettings(film=SHORT)
+    )  # as it was, elsewhere
+    dialog = opened(hand)
+    said = formats.why_not(".mp4")
+    assert "pip install" in said
+    assert dialog.problem.text() == said
+    assert dialog.problem.isVisible()
+    assert not dialog.save.isEnabled()
+    assert dialog.format.currentText().endswith(said)
+    choose(dialog, dialog.format, ".webp")
+    QTest.keyClick(dialog.format, Qt.Key.Key_Down)
+    assert dialog.format.currentData() == ".npz"  # the keys pass over it
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".md", ".json"])
+def test_of_a_text_its_first_lines_are_seen(hand: Hand, suffix: str, tmp_path: Path) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.format, suffix)
+    seen(hand, dialog)
+    path = export(tmp_path / f"a{suffix}", dialog.shot, dialog.wish.asked)
+    lines = path.read_text("utf-8-sig").splitlines()
+    said = dialog.pane.text.toPlainText().splitlines()
+    assert said[-1] == "…"
+    assert len(said) == LINES + 1
+    for line, whole in zip(said, lines, strict=False):
+        assert line in (whole, f"{whole[:LONGEST_LINE]}…", "…")
+    assert dialog.pane.text.isVisible()
+    assert dialog.size_.text().startswith("About ")
+    choose(dialog, dialog.format, ".png")
+    seen(hand, dialog)
+    assert not dialog.pane.text.isVisible()
+
+
+def test_a_table_is_of_the_panels_that_are_chosen(hand: Hand) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".md")
+    seen(hand, dialog)
+    assert "**Scores, head 1**" in dialog.pane.text.toPlainText()
+    choose(dialog, dialog.figure.extent, FigureExtent.PANEL)
+    seen(hand, dialog)
+    assert dialog.pane.text.toPlainText().startswith("**Weights, head 1**")
+
+
+def test_of_weights_that_there_are_not_is_said(hand: Hand) -> None:
+    hand.window.workspace.set("mechanism", "simplified")
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".safetensors")
+    hand.until(lambda: not dialog.save.isEnabled())
+    assert dialog.problem.text().startswith("This attention has no weights to write.")
+
+
+def test_a_large_text_is_warned_of(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_preview, "LARGE", 1000)
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".json")
+    seen(hand, dialog)
+    assert "takes its time" in dialog.size_.text()
+    assert "As NPZ" in dialog.size_.text()
+
+
+def test_a_drawing_has_no_pixels(hand: Hand) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".pdf")
+    choose(dialog, dialog.figure.preset, "Slide")
+    seen(hand, dialog)
+    assert dialog.size_.text() == "339 × 190 mm"
+
+
+FOR_FIGURES = {"Size for", "Lengths in", "Width", "Height", "Pixels an inch", CARRIED}
+
+
+@pytest.mark.parametrize(
+    ("suffix", "names"),
+    [
+        (".png", {*ON_IT, *FOR_FIGURES, "Text size, pt"}),
+        (".html", {*ON_IT, CARRIED}),
+        (".webp", {*ON_IT, *OF_A_FILM - {"First stage", "Last stage"}, "Text size, pt"}),
+        (".md", {"What"}),
+        (".npz", set()),
+    ],
+)
+def test_every_choice_is_reached_by_the_keys_and_has_a_name(
+    hand: Hand, suffix: str, names: set[str]
+) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.format, suffix)
+    dialog.format.setFocus()
+    reached = []
+    while (widget := QApplication.focusWidget()) is not None and widget not in reached:
+        reached.append(widget)
+        QTest.keyClick(widget, Qt.Key.Key_Tab)
+    found = [
+        one.accessibleName() or (one.text() if isinstance(one, QAbstractButton) else "")
+        for one in reached
+    ]
+    assert "" not in found
+    assert {"Format", *names} <= set(found)
+    letters = [
+        text[text.index("&") + 1].lower()
+        for text in (
+            one.text()
+            for one in dialog.findChildren(QWidget)
+            if isinstance(one, (QLabel, QAbstractButton)) and one.isVisible()
+        )
+        if "&" in text
+    ]
+    assert len(letters) == len(set(letters))
+
+
+def test_a_letter_leads_to_its_choice(hand: Hand) -> None:
+    dialog = opened(hand)
+    QTest.keyClick(dialog, Qt.Key.Key_T, ALT)
+    assert QApplication.focusWidget() is dialog.figure.title
+
+
+def test_it_remembers_how_it_was(hand: Hand) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".svg")
+    choose(dialog, dialog.figure.preset, "Poster")
+    hand.key(Qt.Key.Key_Escape)
+    hand.activate()
+    assert opened(hand).wish == ExportSettings(".svg", PRESETS["Poster"])
+    assert export_controller.load_wish() == ExportSettings(".svg", PRESETS["Poster"])
+
+
+def test_a_figure_is_copied_as_pixels_and_as_a_drawing(hand: Hand) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.figure.preset, "Slide")
+    hand.click(dialog.copy)
+    hand.until(lambda: not hand.window.exporter.is_working)
+    data = QGuiApplication.clipboard().mimeData()
+    image = QGuiApplication.clipboard().image()
+    assert (image.width(), image.height()) == (1920, 1080)
+    assert bytes(data.data("image/svg+xml").data()).startswith(b"<?xml")
+    assert hand.window.publisher.dialog is dialog  # it may be saved, too
+    said = hand.window.statusBar().currentMessage()
+    assert said == "Copied a picture of 1,920 × 1,080 pixels"
+
+
+def test_a_picture_is_copied_by_its_keys(hand: Hand) -> None:
+    shift = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+    hand.settle()
+    hand.press(Qt.Key.Key_I, shift)
+    hand.until(lambda: not hand.window.exporter.is_working)
+    assert not QGuiApplication.clipboard().image().isNull()
+
+
+def test_a_name_is_asked_for_and_takes_the_suffix(hand: Hand, tmp_path: Path) -> None:
+    dialog = opened(hand)
+    choose(dialog, dialog.format, ".svg")
+    seen(hand, dialog)
+    hand.click(dialog.save)
+    (question,) = dialog.findChildren(QFileDialog)
+    hand.until(question.isVisible)
+    question.selectFile(str(tmp_path / "drawn"))
+    question.accept()
+    hand.until(lambda: not hand.window.exporter.is_working)
+    assert (tmp_path / "drawn.svg").read_bytes().startswith(b"<?xml")
+    assert hand.window.statusBar().currentMessage() == f"Exported to {tmp_path / 'drawn.svg'}"
+    assert hand.window.publisher.dialog is None
+    assert hand.window.publisher.folder == tmp_path
+
+
+def test_what_cannot_be_made_is_said_beside_it(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    dialog = opened(hand)
+    shown = dialog.pane.shown
+    monkeypatch.setattr(png_writer, "QImage", NoImage)
+    choose(dialog, dialog.figure.preset, "Poster")
+    hand.until(dialog.problem.isVisible)
+    assert dialog.problem.text().endswith("or export the numbers.")
+    assert dialog.pane.shown is shown  # the last one stays
+    assert not dialog.save.isEnabled()
+    monkeypatch.undo()
+    choose(dialog, dialog.figure.preset, "Slide")
+    hand.until(dialog.save.isEnabled)
+
+
+def test_an_export_can_be_called_off(
+    hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    going = threading.Event()
+
+    def write(shot: object, look: object, file: object, progress: object) -> None:
+        assert callable(progress)
+        progress(1, 4)
+        going.wait(10)
+        progress(2, 4)
+
+    monkeypatch.setitem(writers.WRITERS, ".png", write)
+    saving, shot = hand.window.publisher.saving, hand.window.workspace.shot
+    assert shot
+    assert not saving.isVisible()
+    hand.window.exporter.ask(tmp_path / "a.png", shot, FigureSettings())
+    hand.until(saving.isVisible)
+    hand.until(lambda: (saving.line.value(), saving.line.maximum()) == (1, 4))
+    hand.click(saving.cancel)
+    going.set()
+    hand.until(lambda: not hand.window.exporter.is_working)
+    assert not saving.isVisible()
+    assert list(tmp_path.glob("*.png")) == []
+    assert hand.window.statusBar().currentMessage() == "Called off; nothing was written."

@@ -1,0 +1,146 @@
+"""What is clicked is the film that is told, and how long and how large it will be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from tests.support.small_runs import a_run
+from tests.support.window_input import PATIENCE_MS
+from visualizer.export.dialog.film_options_widget import FilmOptionsWidget, FilmRange
+from visualizer.export.figure_settings import FigureSettings
+from visualizer.export.film_settings import HELD_MS, FilmPanels, FilmSettings, film_of
+from visualizer.export.films.film_writer import estimate
+from visualizer.number_format import format_size
+from visualizer.session.document import Document
+from visualizer.session.screen import Snapshot
+from visualizer.session.timeline import Grain, Place, Playhead
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from PySide6.QtWidgets import QApplication, QComboBox
+    from pytestqt.qtbot import QtBot
+
+SMALL = FigureSettings(film=FilmSettings((Place("weights"), "weights"), width=640))
+RUN = a_run()
+
+
+def shot() -> Snapshot:
+    return Snapshot(Document(), View(), RUN)
+
+
+@pytest.fixture
+def options(application: QApplication, qtbot: QtBot) -> Iterator[FilmOptionsWidget]:
+    made = FilmOptionsWidget()
+    qtbot.addWidget(made)
+    made.show()
+    yield made
+    made.stop()
+
+
+def choose(box: QComboBox, words: str) -> None:
+    """Choose by the keys, as a person does who has come to a list by the tab key."""
+    box.setFocus()
+    QTest.keyClick(box, Qt.Key.Key_Home)
+    while box.currentText() != words:
+        before = box.currentIndex()
+        QTest.keyClick(box, Qt.Key.Key_Down)
+        assert box.currentIndex() > before, words
+
+
+def measured(options: FilmOptionsWidget, qtbot: QtBot) -> str:
+    qtbot.waitUntil(lambda: "about" in options.told.text(), timeout=PATIENCE_MS)
+    return options.told.text()
+
+
+def test_a_film_is_told_before_it_is_written(options: FilmOptionsWidget, qtbot: QtBot) -> None:
+    options.show_shot(shot(), SMALL, ".gif")
+    assert options.told.text() == "6 steps · 14 s"
+    large = format_size(estimate(shot(), SMALL, ".gif"))
+    assert measured(options, qtbot) == f"6 steps · 14 s · about {large}"
+    options.show_shot(shot(), SMALL, ".apng")
+    assert measured(options, qtbot).endswith(format_size(estimate(shot(), SMALL, ".apng")))
+
+
+def test_what_is_chosen_is_the_film(options: FilmOptionsWidget, qtbot: QtBot) -> None:
+    told: list[FilmSettings] = []
+    options.changed.connect(told.append)
+    options.show_shot(shot(), SMALL, ".gif")
+    assert options.film == SMALL.film
+    assert told == []  # nobody has chosen anything
+    choose(options.part, FilmRange.STAGES)
+    choose(options.last, "Context")
+    choose(options.first, "Scores")
+    choose(options.grain, "by cell")
+    choose(options.speed, "8×")
+    choose(options.panels, "all stages, small")
+    choose(options.width_, "960 pixels wide")
+    film = FilmSettings((Place("scores"), "context"), Grain.CELL, 8, True, FilmPanels.SPAN, 960)
+    assert told[-1] == options.film == film
+    steps = len(film_of(RUN.trace, film).steps)
+    seconds = steps / 32 + HELD_MS / 1000
+    assert measured(options, qtbot).startswith(f"{steps} steps · {seconds:,.0f} s · about ")
+
+
+def test_a_film_may_end(options: FilmOptionsWidget) -> None:
+    options.show_shot(shot(), SMALL, ".gif")
+    options.loops.setFocus()
+    QTest.keyClick(options.loops, Qt.Key.Key_Space)
+    assert not options.film.loops
+
+
+def test_the_last_stage_is_never_before_the_first(options: FilmOptionsWidget) -> None:
+    options.show_shot(shot(), SMALL, ".gif")
+    choose(options.first, "Context")
+    assert options.film.span == (Place("context"), "context")
+    QTest.keyClicks(options.last, "Scores")  # by its letters, as on the way there are others
+    assert options.film.span == (Place("scores"), "scores")
+
+
+@pytest.mark.parametrize(
+    ("playhead", "parts"),
+    [
+        (Playhead(), [FilmRange.WHOLE, FilmRange.STAGES]),
+        (Playhead(Place("weights", 2)), [FilmRange.WHOLE, FilmRange.HERE, FilmRange.STAGES]),
+        (
+            Playhead(Place("weights", 2), span=(Place("masked"), "weights")),
+            [FilmRange.WHOLE, FilmRange.HERE, FilmRange.LESSON, FilmRange.STAGES],
+        ),
+    ],
+)
+def test_parts_are_those_that_there_are(
+    options: FilmOptionsWidget, playhead: Playhead, parts: list[FilmRange]
+) -> None:
+    made = Snapshot(Document(), View(playhead=playhead), RUN)
+    options.show_shot(made, SMALL, ".gif")
+    assert [options.part.itemText(at) for at in range(options.part.count())] == parts
+    spans: dict[FilmRange, tuple[Place, str] | None] = {
+        FilmRange.WHOLE: None,
+        FilmRange.HERE: (Place("weights", 2), "output"),
+        FilmRange.LESSON: (Place("masked"), "weights"),
+    }
+    for part in parts:
+        choose(options.part, part)
+        spans[FilmRange.STAGES] = (Place(options.first.currentData()), options.last.currentData())
+        assert options.film.span == spans[part]
+        assert options.first.isEnabled() == options.last.isEnabled() == (part is FilmRange.STAGES)
+        options.show_shot(made, replace(SMALL, film=options.film), ".gif")
+        assert options.film.span == spans[part]  # as it was, with whichever words
+
+
+def test_too_long_a_film_is_said(options: FilmOptionsWidget) -> None:
+    made = Snapshot(Document(), View(), a_run(" ".join(50 * ["word"])))
+    options.show_shot(made, SMALL, ".gif")
+    choose(options.grain, "by cell")
+    choose(options.part, FilmRange.WHOLE)
+    assert options.told.text().startswith("A film of ")
+    assert options.told.property("role") == "warning"
+    choose(options.grain, "by stage")
+    assert options.told.text().startswith("11 steps")
+    assert options.told.property("role") == "quiet"

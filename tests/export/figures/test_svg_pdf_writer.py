@@ -1,0 +1,208 @@
+"""Drawings hold every word as text and every cell in its colour, as large as asked for."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import subprocess
+import unicodedata
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import pytest
+from PySide6.QtCore import QByteArray
+from PySide6.QtGui import QImage, QPainter
+from PySide6.QtSvg import QSvgRenderer
+
+from tests.support.snapshots import HARD, SENTENCE, cell_colours, numbers, shot
+from visualizer.errors import InputError
+from visualizer.export.figure_settings import MM_AN_INCH, PIXELS_AN_INCH, PRESETS, FigureSettings
+from visualizer.export.figures import svg_pdf_writer
+from visualizer.export.figures.figure_page import figure_of, page_of
+from visualizer.export.figures.svg_pdf_writer import pdf, svg
+from visualizer.export.writers import WRITERS
+from visualizer.progress_callback import no_progress
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from PySide6.QtWidgets import QApplication
+
+    from visualizer.export.figures.figure_page import FigurePage
+
+pytestmark = pytest.mark.usefixtures("application")
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def page(text: str = SENTENCE, **settings: Any) -> FigurePage:
+    return page_of(figure_of(shot(text, **settings), FigureSettings()), FigureSettings())
+
+
+def texts(drawn: bytes) -> list[str]:
+    return ["".join(one.itertext()) for one in ElementTree.fromstring(drawn).iter(f"{SVG}text")]
+
+
+def rendered(drawn: bytes, made: FigurePage, times: float = 1) -> QImage:
+    image = QImage((made.size * times).toSize(), QImage.Format.Format_RGB32)
+    painter = QPainter(image)
+    QSvgRenderer(QByteArray(drawn)).render(painter)
+    painter.end()
+    return image
+
+
+def tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed here")
+    return found
+
+
+def assert_colours(image: QImage, made: FigurePage, tolerance: int = 3) -> None:
+    ratio = image.width() / made.size.width()
+    for x, y, colour in cell_colours(made):
+        seen = image.pixelColor(int(x * ratio), int(y * ratio))
+        pairs = zip(seen.getRgb(), colour.getRgb(), strict=True)  # type: ignore[call-overload]
+        assert max(abs(one - other) for one, other in pairs) <= tolerance, (x, y)
+
+
+# --------------------------------------------------------------------------------------- SVG
+
+
+def test_every_word_and_number_is_a_text() -> None:
+    made = page()
+    found = texts(svg(made))
+    assert set(SENTENCE.split()) <= set(found)
+    assert numbers(made) <= set(found)
+    assert made.figure.caption in " ".join(found)
+
+
+def test_words_of_every_script_are_valid_and_whole() -> None:
+    made = page(HARD)
+    found = "".join(texts(svg(made)))
+    for label in made.figure.board.heatmaps[0].rows.labels:
+        assert label in found
+
+
+@pytest.mark.parametrize("odd", ["a\0b", "a\x1bb", "a\ud800b", "a\uffffb", "\x7f\x85"])
+def test_what_no_xml_may_hold_is_replaced(odd: str) -> None:
+    made = page(f"Your {odd} step")
+    assert ElementTree.fromstring(svg(made)).tag == f"{SVG}svg"
+    assert pdf(made, b"").startswith(b"%PDF")
+
+
+def test_a_drawing_is_as_large_as_asked_for() -> None:
+    look = PRESETS["Paper column"]
+    made = page_of(figure_of(shot(), look), look)
+    root = ElementTree.fromstring(svg(made))
+    assert root.get("width") == "85.0000mm"
+    _, _, width, height = map(float, root.get("viewBox", "").split())
+    assert width == pytest.approx(85 / MM_AN_INCH * PIXELS_AN_INCH, abs=0.01)
+    assert float(root.get("height", "")[:-2]) == pytest.approx(height * 25.4 / 96, abs=0.01)
+
+
+def test_a_drawing_says_what_it_is() -> None:
+    made = page()
+    root = ElementTree.fromstring(svg(made))
+    assert root.findtext(f"{SVG}title") == made.figure.name == "Weights"
+    assert root.findtext(f"{SVG}desc") == made.figure.caption
+
+
+def test_cells_have_their_colours_in_qt() -> None:
+    made = page()
+    assert_colours(rendered(svg(made), made), made)
+
+
+def test_large_panels_have_their_colours() -> None:
+    made = page(" ".join(map(str, range(70))), heads=1)
+    assert made.figure.board.heatmaps[0].values.size > 64 * 64
+    assert_colours(rendered(svg(made), made, 2), made)
+
+
+def test_cells_have_their_colours_in_another_program(tmp_path: Path) -> None:
+    made = page()
+    path = tmp_path / "a.svg"
+    path.write_bytes(svg(made))
+    out = str(tmp_path / "a.png")
+    subprocess.run([tool("rsvg-convert"), "-o", out, str(path)], check=True, timeout=60)
+    assert_colours(QImage(out), made)
+
+
+# --------------------------------------------------------------------------------------- PDF
+
+
+def sides(drawn: bytes) -> tuple[float, float]:
+    found = re.search(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", drawn)
+    assert found
+    return float(found[1]), float(found[2])
+
+
+def test_a_page_is_exactly_as_large_as_the_figure() -> None:
+    look = PRESETS["Paper column"]
+    made = page_of(figure_of(shot(), look), look)
+    width, height = sides(pdf(made, b""))
+    assert width == pytest.approx(85 / 25.4 * 72, abs=0.5)
+    assert height == pytest.approx(made.size.height() * 0.75, abs=0.5)
+
+
+def test_nothing_is_blurred_by_jpeg() -> None:
+    drawn = pdf(page(), b"")
+    assert b"/DCTDecode" not in drawn
+    assert b"/Subtype /Image" in drawn
+    assert b"/ToUnicode" in drawn  # its text can be searched
+
+
+def test_every_word_and_number_is_found_in_a_page(tmp_path: Path) -> None:
+    made = page()
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf(made, b""))
+    asked = [tool("pdftotext"), "-layout", str(path), "-"]
+    said = subprocess.run(asked, check=True, capture_output=True, timeout=60).stdout.decode()
+    found = set(unicodedata.normalize("NFKC", said).split())
+    assert set(SENTENCE.split()) <= found
+    assert numbers(made) <= found
+
+
+def test_cells_have_their_colours_on_paper(tmp_path: Path) -> None:
+    made = page()
+    (tmp_path / "a.pdf").write_bytes(pdf(made, b""))
+    asked = [tool("pdftoppm"), "-r", "96", "-png", "-singlefile"]
+    subprocess.run([*asked, str(tmp_path / "a.pdf"), str(tmp_path / "a")], check=True, timeout=60)
+    assert_colours(QImage(str(tmp_path / "a.png")), made)
+
+
+def test_a_page_too_large_for_a_pdf_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(svg_pdf_writer, "LARGEST_PDF_POINTS", 100)
+    with pytest.raises(InputError, match="larger than a PDF’s may be"):
+        pdf(page(), b"")
+
+
+# ------------------------------------------------------------------------------------- both
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".pdf", ".png"])
+def test_how_far_it_is_is_told(suffix: str) -> None:
+    told: list[tuple[int, int]] = []
+    file = io.BytesIO()
+    WRITERS[suffix](shot(), FigureSettings(), file, lambda done, of: told.append((done, of)))
+    assert file.getvalue()
+    assert told == sorted(told)
+    assert told[0][0] == 0
+    assert told[-1][0] <= told[-1][1]
+
+
+def test_a_drawing_off_the_gui_thread_is_the_same(application: QApplication) -> None:
+    import threading
+
+    made, found = shot(), list[bytes]()
+
+    def write() -> None:
+        file = io.BytesIO()
+        WRITERS[".svg"](made, FigureSettings(), file, no_progress)
+        found.append(file.getvalue())
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    thread.join()
+    write()
+    assert found[0] == found[1]

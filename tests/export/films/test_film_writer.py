@@ -1,0 +1,361 @@
+"""Films are read back: as many frames as steps, as long as asked for, painted as a figure is."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.support.small_runs import a_run
+from visualizer.errors import InputError
+from visualizer.export.figure_settings import FigurePaper, FigureSettings
+from visualizer.export.film_settings import HELD_MS, FilmPanels, FilmSettings
+from visualizer.export.films.film_layout import USUAL_SHAPE, reel_of
+from visualizer.export.films.film_writer import estimate
+from visualizer.export.films.frame_difference import patch
+from visualizer.export.films.gif_encoder import MOST, ColourPalette
+from visualizer.export.formats import FORMATS, FormatKind
+from visualizer.export.writers import export
+from visualizer.heatmap import colour_table
+from visualizer.heatmap.board_picture import PICTURE
+from visualizer.progress_callback import CancelledError
+from visualizer.session.cells import Cell
+from visualizer.session.document import Document
+from visualizer.session.screen import Snapshot
+from visualizer.session.timeline import Grain, Place
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from PySide6.QtWidgets import QApplication
+
+    from tests.support.playback_viewer import Viewer
+    from visualizer.export.films.animation_frames import AnimationFrames
+    from visualizer.heatmap.layout import PanelSlot
+
+WEIGHTS = FilmSettings((Place("masked", 4), "weights"), speed=4, width=640)
+LOOK = FigureSettings(film=WEIGHTS)
+IMAGES = [".gif", ".apng", ".webp"]
+SUFFIXES = [each.suffix for each in FORMATS if each.kind is FormatKind.FILM]
+NEAR = 12
+"""How far off a channel may be where there are more colours than a format has."""
+
+
+@pytest.fixture(autouse=True)
+def drawn(application: QApplication) -> None:
+    """Fonts need an application."""
+
+
+def shot(*texts: str, view: View | None = None, **fields: Any) -> Snapshot:
+    return Snapshot(Document(), view or View(), a_run(*texts, **fields))
+
+
+def needs(suffix: str) -> None:
+    if suffix == ".mp4":
+        pytest.importorskip("av", reason="films as MP4 need the package av")
+
+
+def channels(words: np.ndarray) -> np.ndarray:
+    return np.stack([words >> 16 & 255, words >> 8 & 255, words & 255], axis=-1).astype(int)
+
+
+def frames(path: Path) -> tuple[list[np.ndarray], list[int]]:
+    """Read a film back: its frames [row, column, channel], and their milliseconds."""
+    with Image.open(path) as image:
+        pictures, durations = [], []
+        for number in range(getattr(image, "n_frames", 1)):
+            image.seek(number)
+            pictures.append(np.array(image.convert("RGB")).astype(int))
+            durations.append(round(image.info["duration"]))
+        return pictures, durations
+
+
+@pytest.mark.parametrize("suffix", IMAGES)
+@pytest.mark.parametrize("panels", FilmPanels)
+def test_a_film_has_a_frame_for_each_step(suffix: str, panels: FilmPanels, tmp_path: Path) -> None:
+    look = replace(LOOK, film=replace(WEIGHTS, panels=panels))
+    reel, path = reel_of(shot(), look), export(tmp_path / f"a{suffix}", shot(), look)
+    pictures, durations = frames(path)
+    assert len(pictures) == len(reel) == 2 + 6
+    assert durations == 7 * [500] + [500 + HELD_MS]
+    assert {picture.shape for picture in pictures} == {(reel.size[1], reel.size[0], 3)}
+    assert reel.size[0] == 640
+    for number, picture in enumerate(pictures):
+        away = np.abs(picture - channels(reel.pixels(number)))
+        assert np.quantile(away, 0.999) <= (NEAR if suffix == ".gif" else 0)
+        assert away.mean() < 0.5
+
+
+@pytest.mark.parametrize("suffix", IMAGES)
+@pytest.mark.parametrize("loops", [True, False])
+def test_a_film_begins_anew_or_not(suffix: str, loops: bool, tmp_path: Path) -> None:
+    look = replace(LOOK, film=replace(WEIGHTS, loops=loops))
+    with Image.open(export(tmp_path / f"a{suffix}", shot(), look)) as image:
+        assert image.info.get("loop") == {True: 0, False: None if suffix == ".gif" else 1}[loops]
+
+
+def test_a_film_as_video(tmp_path: Path) -> None:
+    av = pytest.importorskip("av", reason="films as MP4 need the package av")
+    look = replace(LOOK, film=replace(WEIGHTS, width=1280))
+    reel, path = reel_of(shot(), look), export(tmp_path / "a.mp4", shot(), look)
+    with av.open(str(path)) as container:
+        (stream,) = container.streams
+        decoded = list(container.decode(stream))
+        assert float(stream.duration * stream.time_base) == (8 * 500 + HELD_MS) / 1000
+    assert [round(frame.time * 1000) for frame in decoded] == [500 * at for at in range(8)]
+    assert {(frame.width, frame.height) for frame in decoded} == {reel.size}
+    for number, frame in enumerate(decoded):
+        picture = frame.to_ndarray(format="rgb24", src_colorspace="ITU709").astype(int)
+        away = np.abs(picture - channels(reel.pixels(number)))
+        assert away.mean() < 4  # half the colours have a quarter of the pixels
+        for colour, point in cells_of(reel, number, "weights"):
+            assert np.abs(picture[point] - channels(colour)).max() <= 16
+
+
+def test_without_its_usual_coder_there_is_a_video_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    av = pytest.importorskip("av", reason="films as MP4 need the package av")
+    monkeypatch.setattr(av, "codecs_available", frozenset())
+    with av.open(str(export(tmp_path / "a.mp4", shot(), LOOK))) as container:
+        (stream,) = container.streams
+        assert stream.codec_context.name == "mpeg4"
+        first, *others = container.decode(stream)
+        assert len(others) == 7
+    picture = first.to_ndarray(format="rgb24", src_colorspace="ITU709").astype(int)
+    assert np.abs(picture - channels(reel_of(shot(), LOOK).pixels(0))).mean() < 4
+
+
+# ------------------------------------------------------------------------------ what is in them
+
+
+def corner(reel: AnimationFrames, slot: PanelSlot, row: int, column: int) -> tuple[int, int]:
+    """A pixel within a cell, beside its number and its frame."""
+    page = next(page for page in reel.pages.values() if slot in page.layout.slots)
+    place = slot.cell(row, column).translated(page.panels.topLeft())
+    x = (place.left() + 0.25 * place.width()) * page.scale * reel.ratio
+    y = (place.top() + 0.25 * place.height()) * page.scale * reel.ratio
+    return int(y), int(x)
+
+
+def cells_of(
+    reel: AnimationFrames, frame: int, stage: str
+) -> list[tuple[np.ndarray, tuple[int, int]]]:
+    """The colour that each cell of a stage has by its number, and a pixel in it."""
+    page, found = reel.page(frame)[0], []
+    step = reel.film.place(frame)
+    for slot in page.layout.slots:
+        if slot.heatmap.stage == stage == step.stage:
+            indices = colour_table.entries(slot.heatmap)
+            words = colour_table.table(slot.heatmap.colour.map, page.theme)[indices] & 0xFFFFFF
+            for row, column in np.ndindex(*indices.shape):
+                if indices[row, column] != colour_table.FORBIDDEN or row > step.row:
+                    paper = np.array(int(page.theme.paper[1:], 16))
+                    colour = words[row, column] if row <= step.row else paper
+                    found.append((colour, corner(reel, slot, row, column)))
+    return found
+
+
+@pytest.mark.parametrize(
+    "paper",
+    [
+        FigurePaper.LIGHT,
+        *(
+            pytest.param(paper, marks=pytest.mark.slow)
+            for paper in FigurePaper
+            if paper != FigurePaper.LIGHT
+        ),
+    ],
+)
+@pytest.mark.parametrize("suffix", IMAGES)
+def test_cells_have_the_colours_of_their_numbers(
+    suffix: str, paper: FigurePaper, tmp_path: Path
+) -> None:
+    look = replace(LOOK, paper=paper, film=replace(WEIGHTS, width=1280))
+    reel = reel_of(shot(), look)
+    pictures, _ = frames(export(tmp_path / f"a{suffix}", shot(), look))
+    for number in (2, 4, 7):
+        cells = cells_of(reel, number, "weights")
+        assert len(cells) > 20
+        for colour, point in cells:
+            away = np.abs(pictures[number][point] - channels(colour)).max()
+            assert away <= (3 if suffix == ".gif" else 0)
+
+
+@pytest.mark.parametrize("panels", FilmPanels)
+@pytest.mark.parametrize("tokens", [1, 6, 40])
+def test_nothing_jumps_from_stage_to_stage(panels: FilmPanels, tokens: int) -> None:
+    film = FilmSettings(panels=panels)
+    reel = reel_of(shot(" ".join(tokens * ["word"]), heads=2), FigureSettings(film=film))
+    pages = reel.pages.values()
+    assert len({(page.panels.left(), page.panels.top(), page.scale) for page in pages}) == 1
+    heights = {slot.cell_height for page in pages for slot in page.layout.slots}
+    assert max(heights) == pytest.approx(min(heights))
+    assert len({id(page.layout) for page in pages}) == (
+        1 if panels is FilmPanels.SPAN else len(pages)
+    )
+    for page in pages:
+        bottom = (page.panels.top() + page.layout.height) * page.scale
+        assert bottom <= reel.around.words.top() * reel.around.scale
+        assert page.layout.width <= page.panels.width() + 0.01
+    assert reel.size[0] == 1280
+    assert reel.size[1] <= 1280 * USUAL_SHAPE + 2
+    assert all(side % 2 == 0 for side in reel.size)
+
+
+def test_a_film_is_as_high_as_asked_for() -> None:
+    look = FigureSettings(width_mm=338.667, height_mm=190.5, film=replace(WEIGHTS, width=1920))
+    assert reel_of(shot(), look).size == (1920, 1080)
+
+
+def test_a_film_has_the_heads_of_the_view_and_neither_folds_nor_guesses() -> None:
+    view = View(heads=frozenset({1}), spread=True)
+    reel = reel_of(shot(view=view), LOOK)
+    heads = {slot.heatmap.head for page in reel.pages.values() for slot in page.layout.slots}
+    assert heads == {1}
+
+
+def test_a_cell_is_marked_as_soon_as_it_is_there() -> None:
+    pinned = Cell("weights", (0, 3, 1))
+    reel = reel_of(shot(view=View(pinned=pinned)), LOOK)
+    marked = [reel.page(frame)[0].figure.cursor.pinned for frame in range(len(reel))]
+    assert marked == 5 * [None] + 3 * [pinned]
+    bare = reel_of(shot(view=View(pinned=pinned)), replace(LOOK, has_marks=False))
+    assert bare.page(7)[0].figure.cursor.pinned is None
+
+
+def test_what_happens_is_told_in_each_frame() -> None:
+    reel = reel_of(shot(), LOOK)
+    told = [reel.page(frame)[1] for frame in range(len(reel))]
+    assert len({transport.caption for transport in told}) == len(reel)
+    assert [transport.position for transport in told] == [*reel.film.steps]
+    top = int(reel.around.words.top() * reel.ratio)
+    below = [reel.pixels(frame)[top:] for frame in (2, 3)]
+    assert (below[0] != below[1]).sum() > 100
+
+
+def test_a_film_tells_what_the_window_tells(viewer: Viewer) -> None:
+    viewer.hand.choose("Steps", "by row")
+    viewer.window.player.seek_stage("masked")
+    viewer.hand.settle()
+    for _ in range(4):
+        viewer.click("player.step 1")
+    made = viewer.window.workspace.shot
+    assert made
+    page, told = reel_of(made, LOOK).page(0)
+    assert told.caption == viewer.shown.caption != ""
+    assert told.equation == viewer.shown.equation
+    assert told.position == viewer.shown.position
+    assert page.figure.lights == viewer.window.workspace.screen.panel(PICTURE).lights
+
+
+def test_the_shortest_film_is_of_one_step(tmp_path: Path) -> None:
+    film = FilmSettings((Place("weights"), "weights"), Grain.STAGE, width=640)
+    look = FigureSettings(film=film)
+    for suffix in IMAGES:
+        pictures, durations = frames(export(tmp_path / f"a{suffix}", shot("one"), look))
+        assert len(pictures) == 1
+        assert durations in ([4000 + HELD_MS], [0])  # one picture is none to be timed
+        assert estimate(shot("one"), look, suffix) > 0
+
+
+# ----------------------------------------------------------------------------- on their way
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_progress_is_told_at_each_frame(suffix: str, tmp_path: Path) -> None:
+    needs(suffix)
+    told: list[tuple[int, int]] = []
+    export(tmp_path / f"a{suffix}", shot(), LOOK, lambda *done: told.append(done))
+    assert told == sorted(told)
+    assert {of for _, of in told} == {8}
+    assert {done for done, _ in told} == {*range(9)}
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("last", [0, 3, 8])
+def test_what_is_called_off_leaves_the_old_file(suffix: str, last: int, tmp_path: Path) -> None:
+    needs(suffix)
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(b"old")
+
+    def stop(done: int, of: int) -> None:
+        if done == last:
+            raise CancelledError
+
+    with pytest.raises(CancelledError):
+        export(path, shot(), LOOK, stop)
+    assert path.read_bytes() == b"old"
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.slow
+def test_a_longer_film_needs_no_more_memory(suffix: str, tmp_path: Path) -> None:
+    needs(suffix)
+    made, peaks = shot(), []
+    frame = reel_of(made, LOOK).pixels(0).nbytes
+    for film in (WEIGHTS, FilmSettings((Place("scores"), "weights"), width=640)):
+        look = FigureSettings(film=film)
+        export(tmp_path / f"a{suffix}", made, look)  # what is loaded once is not the film's
+        tracemalloc.start()
+        export(tmp_path / f"a{suffix}", made, look)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 3 * frame
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("panels", FilmPanels)
+@pytest.mark.slow
+def test_the_size_is_told_beforehand(suffix: str, panels: FilmPanels, tmp_path: Path) -> None:
+    needs(suffix)
+    film = FilmSettings((Place("keys"), "scaled"), panels=panels, width=960)
+    made, look = shot(), FigureSettings(film=film)
+    size = export(tmp_path / f"a{suffix}", made, look).stat().st_size
+    assert size / 2 < estimate(made, look, suffix) < size * 2
+
+
+def test_without_its_package_a_video_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visualizer.export.formats.find_spec", lambda name: None)
+    with pytest.raises(InputError, match="pip install"):
+        export(tmp_path / "a.mp4", shot(), LOOK)
+    assert [*tmp_path.iterdir()] == []
+
+
+# --------------------------------------------------------------------------- colours and parts
+
+
+def test_few_colours_stay_as_they_are() -> None:
+    words = np.arange(MOST, dtype=np.uint32).reshape(5, -1) * 1000
+    palette = ColourPalette([words])
+    np.testing.assert_array_equal(palette.colours[palette.entries(words)], words)
+
+
+def test_of_many_colours_each_has_one_near() -> None:
+    ramp = np.arange(256, dtype=np.uint32)
+    words = np.stack([ramp << 16 | 0x40, ramp << 8, ramp | 0x800000, ramp * 0x10101])
+    palette = ColourPalette([words[:2], words[2:]])
+    assert len(palette.table) == 768
+    away = np.abs(channels(palette.colours[palette.entries(words)]) - channels(words))
+    assert away.max() <= 6
+    unseen = np.array([0x41], np.uint32)
+    assert palette.colours[palette.entries(unseen)] == 0x40
+
+
+def test_a_patch_holds_what_changes_and_nothing_else() -> None:
+    before = np.zeros((8, 9), np.uint32)
+    after = before.copy()
+    after[3, 5], after[6, 4] = 0x010203, 0x040506
+    change = patch(before, after)
+    assert (change.left, change.top, change.size) == (4, 2, (2, 5))
+    assert change.rgba[1, 1].tolist() == [1, 2, 3, 255]
+    assert change.rgba[..., 3].sum() == 2 * 255
+    assert patch(before, before).size == (1, 1)

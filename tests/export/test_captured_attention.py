@@ -1,0 +1,197 @@
+"""Attention that was computed elsewhere, as pictures, films, pages and documents."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PIL import Image
+from PySide6.QtGui import QImage
+
+from tests.export.figures.test_webpage_writer import POINT, described, in_a_browser, page, unpacked
+from tests.support import headless_browser
+from tests.support.small_runs import KEYS, QUERIES, board, elsewhere, replayed
+from visualizer.attention.captured import CapturedAttention
+from visualizer.documents.document_file import document_bytes
+from visualizer.documents.open_document import open_document
+from visualizer.errors import InputError
+from visualizer.export.data.safetensors_writer import write_safetensors
+from visualizer.export.figure_settings import FigureExtent, FigureSettings
+from visualizer.export.figures.document_embedding import MOST_CARRIED, carried
+from visualizer.export.figures.figure_page import figure_of
+from visualizer.export.film_settings import FilmSettings
+from visualizer.export.films.film_layout import reel_of
+from visualizer.export.formats import FORMATS, FormatKind
+from visualizer.export.writers import export
+from visualizer.heatmap import colour_table
+from visualizer.services import compute
+from visualizer.session.cells import Cell
+from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.session.document import Document
+from visualizer.session.screen import Snapshot
+from visualizer.session.timeline import Grain
+from visualizer.session.view import View
+from visualizer.session.zoom import Zoom
+from visualizer.widgets.theme import LIGHT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from PySide6.QtWidgets import QApplication
+
+CAPTION = "attn.npz · 2 layers × 2 heads × 3 × 5"
+FIGURES = [each.suffix for each in FORMATS if each.kind is FormatKind.FIGURE]
+FILMS = [each.suffix for each in FORMATS if each.kind is FormatKind.FILM and not each.needs]
+
+
+@pytest.fixture(autouse=True)
+def drawn(application: QApplication) -> None:
+    """Fonts need an application."""
+
+
+def shot(**fields: object) -> Snapshot:
+    return Snapshot(Document(captured=elsewhere()), View(**fields), replayed())  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------------------- as pictures
+
+
+@pytest.mark.parametrize("extent", FigureExtent)
+def test_a_figure_has_the_layer_that_is_looked_at(extent: FigureExtent) -> None:
+    figure = figure_of(
+        shot(text=1, pinned=Cell("weights", (1, 2, 4))), FigureSettings(extent=extent)
+    )
+    assert figure.caption.startswith(CAPTION)
+    for heatmap in figure.board.heatmaps:
+        assert heatmap.head is not None
+        np.testing.assert_array_equal(heatmap.values, elsewhere().array()[1, heatmap.head])
+        assert (heatmap.rows.labels, heatmap.columns.labels) == (QUERIES, KEYS)
+    alone = extent in {FigureExtent.PANEL, FigureExtent.HEAD}
+    assert len(figure.board.heatmaps) == (1 if alone else 2)
+
+
+def test_a_picture_is_written_with_its_caption(tmp_path: Path) -> None:
+    export(tmp_path / "a.png", shot(spread=True), FigureSettings())
+    image = QImage(str(tmp_path / "a.png"))
+    assert image.text("Description") == figure_of(shot(spread=True), FigureSettings()).caption
+    assert min(image.width(), image.height()) > 200
+
+
+def test_the_layers_side_by_side_have_their_names() -> None:
+    heatmaps = figure_of(shot(spread=True), FigureSettings()).board.heatmaps
+    assert [heatmap.label for heatmap in heatmaps] == ["Layer 1", "Layer 2"]
+
+
+@pytest.mark.parametrize("suffix", FIGURES)
+def test_a_figure_opens_as_what_it_is_a_picture_of(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a{suffix}"
+    export(path, shot(text=1), FigureSettings())
+    saved = open_document(path)
+    assert (saved.document.captured, saved.view.text) == (elsewhere(), 1)
+
+
+def test_a_figure_does_not_carry_attention_of_any_size() -> None:
+    large = Document(
+        captured=CapturedAttention.of("a.npy", np.ones((1, 1, 1, MOST_CARRIED // 8 + 1)))
+    )
+    assert carried(Snapshot(large, View(), replayed()), FigureSettings()) == b""
+    view = View(comparison=Comparison(ComparisonKind.KEPT, document=large))
+    assert carried(Snapshot(Document(), view, replayed()), FigureSettings()) == b""
+    assert carried(shot(), FigureSettings()) == document_bytes(shot().document, shot().view)
+
+
+# ------------------------------------------------------------------------------------- as films
+
+
+@pytest.mark.parametrize("suffix", FILMS)
+def test_a_film_shows_a_query_a_frame(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a{suffix}"
+    export(path, shot(), FigureSettings())
+    with Image.open(path) as image:
+        assert getattr(image, "n_frames", 1) == len(QUERIES)
+
+
+@pytest.mark.parametrize(("grain", "frames"), [(Grain.STAGE, 1), (Grain.ROW, 3), (Grain.CELL, 15)])
+def test_a_film_goes_by_stage_by_query_or_by_cell(grain: Grain, frames: int) -> None:
+    reel = reel_of(shot(text=1), FigureSettings(film=FilmSettings(grain=grain)))
+    assert len(reel) == frames
+    assert reel.film.stages == ("weights",)
+    shape = reel.pixels(0).shape
+    assert {reel.pixels(frame).shape for frame in range(frames)} == {shape}
+
+
+# ------------------------------------------------------------------------------------- as a page
+
+
+def test_a_page_has_queries_keys_and_numbers_of_all_layers() -> None:
+    shown = board(replayed(), spread=True)
+    made = page(shown)
+    tables = described(made)["labels"]
+    panels = [panel for column in described(made)["columns"] for panel in column]
+    assert [panel["label"] for panel in panels] == ["Layer 1", "Layer 2"]
+    for layer, (panel, (entries, _, values)) in enumerate(zip(panels, unpacked(made), strict=True)):
+        assert (panel["shape"], panel["role"]) == ([3, 5], "query")
+        assert tables[panel["rows"]["labels"]] == list(QUERIES)
+        assert tables[panel["columns"]["labels"]] == list(KEYS)
+        assert panel["columns"]["isToken"]
+        np.testing.assert_array_equal(values, elsewhere().array()[layer, 0])
+        np.testing.assert_array_equal(entries, colour_table.entries(shown.heatmaps[layer]))
+
+
+@in_a_browser
+def test_a_browser_names_queries_and_keys_and_lights_up_both(tmp_path: Path) -> None:
+    script = f"""
+    {POINT}
+    const panel = at("weights", 1);
+    move(panel, 2, 3);
+    const bands = [...document.querySelectorAll(".band")].length;
+    return [words(), panel.shape, bands,
+      [...panel.box.figure.querySelectorAll(".label.lit")].map((one) => one.textContent)];
+    """
+    seen, said = headless_browser.see(
+        page(board(replayed(), text=1), theme=LIGHT), script, tmp_path
+    )
+    assert said == []
+    words, shape, bands, lit = seen
+    value = f"{elsewhere().array()[1, 1, 2, 3]:.4f}"
+    assert words.startswith("Weights, head 2: query 3 “猫”, key 4 “=1+1”")
+    assert value in words
+    assert (shape, bands) == ([3, 5], 4)
+    assert sorted(lit) == ["=1+1", "猫"]
+
+
+@in_a_browser
+@pytest.mark.parametrize(
+    ("zoom", "said"),
+    [
+        (Zoom(range(0, 2), range(1, 4)), "1–2 of 3 × 2–4 of 5"),
+        (Zoom(range(0, 3), range(1, 4)), "2–4 of 5"),
+    ],
+)
+def test_a_browser_says_which_part_is_seen(zoom: Zoom, said: str, tmp_path: Path) -> None:
+    script = "return axesOf(panels[0])[1];"
+    seen, complaints = headless_browser.see(page(board(replayed(), zoom=zoom)), script, tmp_path)
+    assert (seen, complaints) == (said, [])
+
+
+# ---------------------------------------------------------------------------------- as documents
+
+
+def test_a_document_of_it_is_opened_again(tmp_path: Path) -> None:
+    taken = shot(text=1, heads=frozenset({1}), room=512)
+    export(tmp_path / "a.attention", taken, FigureSettings())
+    saved = open_document(tmp_path / "a.attention")
+    assert saved.document == taken.document
+    assert (saved.view.text, saved.view.heads) == (1, frozenset({1}))
+    assert saved.recorded is None
+    again = compute(saved.document, None)
+    np.testing.assert_array_equal(again.trace.read("weights"), elsewhere().array())
+
+
+def test_there_are_no_weights_to_write() -> None:
+    file = io.BytesIO()
+    with pytest.raises(InputError, match=r"attn\.npz has attention and no weights to write"):
+        write_safetensors(replayed(), file)
+    assert file.getvalue() == b""

@@ -1,0 +1,411 @@
+"""What is exported is what is shown; what cannot be written is said, and nothing is lost."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QByteArray, Qt
+from PySide6.QtGui import QImage
+from PySide6.QtTest import QTest
+
+from tests.support.window_input import PATIENCE_MS
+from visualizer.export import export_controller, writers
+from visualizer.export.figure_settings import FigurePaper, FigureSettings
+from visualizer.export.figures import png_writer
+from visualizer.export.figures.figure_page import figure_of, page_of
+from visualizer.export.figures.png_writer import LARGEST_SIDE, picture, save
+from visualizer.export.formats import FORMATS, FormatKind, format_of, named, taken
+from visualizer.export.writers import WRITERS, export
+from visualizer.heatmap.model import Board
+from visualizer.session.run_caption import caption
+from visualizer.widgets.theme import DARK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.support.window_input import Hand
+    from visualizer.export.figures.figure_page import FigurePage
+    from visualizer.progress_callback import Progress
+    from visualizer.session.screen import Snapshot
+
+    Answer = Callable[..., None]
+
+SUFFIXES = [each.suffix for each in FORMATS]
+PNG, NPZ = (f"{each.words} (*{each.suffix})" for each in FORMATS if each.suffix in {".png", ".npz"})
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
+    """Answer the question for a file's name."""
+
+    def answer_(path: object) -> None:
+        def ask(parent: object, wish: object, folder: object, take: Callable[[str], None]) -> None:
+            if path:
+                take(str(path))
+
+        monkeypatch.setattr(export_controller, "ask_for_file", ask)
+
+    return answer_
+
+
+@pytest.fixture
+def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is said in warnings, none of which is opened."""
+    said: list[str] = []
+    monkeypatch.setattr(export_controller, "refuse", lambda *parts: said.append(parts[-1]))
+    return said
+
+
+class NoImage(QImage):
+    """A picture that there is no memory for."""
+
+    def __init__(self, *_: object) -> None:
+        super().__init__()
+
+
+class Slow:
+    """An export that waits until it is let through, and may be made to fail."""
+
+    def __init__(self) -> None:
+        self.passes = threading.Event()
+        self.error: Exception | None = None
+        self.count = 0
+        self.thread = 0
+
+    def __call__(
+        self, path: Path, shot: Snapshot, look: FigureSettings, progress: Progress
+    ) -> Path:
+        self.count += 1
+        self.thread = threading.get_ident()
+        self.passes.wait(PATIENCE_MS / 1000)
+        if self.error:
+            raise self.error
+        return export(path, shot, look, progress)
+
+
+def press_save(hand: Hand, suffix: str = ".png") -> None:
+    """Press the keys, choose the format, and press the button that asks for a name."""
+    hand.activate()
+    hand.press(Qt.Key.Key_E)
+    dialog = hand.window.publisher.dialog
+    assert dialog
+    hand.until(dialog.isActiveWindow)
+    formats = dialog.format
+    formats.setFocus()
+    QTest.keyClick(formats, Qt.Key.Key_Home)
+    while formats.currentData() != suffix:
+        QTest.keyClick(formats, Qt.Key.Key_Down)
+    hand.until(dialog.save.isEnabled)
+    hand.click(dialog.save)
+
+
+def export_by_hand(hand: Hand, suffix: str = ".png") -> None:
+    """Save what is shown, and wait until it is written or refused."""
+    press_save(hand, suffix)
+    hand.until(lambda: not hand.window.exporter.is_working)
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
+
+
+def test_a_picture(hand: Hand, answer: Answer, tmp_path: Path) -> None:
+    answer(tmp_path / "attention.png")
+    export_by_hand(hand)
+    image = QImage(str(tmp_path / "attention.png"))
+    assert min(image.width(), image.height()) > 500
+    assert image.pixelColor(0, 0).name() == "#ffffff"
+    run = hand.window.workspace.run
+    assert run
+    assert image.text("Description") == caption(run)
+    assert hand.window.statusBar().currentMessage() == f"Exported to {tmp_path / 'attention.png'}"
+
+
+def test_the_numbers(hand: Hand, answer: Answer, tmp_path: Path) -> None:
+    answer(tmp_path / "numbers.npz")
+    export_by_hand(hand, ".npz")
+    with np.load(tmp_path / "numbers.npz", allow_pickle=False) as arrays:
+        np.testing.assert_array_equal(arrays["weights"][1], hand.panel("weights", 1).values)
+        assert arrays["tokens"].tolist() == list(hand.chips)
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen", "written"),
+    [
+        ("a", PNG, "a.png"),
+        ("a", NPZ, "a.npz"),
+        ("a.npz", PNG, "a.npz"),
+        ("a.PNG", NPZ, "a.PNG"),
+        ("a", "", "a.png"),
+    ],
+)
+def test_a_name_without_a_suffix_takes_the_chosen_one(name: str, chosen: str, written: str) -> None:
+    assert named(name, chosen).name == written
+
+
+def test_no_name_is_no_export(
+    hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path
+) -> None:
+    answer("")
+    export_by_hand(hand)
+    dialog = hand.window.publisher.dialog
+    assert dialog is not None  # another one can be given
+    hand.key(Qt.Key.Key_Escape)
+    assert hand.window.publisher.dialog is None
+    assert warnings == []
+    assert left(tmp_path) == []
+
+
+def test_an_unknown_format_is_said(
+    hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path
+) -> None:
+    answer(tmp_path / "attention.bmp")
+    export_by_hand(hand)
+    assert warnings == [f"“.bmp” is no format to export. Use {taken()}."]
+    assert all(suffix in warnings[0] for suffix in SUFFIXES)
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "suffix", [each.suffix for each in FORMATS if each.kind != FormatKind.FILM]
+)
+@pytest.mark.parametrize("code", [errno.EACCES, errno.ENOSPC, errno.EROFS])
+def test_what_cannot_be_written_is_said_and_the_old_file_stays(
+    hand: Hand,
+    answer: Answer,
+    warnings: list[str],
+    suffix: str,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / f"attention{suffix}"
+    path.write_bytes(b"old")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    answer(path)
+    board = hand.shown
+    export_by_hand(hand, suffix)
+    assert warnings == [f"“{path.name}” could not be written to {tmp_path}: {os.strerror(code)}."]
+    assert path.read_bytes() == b"old"
+    assert hand.shown is board
+
+
+def test_a_folder_that_is_not_there_is_said(
+    hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path
+) -> None:
+    answer(tmp_path / "missing" / "a.png")
+    export_by_hand(hand)
+    assert warnings == [
+        f"“a.png” could not be written to {tmp_path / 'missing'}: No such file or directory."
+    ]
+
+
+def test_a_read_only_folder_is_said(
+    hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    folder.chmod(0o500)
+    answer(folder / "a.png")
+    export_by_hand(hand)
+    folder.chmod(0o700)
+    assert left(folder) in ([], ["a.png"])  # permissions do not bind the superuser
+    assert bool(warnings) == (left(folder) == [])
+
+
+def test_a_picture_that_cannot_be_made_is_said_and_the_old_file_stays(
+    hand: Hand,
+    answer: Answer,
+    warnings: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / "attention.png"
+    path.write_bytes(b"old")
+    answer(path)
+    press = hand.window.exporter.ask
+    monkeypatch.setattr(
+        hand.window.exporter,
+        "ask",
+        lambda *asked: (monkeypatch.setattr(png_writer, "QImage", NoImage), press(*asked)),
+    )
+    export_by_hand(hand)
+    (said,) = warnings
+    assert said.endswith("Show fewer stages, or export the numbers.")
+    assert hand.window.statusBar().currentMessage() == ""
+    assert path.read_bytes() == b"old"
+    assert left(tmp_path) == ["attention.png"]
+
+
+# ------------------------------------------------------------------------------ off the GUI thread
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
+    """Exports that wait until they are let through."""
+    made = Slow()
+    monkeypatch.setattr(writers, "export", made)
+    return made
+
+
+def test_the_window_lives_while_a_file_is_written(
+    hand: Hand, answer: Answer, slow: Slow, tmp_path: Path
+) -> None:
+    window, action = hand.window, hand.window.actions_.by_id["publisher.export"]
+    answer(tmp_path / "a.png")
+    press_save(hand)
+    assert window.statusBar().currentMessage() == "Exporting…"
+    assert not action.isEnabled()
+    hand.type_sentence("another one")  # the screen is shown anew, and it is still writing
+    hand.settle()
+    assert not action.isEnabled()
+    hand.press(Qt.Key.Key_E)
+    assert left(tmp_path) == []
+    slow.passes.set()
+    hand.until(action.isEnabled)
+    assert window.statusBar().currentMessage() == f"Exported to {tmp_path / 'a.png'}"
+    assert slow.count == 1
+    assert slow.thread not in {0, threading.get_ident()}
+    text = QImage(str(tmp_path / "a.png")).text("Description")
+    assert "6 tokens" in text  # what was there when it was asked for
+
+
+def test_a_second_export_waits_for_nobody(
+    hand: Hand, answer: Answer, slow: Slow, tmp_path: Path
+) -> None:
+    shot = hand.window.workspace.shot
+    assert shot
+    hand.window.exporter.ask(tmp_path / "a.npz", shot, FigureSettings())
+    hand.window.exporter.ask(tmp_path / "b.npz", shot, FigureSettings())
+    slow.passes.set()
+    hand.until(lambda: not hand.window.exporter.is_working)
+    assert left(tmp_path) == ["a.npz"]
+
+
+def test_a_bug_is_shown_and_exporting_goes_on(
+    hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path, slow: Slow
+) -> None:
+    answer(tmp_path / "a.png")
+    slow.error = ZeroDivisionError("of the export")
+    slow.passes.set()
+    export_by_hand(hand)
+    (box,) = hand.boxes()
+    assert "ZeroDivisionError: of the export" in box.detailedText()
+    assert warnings == []
+    box.close()
+    slow.error = None
+    hand.activate()
+    export_by_hand(hand)
+    assert left(tmp_path) == ["a.png"]
+
+
+def test_closing_waits_for_what_is_being_written(
+    hand: Hand, answer: Answer, tmp_path: Path, slow: Slow
+) -> None:
+    answer(tmp_path / "a.png")
+    press_save(hand)
+    hand.window.close()
+    assert hand.window.isVisible()  # and is not held up
+    said = "The window closes as soon as the file is written."
+    assert hand.window.statusBar().currentMessage() == said
+    hand.type_sentence("it lives")
+    hand.settle()
+    hand.window.filer.give_up()
+    slow.passes.set()
+    hand.until(lambda: not hand.window.isVisible())
+    assert not QImage(str(tmp_path / "a.png")).isNull()
+    assert left(tmp_path) == ["a.png"]
+
+
+def test_what_is_called_off_is_not_waited_for(
+    hand: Hand, answer: Answer, tmp_path: Path, slow: Slow
+) -> None:
+    answer(tmp_path / "a.png")
+    press_save(hand)
+    hand.window.close()
+    hand.window.exporter.cancel()
+    slow.passes.set()
+    hand.until(lambda: not hand.window.isVisible())
+    assert left(tmp_path) == []
+
+
+def test_closing_does_not_hide_that_it_was_refused(
+    hand: Hand, answer: Answer, warnings: list[str], tmp_path: Path
+) -> None:
+    answer(tmp_path / "missing" / "a.png")
+    press_save(hand)
+    hand.window.close()
+    hand.until(lambda: bool(warnings))
+    assert warnings[0].endswith("No such file or directory.")
+    assert hand.window.isVisible()
+
+
+# ------------------------------------------------------------------------------------ pictures
+
+
+def page(hand: Hand, look: FigureSettings) -> FigurePage:
+    shot = hand.window.workspace.shot
+    assert shot
+    return page_of(figure_of(shot, look), look)
+
+
+def test_a_picture_says_its_size_and_can_be_read_back(hand: Hand) -> None:
+    made = page(hand, FigureSettings())
+    image = picture(made, 300)
+    assert image.dotsPerMeterX() == image.dotsPerMeterY() == round(300 / 0.0254)
+    file = io.BytesIO()
+    save(image, file)
+    back = QImage.fromData(QByteArray(file.getvalue()))
+    assert back.size() == image.size()
+    assert back.convertToFormat(image.format()) == image
+    assert back.text("Description") == made.figure.caption != ""
+
+
+def test_a_picture_can_be_dark(hand: Hand) -> None:
+    image = picture(page(hand, FigureSettings(paper=FigurePaper.DARK)), 96)
+    assert image.pixelColor(0, 0).name().upper() == DARK.paper
+
+
+def test_a_picture_is_as_wide_as_asked_for(hand: Hand) -> None:
+    look = FigureSettings(width_mm=85, dpi=300, points=7, is_trimmed=False)
+    assert picture(page(hand, look), look.dpi).width() == round(85 / 25.4 * 300)
+
+
+def test_a_picture_is_never_too_large_to_be_made(hand: Hand) -> None:
+    shot = hand.window.workspace.shot
+    assert shot
+    figure = figure_of(shot, FigureSettings())
+    tall = replace(figure, board=Board(tuple(column * 60 for column in figure.board.columns)))
+    image = picture(page_of(tall, FigureSettings()), 192)
+    assert max(image.width(), image.height()) == pytest.approx(LARGEST_SIDE, rel=0.01)
+
+
+# ------------------------------------------------------------------------------------- formats
+
+
+def test_every_format_has_a_writer() -> None:
+    assert list(WRITERS) == SUFFIXES
+
+
+@pytest.mark.parametrize(("name", "suffix"), [("a.PNG", ".png"), ("b.c.npz", ".npz")])
+def test_a_format_is_found_by_a_name(name: str, suffix: str) -> None:
+    found = format_of(name)
+    assert found
+    assert found.suffix == suffix
+
+
+def test_a_name_without_a_format_has_none() -> None:
+    assert format_of("a.bmp") is None
+    assert format_of("png") is None

@@ -1,0 +1,175 @@
+"""What is asked for is said in words, measured in three units and remembered."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visualizer.export.export_settings import (
+    EXTENTS,
+    OWN,
+    PAPERS,
+    ExportSettings,
+    LengthUnit,
+    preset_of,
+    settings_from_json,
+    settings_to_json,
+    size_in_words,
+    sized_as,
+)
+from visualizer.export.figure_settings import PRESETS, FigureExtent, FigurePaper, FigureSettings
+from visualizer.export.film_settings import WIDTHS, FilmPanels, FilmSettings
+from visualizer.export.formats import FORMATS
+from visualizer.session.timeline import ORDER, SPEEDS, Grain, Place
+
+
+@given(st.floats(10, 5000), st.integers(36, 2400), st.sampled_from(LengthUnit))
+def test_a_length_comes_back_from_every_unit(mm: float, dpi: int, unit: LengthUnit) -> None:
+    assert unit.mm(unit.of(mm, dpi), dpi) == pytest.approx(mm)
+
+
+@pytest.mark.parametrize(
+    ("unit", "words"),
+    [(LengthUnit.MM, "85"), (LengthUnit.INCH, "3.346"), (LengthUnit.PIXEL, "2008")],
+)
+def test_a_length_is_written_as_it_is_typed(unit: LengthUnit, words: str) -> None:
+    assert unit.written(85, 600) == words
+
+
+def test_a_size_in_words() -> None:
+    width, height = 85 / 25.4 * 96, 80 / 25.4 * 96
+    assert size_in_words(width, height, 600) == "85 × 80 mm · 2,008 × 1,890 pixels"
+    assert size_in_words(width, height, None) == "85 × 80 mm"
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_is_known_again_whatever_is_on_it(preset: str) -> None:
+    look = FigureSettings(extent=FigureExtent.HEADS, title="A title", has_caption=False)
+    sized = sized_as(look, preset)
+    assert preset_of(sized) == preset
+    assert (sized.extent, sized.title, sized.has_caption) == (FigureExtent.HEADS, "A title", False)
+    assert preset_of(replace(sized, width_mm=123)) == OWN
+    assert sized_as(sized, OWN) is sized
+
+
+def test_every_choice_has_its_words() -> None:
+    assert set(EXTENTS) == set(FigureExtent)
+    assert set(PAPERS) == set(FigurePaper)
+
+
+places = st.builds(Place, st.sampled_from(ORDER), st.integers(0, 10**6), st.integers(0, 10**6))
+spans = st.tuples(places, st.sampled_from(ORDER)).filter(
+    lambda span: ORDER.index(span[0].stage) <= ORDER.index(span[1])
+)
+films = st.builds(
+    FilmSettings,
+    span=st.none() | spans,
+    grain=st.sampled_from(Grain),
+    speed=st.sampled_from(SPEEDS),
+    loops=st.booleans(),
+    panels=st.sampled_from(FilmPanels),
+    width=st.sampled_from(WIDTHS),
+)
+looks = st.builds(
+    FigureSettings,
+    extent=st.sampled_from(FigureExtent),
+    paper=st.sampled_from(FigurePaper),
+    width_mm=st.floats(10, 5000),
+    height_mm=st.none() | st.floats(10, 5000),
+    dpi=st.integers(36, 2400),
+    points=st.floats(3, 144),
+    is_trimmed=st.booleans(),
+    has_caption=st.booleans(),
+    has_marks=st.booleans(),
+    film=films,
+    carries_document=st.booleans(),
+)
+suffixes = st.sampled_from([each.suffix for each in FORMATS])
+
+
+@given(looks, st.sampled_from(LengthUnit), suffixes)
+def test_a_wish_is_remembered(look: FigureSettings, unit: LengthUnit, suffix: str) -> None:
+    wish = ExportSettings(suffix, look, unit)
+    assert settings_from_json(settings_to_json(wish)) == wish
+
+
+def test_a_title_is_of_one_figure_only() -> None:
+    assert (
+        settings_from_json(settings_to_json(ExportSettings(look=FigureSettings(title="Mine"))))
+        == ExportSettings()
+    )
+
+
+@given(st.text())
+def test_nonsense_is_as_usual(text: str) -> None:
+    assert settings_from_json(text) == ExportSettings()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"suffix": ".exe"},
+        {"unit": "mile"},
+        {"look": None},
+        {"look": {"width_mm": -1}},
+        {"look": {"width_mm": float("nan")}},
+        {"look": {"height_mm": "high"}},
+        {"look": {"dpi": 10**9}},
+        {"look": {"points": float("inf")}},
+        {"look": {"paper": "pink"}},
+        {"look": {"is_trimmed": "no"}},
+        {"look": {"has_caption": 1}},
+        {"look": {"dpi": "300"}},
+        {"look": {"dpi": True}},
+        {"look": {"film": None}},
+        {"look": {"film": {"speed": 3.0}}},
+        {"look": {"film": {"width": 10**9}}},
+        {"look": {"film": {"width": 640.5}}},
+        {"look": {"film": {"grain": "column"}}},
+        {"look": {"film": {"loops": "yes"}}},
+        {"look": {"film": {"span": ["scores", "weights"]}}},
+        {"look": {"film": {"span": [{"stage": "heart", "row": 0, "column": 0}, "weights"]}}},
+        {"look": {"film": {"span": [{"stage": "scores", "row": -1, "column": 0}, "weights"]}}},
+        {"look": {"film": {"span": [{"stage": "weights", "row": 0, "column": 0}, "scores"]}}},
+        {"look": {"title": "of another figure"}},
+    ],
+)
+def test_what_is_not_possible_is_as_usual(changes: dict[str, Any]) -> None:
+    parts = json.loads(settings_to_json(ExportSettings(".svg", PRESETS["Slide"], LengthUnit.INCH)))
+    assert settings_from_json(json.dumps(parts)) != ExportSettings()
+    assert settings_from_json(json.dumps(_changed(parts, changes))) == ExportSettings()
+
+
+def _changed(parts: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Change leaves of a tree, and nothing beside them."""
+    inner = {
+        name: _changed(parts[name], value)
+        for name, value in changes.items()
+        if isinstance(value, dict)
+    }
+    return {**parts, **changes, **inner}
+
+
+@given(looks, suffixes)
+def test_what_cannot_be_chosen_of_a_format_decides_nothing(
+    look: FigureSettings, suffix: str
+) -> None:
+    wish = ExportSettings(suffix, look)
+    usual, asked = FigureSettings(), wish.asked
+    for each in fields(FigureSettings):
+        if each.name not in wish.deciding:
+            assert getattr(asked, each.name) == getattr(usual, each.name)
+        elif each.name != "extent":
+            assert getattr(asked, each.name) == getattr(look, each.name)
+    assert asked.extent in wish.extents
+    assert asked.extent is look.extent or look.extent not in wish.extents or not wish.deciding
+    assert replace(wish, look=asked).asked == asked
+
+
+def test_nests_without_end_are_as_usual() -> None:
+    assert settings_from_json("[" * 100_000) == ExportSettings()

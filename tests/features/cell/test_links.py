@@ -1,0 +1,137 @@
+"""From a number in the Cell pane to the cell it was read from, and back: by mouse and by keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QToolButton
+
+from tests.support.window_input import link_in
+from visualizer.session.cells import Cell
+
+if TYPE_CHECKING:
+    from tests.support.window_input import Hand
+
+
+def follow(hand: Hand) -> Cell:
+    """Click the last link there is in the Cell pane."""
+    terms = hand.window.inspector.terms
+    QApplication.processEvents()  # the pane takes its shape
+    hand.window.inspector.ensureWidgetVisible(terms)
+    hand.click(terms, link_in(terms))
+    hand.settle()
+    return pinned(hand)
+
+
+def pinned(hand: Hand) -> Cell:
+    cell = hand.window.workspace.view.pinned
+    assert cell
+    return cell
+
+
+def way(hand: Hand, by: int) -> QToolButton:
+    action = hand.window.actions_.by_id[f"pointer.go {by}"]
+    buttons = hand.window.inspector.findChildren(QToolButton)
+    (button,) = (one for one in buttons if one.defaultAction() is action)
+    return button
+
+
+def test_from_the_output_to_the_input_and_back(hand: Hand) -> None:
+    hand.window.workspace.toggle_stage("output")
+    hand.settle()
+    hand.click_cell(Cell("output", (3, 1)))
+    hand.leave()
+    seen = [pinned(hand)]
+    while seen[-1].stage != "input":
+        seen.append(follow(hand))
+        assert seen[-1].stage in hand.stages  # its panel comes, if it was not there
+        assert "pinned" in hand.window.inspector.heading.text()
+    assert [cell.stage for cell in seen][:3] == ["output", "concat", "context"]
+    for cell in reversed(seen[:-1]):
+        hand.click(way(hand, -1))
+        hand.settle()
+        assert pinned(hand) == cell
+    assert not way(hand, -1).isEnabled()
+    for cell in seen[1:]:
+        hand.press(Qt.Key.Key_BracketRight)
+        hand.settle()
+        assert pinned(hand) == cell
+    assert not way(hand, 1).isEnabled()
+
+
+def test_a_panel_that_came_with_a_link_goes_with_the_cell(hand: Hand) -> None:
+    before = hand.stages
+    hand.click_cell(Cell("scores", (0, 2, 1)))
+    hand.leave()
+    cell = follow(hand)
+    assert cell.stage in {"queries", "keys"}
+    assert hand.stages == [cell.stage, *before]
+    hand.board.setFocus()
+    hand.key(Qt.Key.Key_Escape)
+    hand.settle()
+    assert hand.stages == before
+    assert not way(hand, -1).isEnabled()
+
+
+def test_hiding_the_panel_of_the_pinned_cell_lets_go_of_it(hand: Hand) -> None:
+    before = hand.stages
+    hand.click_cell(Cell("scores", (0, 2, 1)))
+    hand.leave()
+    cell = follow(hand)
+    hand.click(hand.window.rail.button(cell.stage))
+    hand.settle()
+    assert hand.window.workspace.view.pinned is None
+    assert hand.stages == before
+
+
+def test_links_can_be_followed_by_keys(hand: Hand) -> None:
+    hand.click_cell(Cell("scores", (0, 2, 1)))
+    hand.leave()
+    terms = hand.window.inspector.terms
+    terms.setFocus()
+    hand.key(Qt.Key.Key_Tab)
+    hand.key(Qt.Key.Key_Return)
+    hand.settle()
+    assert pinned(hand).stage == "queries"
+
+
+def test_a_cell_far_away_is_scrolled_to(hand: Hand) -> None:
+    hand.window.resize(800, 600)
+    hand.type_number("d_out", "16")
+    hand.type_number("heads", "8")
+    hand.settle()
+    hand.window.pointer.follow(Cell("weights", (7, 5, 5)))
+    hand.settle()
+    hand.window.pointer.follow(Cell("scaled", (7, 5, 5)))
+    hand.settle()
+    for cell in (Cell("scaled", (7, 5, 5)), Cell("weights", (7, 5, 5))):
+        assert pinned(hand) == cell
+        area = hand.board.area_of(cell)
+        assert area
+        assert hand.board.viewport().rect().contains(area)
+        hand.press(Qt.Key.Key_BracketLeft)
+        hand.settle()
+
+
+def test_a_link_opened_by_keys_is_told_wherever_the_pointer_rests(hand: Hand) -> None:
+    hand.click_cell(Cell("scores", (0, 2, 1)))
+    hand.hover(Cell("weights", (0, 3, 1)))
+    hand.window.pointer.follow(Cell("queries", (0, 2, 0)))
+    hand.settle()
+    assert "pinned" in hand.window.inspector.heading.text()
+    hand.window.pointer.follow(Cell("queries", (0, 2, 0)))
+    assert hand.window.workspace.view.past == (Cell("scores", (0, 2, 1)),)
+
+
+def test_the_last_stage_stays_and_a_trail_ends_with_its_pin(hand: Hand) -> None:
+    for stage in ("weights", "context"):
+        hand.window.workspace.toggle_stage(stage)
+        hand.settle()
+    hand.click_cell(Cell("scores", (0, 2, 1)))
+    hand.click_cell(Cell("scores", (0, 3, 1)))
+    hand.click(hand.window.rail.button("scores"))
+    hand.settle()
+    assert hand.stages == ["scores"]
+    assert hand.window.workspace.view.pinned is None
+    assert not way(hand, -1).isEnabled()

@@ -1,0 +1,358 @@
+"""What is said of a cell is there for every cell, and true."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from tests.support.attention_strategies import Case, cases
+from tests.support.examples import examples
+from tests.support.screens import present, resolved
+from tests.support.small_runs import a_run, cells, places
+from visualizer.attention.masks import allowed
+from visualizer.attention.spec import (
+    Arrangement,
+    BooleanMatrix,
+    Mask,
+    Normalisation,
+    Position,
+    Projection,
+    Route,
+    Scale,
+)
+from visualizer.attention.stages import Operation
+from visualizer.features.cell.model import CELL, SHOWN_TERMS, CellPanel, present_readout
+from visualizer.language.tokenizers import visible
+from visualizer.number_format import format_number, format_share
+from visualizer.session.cells import Cell
+from visualizer.session.document import Document
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+
+ROWS = {"unmasked", "zeroed", "weights"}
+
+
+def told(run: Run, cell: Cell, text: int = 0) -> CellPanel:
+    return present_readout(resolved(run, View(text=text)), cell, is_pinned=False)
+
+
+def value(run: Run, cell: Cell, text: int) -> float:
+    index = (text, *cell.place) if run.trace.batch else cell.place
+    return float(run.trace.read(cell.stage, index))
+
+
+def may_read(run: Run, text: int, stage: str, place: tuple[int, ...]) -> bool:
+    matrix = allowed(run.trace.spec, run.trace.tokens, stage)
+    return bool((matrix[text, 0] if matrix.ndim > 2 else matrix)[place[-2:]])
+
+
+def is_padding(run: Run, text: int, key: int) -> bool:
+    lengths = run.trace.spec.lengths
+    return bool(lengths) and key >= lengths[text]
+
+
+# ------------------------------------------------------------------------------- every cell
+
+
+@examples(0.4)
+@given(cases(most_tokens=4))
+def test_every_cell_can_be_told(case: Case) -> None:
+    run = case.run()
+    for text in range(len(run.texts)):
+        for cell in cells(run):
+            readout = told(run, cell, text)
+            assert readout.value == format_number(value(run, cell, text))
+            assert readout.sentence.endswith(".")
+            assert readout.heading.startswith(run.trace.stage(cell.stage).title)
+            empty = readout.closing == "nothing to share: 0" and float(readout.value) == 0
+            assert empty or readout.closing.endswith(f"= {readout.value}")
+            assert not re.match(r"0\.0000 ÷ 0\.0000 = 0", readout.closing)
+            assert 1 <= len(readout.terms) <= SHOWN_TERMS
+            assert readout.formula
+            assert all(term.written and term.value for term in readout.terms)
+
+
+@examples(0.4)
+@given(cases(most_tokens=4))
+def test_the_words_of_a_weight_are_true(case: Case) -> None:
+    run = case.run()
+    for text in range(len(run.texts)):
+        words = [visible(token) for token in run.texts[text]]
+        for stage in sorted(ROWS & set(run.trace.names)):
+            for place in places(run, stage):
+                cell = Cell(stage, place)
+                said, weight = told(run, cell, text).plain, value(run, cell, text)
+                query, key = (f"{words[at]} ({kind} {at + 1})" for at, kind in pair(place))
+                before = "Before the mask, " if stage == "unmasked" else ""
+                reads, gives = ("would read", "would give") if before else ("reads", "gives")
+                if not may_read(run, text, stage, place):
+                    padding = is_padding(run, text, place[2])
+                    why = "it is padding" if padding else "the mask forbids it"
+                    assert said == f"{query} may not read {key}: {why}."
+                elif not np.isfinite(weight):
+                    assert said == f"{query} has no weights: its row cannot be worked out."
+                elif 0 <= weight <= 1:
+                    assert said == f"{before}{query} {reads} {format_share(weight)} from {key}."
+                else:
+                    said_weight = f"the weight {format_number(weight)}"
+                    assert said == f"{before}{query} {gives} {key} {said_weight}."
+
+
+@examples(0.6)
+@given(cases(most_tokens=3))
+def test_the_formula_names_what_the_terms_are_made_of(case: Case) -> None:
+    run = case.run()
+    spec = run.trace.spec
+    for cell in cells(run):
+        readout, stage = told(run, cell), run.trace.stage(cell.stage)
+        assert ("bias" in readout.formula) == ("bias" in {term.name for term in readout.terms})
+        if stage.operation is Operation.PROJECT:
+            assert ("bias" in readout.plain) == ("bias" in readout.formula)
+        scaled = cell.stage == "scaled"
+        assert ("√d" in readout.formula) == (scaled and spec.scale is not Scale.NONE)
+        assert ("temperature" in readout.formula) == (scaled and spec.temperature != 1)
+        assert ("√d" in stage.symbol) == (scaled and spec.scale is not Scale.NONE)
+        if stage.operation is Operation.NORMALISE:
+            divides = spec.normalisation is Normalisation.SUM
+            assert ("exp(" in readout.formula) == (stage.symbol == "softmax") == (not divides)
+        if stage.operation is Operation.AVERAGE:
+            acts = cell.stage == "weights" and spec.mask is not Mask.NONE
+            assert ("allowed" in readout.formula) == acts
+
+
+@examples(0.6)
+@given(cases(most_tokens=2))
+def test_the_column_that_is_named_is_the_one_that_was_read(case: Case) -> None:
+    run = case.run()
+    spec, trace = run.trace.spec, run.trace
+    for cell in cells(run):
+        if trace.stage(cell.stage).operation is not Operation.PROJECT:
+            continue
+        named = re.search(r"times column (\d+) of (this head’s )?(W_\w+)", told(run, cell).plain)
+        assert named
+        head, token, _ = cell.place
+        name = f"heads.{head}.{named[3]}" if named[2] else named[3]
+        is_linear = spec.projection is Projection.LINEAR
+        weights = trace.read(f"{name}.weight").T if is_linear else trace.read(name)
+        column = int(named[1]) - 1
+        made = trace.read("input")[(0,) * len(trace.batch)][token] @ weights[:, column]
+        made += trace.read(f"{name}.bias")[column] if is_linear and spec.bias else 0
+        assert value(run, cell, 0) == pytest.approx(made, rel=1e-3, abs=1e-4)
+
+
+def pair(place: tuple[int, ...]) -> list[tuple[int, str]]:
+    return [(place[1], "query"), (place[2], "key")]
+
+
+# ----------------------------------------------------------------------------- sentences
+
+
+def test_a_weight_is_said_with_the_words_it_joins() -> None:
+    readout = told(a_run(), Cell("weights", (0, 1, 0)))
+    assert readout.plain == "journey (query 2) reads 48 % from Your (key 1)."
+    assert readout.sentence == ("<b>journey</b> (query 2) reads 48 % from <b>Your</b> (key 1).")
+    assert readout.heading == "Weights · head 1, query 2, key 1"
+    assert readout.value == "0.4776"
+    largest = a_run().trace.read("scores", (0, 1))[:2].max()
+    assert readout.formula == f"exp(score − {largest:.4f}, the row’s largest) ÷ Σ of the row"
+    assert [term.name for term in readout.terms] == [
+        "Your",
+        "journey",
+        "starts",
+        "with",
+        "one",
+        "step",
+    ]
+    assert [term.chosen for term in readout.terms] == [True] + 5 * [False]
+    assert re.fullmatch(r"[\d.]+ ÷ [\d.]+ = 0\.4776", readout.closing)
+
+
+def test_a_forbidden_cell_is_said_to_be_one() -> None:
+    run = a_run(dropout=0.5)
+    assert told(run, Cell("weights", (0, 0, 1))).plain == (
+        "Your (query 1) may not read journey (key 2): the mask forbids it."
+    )
+    assert told(run, Cell("masked", (0, 0, 1))).plain == (
+        "Your (query 1) may not read journey (key 2): its score becomes −∞, "
+        "so its weight will be 0."
+    )
+    assert told(run, Cell("masked", (0, 1, 0))).plain.endswith("its score stays.")
+    assert told(run, Cell("masked", (0, 0, 1))).value == "−∞"
+
+
+def test_what_dropout_does_is_said() -> None:
+    run = a_run(dropout=0.2, dropout_seed=1)
+    dropped, weights = (run.trace.read(name) for name in ("dropped", "weights"))
+    for place in places(run, "dropped"):
+        said, before = told(run, Cell("dropped", place)).plain, weights[place]
+        if before == 0:
+            assert said.startswith("There was nothing to drop")
+        elif dropped[place] == 0:
+            assert said.startswith("Dropout takes away the weight of ")
+            assert said.endswith(f": {format_number(before)} becomes 0.")
+        else:
+            assert said.startswith("Dropout keeps the weight of ")
+            assert said.endswith(
+                f": {format_number(before)} times 1.25 is {format_number(dropped[place])}."
+            )
+    assert (dropped[weights > 0] == 0).any()
+
+
+def test_a_score_is_the_products_of_a_query_and_a_key() -> None:
+    run = a_run(d_out=4)
+    readout = told(run, Cell("scores", (1, 2, 0)))
+    meets = "The query of starts (query 3) meets the key of Your (key 1)"
+    assert readout.plain == f"{meets}: their score is {readout.value}."
+    queries, keys = (run.trace.read(name, (1,)) for name in ("queries", "keys"))
+    assert [term.written for term in readout.terms] == [
+        f"{format_number(a)} × {format_number(b)}" for a, b in zip(queries[2], keys[0], strict=True)
+    ]
+    assert [term.name for term in readout.terms] == ["column 1", "column 2"]
+
+
+def test_a_context_vector_mixes_the_values_of_what_it_reads() -> None:
+    readout = told(a_run(), Cell("context", (1, 1, 0)))
+    assert readout.plain == (
+        "Column 1 of the context vector of journey (query 2) in head 2 "
+        f"adds up column 1 of the values, each times its weight: {readout.value}."
+    )
+    assert [term.name for term in readout.terms][:2] == ["Your", "journey"]
+    assert readout.closing == f"sum = {readout.value}"
+
+
+def test_bias_and_columns_are_named() -> None:
+    run = a_run(d_in=3, bias=True)
+    queries, output = (told(run, Cell(*at)) for at in (("queries", (0, 0, 0)), ("output", (0, 0))))
+    assert [term.name for term in queries.terms] == ["column 1", "column 2", "column 3", "bias"]
+    assert [term.name for term in output.terms] == ["column 1", "column 2", "bias"]
+
+
+@pytest.mark.parametrize("position", [Position.SINUSOIDAL, Position.LEARNED])
+def test_a_position_is_named(position: Position) -> None:
+    readout = told(a_run(position=position), Cell("position", (1, 0)))
+    assert [term.name for term in readout.terms] == ["position"]
+    assert readout.plain.startswith("Column 1 of the position of journey (place 2)")
+
+
+def test_an_average_counts_the_allowed_keys() -> None:
+    run = a_run(normalisation=Normalisation.UNIFORM, projection=Projection.NONE, heads=1)
+    readout = told(run, Cell("weights", (0, 3, 1)))
+    assert readout.value == "0.2500"
+    assert readout.formula == "1 ÷ number of allowed keys"
+    after = a_run("a b", "c", normalisation=Normalisation.UNIFORM, route=Route.AFTER)
+    assert told(after, Cell("unmasked", (0, 0, 1))).formula == "1 ÷ number of keys, padding aside"
+    alone = a_run("a b", normalisation=Normalisation.UNIFORM, route=Route.AFTER)
+    readout = told(alone, Cell("unmasked", (0, 0, 1)))
+    assert readout.formula == "1 ÷ number of keys"
+    assert readout.plain == "Before the mask, a (query 1) would read 50 % from b (key 2)."
+
+
+@pytest.mark.parametrize(
+    ("fields", "formula"),
+    [
+        ({}, "score ÷ √d"),
+        ({"temperature": 2.0}, "score ÷ (√d × temperature)"),
+        ({"temperature": 2.0, "scale": Scale.NONE}, "score ÷ temperature"),
+    ],
+)
+def test_what_divides_a_score_is_named(fields: dict[str, Any], formula: str) -> None:
+    assert told(a_run(**fields), Cell("scaled", (0, 1, 0))).formula == formula
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"normalisation": Normalisation.UNIFORM},
+        {"route": Route.AFTER_RENORMALISED},
+    ],
+)
+def test_a_row_that_may_read_nothing_has_nothing_to_share(fields: dict[str, Any]) -> None:
+    nothing = BooleanMatrix.of(np.array([[0, 0], [1, 1]]))
+    run = a_run("a b", mask=Mask.OWN, own_mask=nothing, **fields)
+    assert told(run, Cell("weights", (0, 0, 1))).closing == "nothing to share: 0"
+    assert told(run, Cell("weights", (0, 1, 1))).closing.endswith("÷ 2.0000 = 0.5000") == (
+        "normalisation" in fields
+    )
+
+
+def test_split_heads_read_columns_of_one_matrix_and_stacked_heads_of_their_own() -> None:
+    split, stacked = Cell("keys", (1, 2, 0)), Cell("keys", (1, 2, 1))
+    assert told(a_run(), split).plain == (
+        "The input vector of starts (place 3) times column 2 of W_key "
+        f"gives column 1 of its key in head 2: {told(a_run(), split).value}."
+    )
+    run = a_run(arrangement=Arrangement.STACKED, bias=True)
+    assert told(run, stacked).plain == (
+        "The input vector of starts (place 3) times column 2 of this head’s W_key, plus a bias, "
+        f"gives column 2 of its key in head 2: {told(run, stacked).value}."
+    )
+
+
+def test_a_row_that_overflowed_is_said_to_be_no_number() -> None:
+    run = a_run(normalisation=Normalisation.NAIVE_SOFTMAX, temperature=1e-4, mask=Mask.NONE)
+    place = next(p for p in places(run, "weights") if np.isnan(run.trace.read("weights", p)))
+    readout = told(run, Cell("weights", place))
+    assert "has no weights: its row cannot be worked out." in readout.plain
+    assert readout.value == "NaN"
+
+
+def test_a_row_that_reads_nothing_has_the_weight_0() -> None:
+    run = a_run("a b", "c", mask=Mask.NONE, route=Route.AFTER_RENORMALISED)
+    readout = told(run, Cell("weights", (0, 0, 1)), 1)
+    assert readout.value == "0.0000"
+    assert readout.plain == "c (query 1) may not read ⟨pad⟩ (key 2): it is padding."
+
+
+# -------------------------------------------------------------------------- odd and many words
+
+
+def test_words_that_look_like_tags_are_words() -> None:
+    readout = told(a_run("< b > & c"), Cell("weights", (0, 3, 0)))
+    assert "<b>&amp;</b> (query 4)" in readout.sentence
+    assert readout.plain.startswith("& (query 4) reads ")
+    assert readout.plain.endswith(" from < (key 1).")
+
+
+def test_of_many_terms_the_largest_are_shown_and_the_rest_is_named() -> None:
+    tokens = 40
+    run = a_run(" ".join(f"w{number_}" for number_ in range(tokens)), mask=Mask.NONE, d_in=8)
+    readout = told(run, Cell("weights", (0, 5, 7)))
+    assert len(readout.terms) <= SHOWN_TERMS
+    assert [term.name for term in readout.terms if term.chosen] == ["w7"]
+    left = re.fullmatch(r"(\d+) smaller terms: ([\d.]+)", readout.rest)
+    assert left
+    assert int(left[1]) + len(readout.terms) == tokens
+    total = sum(float(term.value) for term in readout.terms) + float(left[2])
+    divided = re.fullmatch(r"[\d.]+ ÷ ([\d.]+) = [\d.]+", readout.closing)
+    assert divided
+    assert total == pytest.approx(float(divided[1]), abs=1e-3)
+    smallest = sorted(float(term.value) for term in readout.terms)[1]
+    assert float(left[2]) / int(left[1]) <= smallest + 1e-4
+
+
+def test_few_terms_are_all_shown() -> None:
+    run = a_run(" ".join(SHOWN_TERMS * ["a"]), mask=Mask.NONE)
+    readout = told(run, Cell("context", (0, 0, 0)))
+    assert len(readout.terms) == SHOWN_TERMS
+    assert readout.rest == ""
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        Cell("dropped", (0, 0, 0)),
+        Cell("weights", (0, 6, 0)),
+        Cell("weights", (0, 0)),
+        Cell("x", ()),
+    ],
+)
+def test_a_cell_that_is_not_there_is_not_told(cell: Cell) -> None:
+    view = View(hovered=cell, pinned=cell)
+    assert present(Document(), view, a_run(), None, False, None).panel(CELL) is None

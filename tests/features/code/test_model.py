@@ -1,0 +1,213 @@
+"""The code of a run: each stage is made once, with its real shape, in every dialect's words."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from tests.support.attention_strategies import Case, cases
+from tests.support.small_runs import a_run
+from visualizer.attention.spec import (
+    AttentionSpec,
+    BooleanMatrix,
+    Mask,
+    Normalisation,
+    Route,
+    Scale,
+)
+from visualizer.attention.stages import TABLE, Operation, stages
+from visualizer.features.code.code_lines import WRITE, lines
+from visualizer.features.code.identifiers import VOCABULARIES
+from visualizer.features.code.model import TITLES, CodePanel, present_twin
+from visualizer.session.view_options import CodeDialect
+
+NAMES = {row.name for row in TABLE}
+
+BOOK = """\
+x = inputs  # (6, 3) token d_in
+*batch, num_tokens, d_in = x.shape
+queries = W_query(x).view(*batch, num_tokens, 2, 1).transpose(-3, -2)  # (2, 6, 1) head token d_head
+keys = W_key(x).view(*batch, num_tokens, 2, 1).transpose(-3, -2)  # (2, 6, 1) head token d_head
+values = W_value(x).view(*batch, num_tokens, 2, 1).transpose(-3, -2)  # (2, 6, 1) head token d_head
+attn_scores = queries @ keys.transpose(-2, -1)  # (2, 6, 6) head query key
+scaled_scores = attn_scores / keys.shape[-1] ** 0.5  # (2, 6, 6) head query key
+mask = torch.triu(torch.ones(num_tokens, num_tokens), diagonal=1).bool()
+masked_scores = scaled_scores.masked_fill(mask, -torch.inf)  # (2, 6, 6) head query key
+attn_weights = torch.softmax(masked_scores, dim=-1)  # (2, 6, 6) head query key
+context_vec = attn_weights @ values  # (2, 6, 1) head query d_head
+concat = context_vec.transpose(-3, -2).flatten(-2)  # (6, 2) query d_out
+output = out_proj(concat)  # (6, 2) query d_out"""
+
+
+def written(twin: CodePanel) -> str:
+    return "\n".join(f"{line.text}  {line.shape}".rstrip() for line in twin.lines)
+
+
+def lit(twin: CodePanel) -> list[str]:
+    return [line.text for line in twin.lines if line.is_lit]
+
+
+def text(spec: AttentionSpec, dialect: CodeDialect, stage: str) -> str:
+    (found,) = (line.text for line in lines(spec, dialect) if stage in line.stages)
+    return found
+
+
+def test_the_default_document_reads_as_in_the_book() -> None:
+    twin = present_twin(a_run(), CodeDialect.BOOK, "weights")
+    assert written(twin) == BOOK
+    assert lit(twin) == ["attn_weights = torch.softmax(masked_scores, dim=-1)"]
+    assert [number for number, line in enumerate(twin.lines) if line.is_lit] == [9]
+    assert twin.title == "Weights in code"
+
+
+def test_one_call_makes_everything_from_the_scores_to_the_context() -> None:
+    call = "context = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)"
+    run = a_run()
+    for stage in ("scores", "scaled", "masked", "weights", "context"):
+        assert lit(present_twin(run, CodeDialect.SDPA, stage)) == [call]
+    (line,) = (
+        line for line in present_twin(run, CodeDialect.SDPA, None).lines if line.text == call
+    )
+    assert line.shape == "# (2, 6, 1) head query d_head"
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"normalisation": Normalisation.UNIFORM}, "every key is read alike"),
+        ({"normalisation": Normalisation.SUM, "mask": Mask.NONE}, "row's sum"),
+        ({"normalisation": Normalisation.NAIVE_SOFTMAX}, "largest score"),
+        ({"route": Route.AFTER}, "masks before it normalises"),
+        ({"dropout": 0.5}, "draws the cells to drop itself"),
+    ],
+)
+def test_what_the_one_call_cannot_do_is_written_out_and_said(
+    changes: dict[str, Any], word: str
+) -> None:
+    twin = present_twin(a_run(**changes), CodeDialect.SDPA, "weights")
+    comments = [line.text for line in twin.lines if line.is_comment]
+    assert len(comments) == 1
+    assert word in comments[0]
+    assert lit(twin)[0].startswith("weights = ")
+    assert not [line for line in twin.lines if "F.scaled_dot" in line.text]
+
+
+@pytest.mark.parametrize(
+    ("changes", "arguments"),
+    [
+        ({}, "is_causal=True"),
+        ({"mask": Mask.NONE}, ""),
+        ({"mask": Mask.NONE, "scale": Scale.NONE}, "scale=1.0"),
+        ({"mask": Mask.NONE, "scale": Scale.NONE, "temperature": 0.5}, "scale=1 / 0.5"),
+        ({"scale": Scale.D_MODEL}, "is_causal=True, scale=1 / x.shape[-1] ** 0.5"),
+        ({"mask": Mask.WINDOW}, "attn_mask=allowed"),
+        ({"lengths": (2, 3)}, "attn_mask=allowed & real"),
+        ({"lengths": (2, 3), "mask": Mask.NONE}, "attn_mask=real"),
+    ],
+)
+def test_the_one_call_is_asked_for_what_the_spec_says(
+    changes: dict[str, Any], arguments: str
+) -> None:
+    call = text(AttentionSpec(**changes), CodeDialect.SDPA, "context")
+    expected = ", ".join(part for part in ("queries, keys, values", arguments) if part)
+    assert call == f"context = F.scaled_dot_product_attention({expected})"
+
+
+@pytest.mark.parametrize("dialect", CodeDialect)
+@pytest.mark.parametrize("row", [[True, False], [False, False]])
+def test_a_query_that_may_read_nothing_is_spoken_of_only_where_there_is_one(
+    dialect: CodeDialect, row: list[bool]
+) -> None:
+    own = BooleanMatrix.of(np.array([[True, True], row]))
+    spec = AttentionSpec(mask=Mask.OWN, own_mask=own)
+    found = text(spec, dialect, "weights")
+    assert (".all(-1, keepdim=True), 0)" in found) is not any(row)
+
+
+@given(cases())
+def test_every_stage_is_made_once_and_has_the_shape_of_the_trace(case: Case) -> None:
+    run = case.run()
+    for dialect in CodeDialect:
+        made = lines(run.trace.spec, dialect)
+        counted = Counter(stage for line in made for stage in line.stages)
+        assert counted == dict.fromkeys(run.trace.names, 1)
+        assert all(len(line.stages) <= 1 or dialect is CodeDialect.SDPA for line in made)
+        for shown, line in zip(present_twin(run, dialect, None).lines, made, strict=True):
+            ast.parse(shown.text)
+            assert not shown.is_lit
+            assert bool(shown.shape) == bool(line.stages)
+            if line.stages:
+                sizes = tuple(run.trace.tensor(line.stages[-1]).shape)
+                dims = shown.shape.partition(") ")[2].split()
+                assert ast.literal_eval(shown.shape.removeprefix("# ").split(") ")[0] + ")") == (
+                    sizes if len(sizes) > 1 else sizes[0]
+                )
+                assert len(dims) == len(sizes)
+
+
+@given(cases())
+def test_a_line_is_lit_for_what_it_makes_and_for_nothing_else(case: Case) -> None:
+    run = case.run()
+    for dialect in CodeDialect:
+        names = VOCABULARIES[dialect].names
+        for stage in run.trace.names:
+            twin = present_twin(run, dialect, stage)
+            (line,) = (line for line in lines(run.trace.spec, dialect) if stage in line.stages)
+            assert lit(twin) == [line.text]
+            assert line.text.startswith(f"{names[line.stages[-1]]} = ")
+        for absent in {None, *NAMES} - {*run.trace.names}:
+            assert lit(present_twin(run, dialect, absent)) == []
+
+
+@given(cases())
+def test_a_line_uses_only_what_stands_above_it(case: Case) -> None:
+    spec = case.run().trace.spec
+    for dialect in CodeDialect:
+        words = VOCABULARIES[dialect]
+        known = {"torch", "F", "inputs", "position_table", "sinusoids", "own_mask", "lengths"}
+        known |= {"kept", "float", "W", *words.layers.values()}
+        for line in lines(spec, dialect):
+            names = [node for node in ast.walk(ast.parse(line.text)) if isinstance(node, ast.Name)]
+            made = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+            assert {node.id for node in names} - made <= known, line.text
+            known |= made
+
+
+def test_equal_runs_have_equal_code() -> None:
+    one, other = a_run(), a_run()
+    assert present_twin(one, CodeDialect.BOOK, "keys") == present_twin(
+        other, CodeDialect.BOOK, "keys"
+    )
+    assert present_twin(one, CodeDialect.BOOK, "keys") != present_twin(
+        one, CodeDialect.BOOK, "values"
+    )
+    assert present_twin(one, CodeDialect.BOOK, None) != present_twin(one, CodeDialect.LECTURE, None)
+    shorter = a_run("one step")
+    assert present_twin(one, CodeDialect.BOOK, None) != present_twin(
+        shorter, CodeDialect.BOOK, None
+    )
+
+
+def test_every_operation_and_every_stage_has_its_words() -> None:
+    assert set(WRITE) == set(Operation) - {Operation.CAPTURED}  # which no code makes
+    assert set(TITLES) == set(CodeDialect) == set(VOCABULARIES)
+    for words in VOCABULARIES.values():
+        assert set(words.names) == NAMES
+        assert len({*words.names.values(), *words.layers.values()}) == len(NAMES) + 4
+
+
+def test_the_words_of_the_dialects_are_their_own() -> None:
+    spec = AttentionSpec(dropout=0.5)
+    assert text(spec, CodeDialect.LECTURE, "weights") == "wei = F.softmax(wei_masked, dim=-1)"
+    masked = 'wei_masked = wei_scaled.masked_fill(tril == 0, float("-inf"))'
+    assert text(spec, CodeDialect.LECTURE, "masked") == masked
+    assert text(spec, CodeDialect.BOOK, "dropped").endswith("/ (1 - 0.5)).where(kept, 0.0)")
+    alone = replace(spec, heads=1)
+    assert text(alone, CodeDialect.BOOK, "keys") == "keys = W_key(x).unsqueeze(-3)"
+    assert len(stages(spec)) == len(stages(alone))

@@ -1,0 +1,311 @@
+"""Comparing by keys and mouse: A and B under one cursor, heads, samples of dropout."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QSpinBox, QToolButton
+
+from tests.support.window_input import CONTROL
+from visualizer.attention import masks, tensor_cache
+from visualizer.attention.spec import Mask
+from visualizer.features.cell.model import CELL
+from visualizer.features.comparison_bar.model import ASIDE, COMPARISON
+from visualizer.heatmap.board_picture import PICTURE
+from visualizer.session import comparison_state
+from visualizer.session.cells import Cell, ComparedSide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.playback_viewer import Viewer
+    from tests.support.window_input import Hand
+    from visualizer.features.comparison_bar.widget import CompareBar
+    from visualizer.heatmap.model import Heatmap
+
+LONG = " ".join(f"w{at}" for at in range(64))
+
+
+def bar(hand: Hand) -> CompareBar:
+    return hand.window.compare_bar
+
+
+def press(hand: Hand, key: Qt.Key, modifiers: Qt.KeyboardModifier = CONTROL) -> None:
+    hand.press(key, modifiers)
+    hand.settle()
+
+
+def button(hand: Hand, name: str) -> QToolButton:
+    (found,) = (one for one in bar(hand).findChildren(QToolButton) if one.text() == name)
+    return found
+
+
+def click(hand: Hand, name: str) -> None:
+    assert button(hand, name).isVisible()
+    hand.click(button(hand, name))
+    hand.settle()
+
+
+def part(hand: Hand, part: ComparedSide, head: int = 0, stage: str = "weights") -> Heatmap:
+    return next(
+        heatmap
+        for heatmap in hand.shown.heatmaps
+        if (heatmap.part, heatmap.head, heatmap.stage) == (part, head, stage)
+    )
+
+
+def mask(hand: Hand) -> Mask:
+    return hand.window.workspace.document.spec.mask
+
+
+def titles(hand: Hand) -> list[str]:
+    return [column[0].title for column in hand.shown.columns]
+
+
+@pytest.fixture
+def kept(hand: Hand) -> Hand:
+    """A is kept, with the mask; B is without it."""
+    hand.settle()
+    press(hand, Qt.Key.Key_D)
+    press(hand, Qt.Key.Key_M)
+    return hand
+
+
+def test_a_b_and_the_difference_are_read_in_one_cell(kept: Hand) -> None:
+    assert titles(kept) == ["Weights A", "Weights B", "B − A"]
+    assert bar(kept).lead.text() == "From A to B: mask: causal → none."
+    a, b, change = (
+        part(kept, one).values[1, 0]
+        for one in (ComparedSide.A, ComparedSide.B, ComparedSide.CHANGE)
+    )
+    assert change == pytest.approx(b - a, abs=1e-6)
+    for one in (ComparedSide.A, ComparedSide.B, ComparedSide.CHANGE):
+        kept.hover(Cell("weights", (0, 1, 0), None, one))
+        kept.settle()
+        readout = kept.window.workspace.screen.panel(CELL)
+        assert readout
+        assert readout.also[:2] == (f"A {a:.4f}", f"B {b:.4f}")
+        assert readout.value == f"{b:.4f}"
+        assert f"A {a:.4f}" in kept.window.inspector.value.text()
+    press(kept, Qt.Key.Key_Z)
+    assert not part(kept, ComparedSide.CHANGE).values.any()
+    assert bar(kept).lead.text() == "A is kept. Change anything: B shows it."
+    assert bar(kept).said.text() == "No difference."
+
+
+def test_what_is_kept_is_what_was_there(hand: Hand) -> None:
+    hand.settle()
+    run = hand.window.workspace.run
+    assert run
+    before = run.trace.read("weights").copy()
+    press(hand, Qt.Key.Key_D)
+    for key in (Qt.Key.Key_M, Qt.Key.Key_T, Qt.Key.Key_Z, Qt.Key.Key_Z):
+        press(hand, key)
+    np.testing.assert_array_equal(part(hand, ComparedSide.A, 1).values, before[1])
+
+
+def test_one_goes_to_the_largest_difference(kept: Hand) -> None:
+    largest = kept.window.workspace.screen.panel(COMPARISON)
+    assert largest
+    press(kept, Qt.Key.Key_G)
+    assert kept.window.workspace.screen.panel(PICTURE).cursor.pinned == largest.largest
+    assert "Largest difference: −" in bar(kept).said.text()
+    kept.window.pointer.let_go()
+    click(kept, "Go there")
+    assert kept.window.workspace.screen.panel(PICTURE).cursor.pinned == largest.largest
+
+
+def test_arrows_lead_from_a_to_b_to_the_difference(kept: Hand) -> None:
+    kept.click_cell(Cell("weights", (1, 2, 5), None, ComparedSide.A))
+    kept.settle()
+    for end in (ComparedSide.B, ComparedSide.CHANGE, ComparedSide.CHANGE):
+        for _ in range(6):
+            kept.key(Qt.Key.Key_Right)
+            kept.settle()
+        pinned = kept.window.workspace.screen.panel(PICTURE).cursor.pinned
+        assert pinned
+        assert (pinned.part, pinned.place[:2]) == (end, (1, 2))
+    for _ in range(20):
+        kept.key(Qt.Key.Key_Left)
+    kept.settle()
+    assert kept.window.workspace.screen.panel(PICTURE).cursor.pinned == Cell(
+        "weights", (1, 2, 0), None, ComparedSide.A
+    )
+
+
+def test_a_and_b_change_places(kept: Hand) -> None:
+    change = part(kept, ComparedSide.CHANGE).values
+    press(kept, Qt.Key.Key_B)
+    assert mask(kept) is Mask.CAUSAL
+    np.testing.assert_allclose(part(kept, ComparedSide.CHANGE).values, -change, atol=1e-7)
+    assert bar(kept).lead.text() == "From A to B: mask: none → causal."
+    press(kept, Qt.Key.Key_Z)
+    assert mask(kept) is Mask.NONE
+
+
+def test_to_stop_brings_the_stages_back(kept: Hand) -> None:
+    kept.click_cell(Cell("weights", (0, 1, 0), None, ComparedSide.CHANGE))
+    click(kept, "Stop")
+    assert kept.stages == ["scores", "weights", "context"]
+    assert not bar(kept).isVisible()
+    assert kept.window.workspace.screen.panel(PICTURE).cursor.pinned == Cell("weights", (0, 1, 0))
+    assert {heatmap.part for heatmap in kept.shown.heatmaps} == {ComparedSide.PLAIN}
+
+
+def test_a_text_of_another_length_says_so(kept: Hand) -> None:
+    kept.type_sentence("a b c d e f g h")
+    kept.settle()
+    assert bar(kept).said.text() == "A has 6 tokens and B 8: there is nothing to subtract."
+    assert titles(kept) == ["Weights A", "Weights B"]
+    assert not button(kept, "Go there").isEnabled()
+    slot = next(slot for slot in kept.board._layout.slots if slot.heatmap.is_alone)
+    assert slot.has_row_labels
+    kept.click(kept.board.viewport(), slot.cell(0, 0).center().toPoint())
+    assert kept.window.workspace.screen.panel(PICTURE).cursor.pinned is None
+    kept.type_sentence("a b c d e f")
+    kept.settle()
+    assert titles(kept) == ["Weights A", "Weights B", "B − A"]
+
+
+def test_a_comparison_waits_while_a_step_is_played(viewer: Viewer) -> None:
+    hand = viewer.hand
+    press(hand, Qt.Key.Key_D)
+    viewer.key(Qt.Key.Key_PageDown)
+    assert bar(hand).said.text() == ASIDE
+    assert {heatmap.part for heatmap in hand.shown.heatmaps} == {ComparedSide.PLAIN}
+    viewer.key(Qt.Key.Key_End)
+    assert titles(hand) == ["Weights A", "Weights B", "B − A"]
+    viewer.key(Qt.Key.Key_PageDown)
+    press(hand, Qt.Key.Key_D)
+    assert titles(hand) == ["Weights A", "Weights B", "B − A"]
+
+
+# ------------------------------------------------------------------------------------- heads
+
+
+def test_a_head_is_compared_with_another_of_twelve(hand: Hand) -> None:
+    hand.paste_sentence(LONG)
+    hand.window.workspace.set("d_out", 12)
+    hand.window.workspace.set("heads", 12)
+    hand.settle()
+    hand.board.setFocus()
+    press(hand, Qt.Key.Key_H)
+    assert titles(hand) == ["Weights, head 1", "Weights, head 2", "Head 2 − head 1"]
+    hand.choose("The other head", "Head 12")
+    hand.settle()
+    one, other, change = hand.shown.heatmaps
+    assert (one.head, other.head) == (0, 11)
+    np.testing.assert_allclose(change.values, other.values - one.values, atol=1e-6)
+    hand.hover(Cell("weights", (0, 40, 10)))
+    hand.settle()
+    assert f"Head 12: {other.values[40, 10]:.4f}" in hand.window.inspector.value.text()
+    hand.choose("The one head", "Head 12")
+    hand.settle()
+    assert hand.window.workspace.view.comparison is not None
+    assert hand.window.workspace.view.comparison.heads == (11, 0)
+
+
+def test_a_pinned_head_is_compared_with_the_next(hand: Hand) -> None:
+    hand.click_cell(Cell("scores", (1, 2, 3)))
+    press(hand, Qt.Key.Key_H)
+    assert titles(hand) == ["Scores, head 2", "Scores, head 1", "Head 1 − head 2"]
+
+
+# ----------------------------------------------------------------------------------- samples
+
+
+def off(hand: Hand) -> float:
+    return float(np.abs(part(hand, ComparedSide.CHANGE, stage="dropped").values).mean())
+
+
+def test_the_mean_of_samples_nears_the_weights(hand: Hand) -> None:
+    hand.paste_sentence(LONG)
+    hand.window.workspace.set("dropout", 0.5)
+    hand.settle()
+    press(hand, Qt.Key.Key_U)
+    assert titles(hand)[2:] == ["Mean of 1 sample", "Mean − weights"]
+    mean, sample = (
+        part(hand, one, stage="dropped") for one in (ComparedSide.MEAN, ComparedSide.PLAIN)
+    )
+    np.testing.assert_allclose(mean.values, sample.values, atol=1e-7)
+    before = off(hand)
+    for count in (2, 4, 8, 16):
+        click(hand, "Double")
+        assert bar(hand).count.value() == count
+    assert off(hand) < before / 3
+    click(hand, "+1")
+    click(hand, "Half")
+    assert bar(hand).count.value() == 9
+    box = hand.window.findChild(QSpinBox, "Samples")
+    assert box
+    box.setFocus(Qt.FocusReason.TabFocusReason)
+    box.selectAll()
+    QTest.keyClicks(box, "256")
+    hand.key(Qt.Key.Key_Return)
+    hand.settle()
+    assert titles(hand)[2] == "Mean of 256 samples"
+    assert off(hand) < before / 12
+    assert not button(hand, "Double").isEnabled()
+
+
+def test_another_seed_is_another_sample(hand: Hand) -> None:
+    hand.window.workspace.set("dropout", 0.5)
+    hand.settle()
+    press(hand, Qt.Key.Key_U)
+    before = part(hand, ComparedSide.MEAN, stage="dropped").values
+    press(hand, Qt.Key.Key_R)
+    assert not np.array_equal(part(hand, ComparedSide.MEAN, stage="dropped").values, before)
+    assert "seed 1:" in bar(hand).lead.text()
+
+
+def test_where_nothing_is_dropped_it_says_so(hand: Hand) -> None:
+    hand.settle()
+    press(hand, Qt.Key.Key_U)
+    assert bar(hand).said.text().startswith("Nothing is dropped")
+    assert not bar(hand).count.isVisible()
+    assert titles(hand) == ["Weights"]
+
+
+# -------------------------------------------------------------------------- off the GUI thread
+
+
+def test_the_window_works_nothing_out(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+
+    def noting(make: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*asked: Any) -> Any:
+            threads.append(threading.get_ident())
+            return make(*asked)
+
+        return noted
+
+    monkeypatch.setattr(tensor_cache, "_difference", noting(tensor_cache._difference))
+    monkeypatch.setattr(comparison_state, "kept", noting(masks.kept))
+    hand.window.workspace.set("dropout", 0.5)
+    hand.settle()
+    press(hand, Qt.Key.Key_D)
+    press(hand, Qt.Key.Key_M)
+    press(hand, Qt.Key.Key_B)
+    press(hand, Qt.Key.Key_G)
+    press(hand, Qt.Key.Key_H)
+    press(hand, Qt.Key.Key_U)
+    click(hand, "Double")
+    hand.hover(Cell("dropped", (0, 2, 1), None, ComparedSide.CHANGE))
+    hand.settle()
+    assert len(threads) > 5
+    assert threading.main_thread().ident not in threads
+
+
+def test_the_window_does_not_grow_for_the_bar(hand: Hand) -> None:
+    for key in (Qt.Key.Key_F9, Qt.Key.Key_F8):
+        hand.key(key)
+    hand.window.resize(1280, 800)
+    hand.settle()
+    press(hand, Qt.Key.Key_H)
+    hand.until(lambda: bar(hand).isVisible())
+    assert hand.window.width() == 1280

@@ -1,0 +1,215 @@
+"""The table of heads: its numbers are the trace's, and its sentences say what they show."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.screens import needs, present, resolved, warm
+from tests.support.small_runs import a_run
+from visualizer.attention import trace
+from visualizer.attention.head_measures import measure
+from visualizer.attention.spec import BooleanMatrix, Mask, Normalisation, Projection
+from visualizer.attention.trace import Trace
+from visualizer.features.head_table.model import (
+    COLUMNS,
+    ENTROPY,
+    HEADS,
+    PANE,
+    PREVIOUS,
+    HeadTablePanel,
+    as_tsv,
+    present_heads,
+)
+from visualizer.session.document import Document
+from visualizer.session.prediction import Prediction
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.session.screen import Screen
+
+OPEN = View(panes=frozenset({PANE}))
+
+
+def table(run: Run, **fields: Any) -> HeadTablePanel:
+    made = present_heads(resolved(run, replace(OPEN, **fields)), None)
+    assert made
+    return made
+
+
+def with_weights(run: Run, weights: np.ndarray) -> Run:
+    """The same run, with other weights in their place."""
+    old = run.trace
+    held = {name: old.holding(name) for name in old.names}
+    held["weights"] = type(held["weights"])(torch.from_numpy(weights.astype(np.float32)))
+    return replace(run, trace=Trace(old.spec, old.stages, {}, held, frozenset()))
+
+
+def three_heads() -> np.ndarray:
+    """Heads that read the first token, the query's own, and the one before it."""
+    first, own, previous = np.zeros((3, 6, 6))
+    first[:, 0] = 1
+    own[range(6), range(6)] = 1
+    previous[range(1, 6), range(5)] = 0.8
+    previous[range(1, 6), range(1, 6)] = 0.2
+    previous[0, 0] = 1
+    return np.stack([first, own, previous])
+
+
+def test_rows_are_the_heads_and_their_mean() -> None:
+    run = a_run(heads=3, d_out=6)
+    made = table(run)
+    assert [row.name for row in made.rows] == ["1", "2", "3", "Mean"]
+    assert [row.full_name for row in made.rows][2:] == ["Head 3", "Mean of the heads"]
+    weights = run.trace.read("weights").astype(np.float64)
+    at = made.columns.index(PREVIOUS)
+    previous = [100 * np.mean([head[q, q - 1] for q in range(1, 6)]) for head in weights]
+    found = np.array([row.values[at] for row in made.rows], float)
+    np.testing.assert_allclose(found, [*previous, np.mean(previous)], rtol=1e-5)
+    assert made.rows[0].written[at] == f"{previous[0]:.1f}"
+
+
+def test_what_heads_do_is_said_in_words() -> None:
+    run = with_weights(a_run(heads=3, d_out=6), three_heads())
+    assert table(run).sentences == (
+        "Head 3 reads the previous token most: 80 %.",
+        "Head 1 reads the first token most: 100 %.",
+        "Head 2 reads the query’s own token most: 100 %.",
+        "Heads 1 and 2 are the sharpest: 0.00 bits.",
+    )
+
+
+def test_heads_that_are_alike_are_named_together_or_counted() -> None:
+    heads = three_heads()[[0, 0, 0, 0, 1]]
+    run = with_weights(a_run(heads=5, d_out=5), heads)
+    assert table(run).sentences[0] == "4 heads read the previous token most: 20 %."
+    assert table(run).sentences[1] == "4 heads read the first token most: 100 %."
+    assert len(table(run).sentences) == 3  # all are as sharp
+    run = with_weights(a_run(heads=4, d_out=4), heads[1:])
+    assert table(run).sentences[1] == "Heads 1, 2 and 3 read the first token most: 100 %."
+
+
+def test_heads_that_all_look_at_the_same_have_nothing_that_tells_them_apart() -> None:
+    run = a_run(normalisation=Normalisation.UNIFORM, mask=Mask.CAUSAL)
+    assert table(run).sentences == ("All heads look at the same.",)
+
+
+def test_one_head_is_compared_with_none() -> None:
+    made = table(a_run(heads=1))
+    assert [row.name for row in made.rows] == ["1"]
+    assert made.sentences == ()
+
+
+def test_what_is_no_number_is_a_dash_and_wins_nothing() -> None:
+    weights = three_heads()
+    weights[0, 3] = np.nan
+    made = table(with_weights(a_run(heads=3, d_out=6), weights))
+    assert set(made.rows[0].written) == {"–"}
+    assert set(made.rows[0].values) == set(made.rows[-1].values) == {None}
+    assert made.sentences[1] == "Head 3 reads the first token most: 30 %."
+    made = table(a_run("one"))
+    assert made.rows[0].written[0] == "–"  # nothing is before the only token
+    assert made.lead == "Means over the only query, of the weights."
+    assert made.sentences == ("All heads look at the same.",)
+
+
+def test_it_says_of_what_the_numbers_are_means() -> None:
+    assert table(a_run()).lead == "Means over 6 queries, of the weights."
+    assert table(a_run(dropout=0.5)).lead == "Means over 6 queries, of the weights before dropout."
+    own = np.tri(6, dtype=bool)
+    own[2] = False
+    run = a_run(mask=Mask.OWN, own_mask=BooleanMatrix.of(own))
+    said = "Means over 5 of 6 queries, of the weights: the others read nothing."
+    assert table(run).lead == said
+
+
+def test_it_is_of_the_text_that_is_looked_at() -> None:
+    run = a_run("one two three four", "five six")
+    first, second, beyond = (table(run, text=text) for text in (0, 1, 9))
+    assert first.lead == "Means over 4 queries, of the weights."
+    assert second.lead == beyond.lead == "Means over 2 queries, of the weights."
+    alone = table(a_run("five six"))
+    for row, other in zip(second.rows, alone.rows, strict=True):
+        np.testing.assert_allclose(
+            np.array(row.values, float), np.array(other.values, float), rtol=1e-4
+        )
+
+
+def test_what_did_not_change_is_the_same_object() -> None:
+    run = a_run()
+    made = table(run)
+    assert present_heads(resolved(run, replace(OPEN, room=7)), made) is made
+    later = a_run(previous=run, dropout=0.5)
+    assert present_heads(resolved(later, OPEN), made) is not None
+    assert present_heads(resolved(a_run(seed=1), OPEN), made) is not made
+
+
+def test_nothing_is_measured_while_the_pane_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = a_run()
+    assert screen(run, View()).panel(HEADS) is None
+    assert needs(run, View()) != needs(run, OPEN)
+    other, measured = a_run(), Mock(side_effect=measure)
+    monkeypatch.setattr(trace, "measure", measured)
+    warm(other, View())
+    assert measured.call_count == 0
+    warm(other, OPEN)
+    table(other)
+    assert measured.call_count == 1
+
+
+def screen(run: Run, view: View) -> Screen:
+    return present(Document(spec=run.trace.spec), view, run, None, False, None)
+
+
+def test_weights_that_are_to_be_predicted_are_not_measured() -> None:
+    run = a_run()
+    assert screen(run, OPEN).panel(HEADS) is not None
+    assert screen(run, replace(OPEN, guess=Prediction("weights"))).panel(HEADS) is None
+    assert screen(run, replace(OPEN, guess=Prediction("scores"))).panel(HEADS) is None
+    assert (
+        screen(run, replace(OPEN, guess=Prediction("weights", is_revealed=True))).panel(HEADS)
+        is not None
+    )
+
+
+def test_the_lead_follows_dropout_though_the_weights_stay_the_same() -> None:
+    first = a_run(heads=2)
+    before = table(first)
+    after = a_run(heads=2, dropout=0.5, previous=first)
+    then = present_heads(resolved(after, OPEN), before)
+    assert then
+    assert then.measures is before.measures
+    assert "of the weights before dropout" in then.lead
+    assert present_heads(resolved(after, OPEN), then) is then
+
+
+def test_a_table_is_copied_with_all_its_digits() -> None:
+    made = table(with_weights(a_run(heads=3, d_out=6), three_heads()))
+    lines = [line.split("\t") for line in as_tsv(made, made.rows).splitlines()]
+    assert lines[0] == [
+        "Head", "Previous (%)", "First (%)", "Itself (%)", "Largest (%)", "Entropy (bits)",
+        "Distance (tokens)",
+    ]  # fmt: skip
+    assert [line[0] for line in lines[1:]] == ["1", "2", "3", "Mean"]
+    entropy = -5 / 6 * (0.8 * np.log2(0.8) + 0.2 * np.log2(0.2))
+    assert float(lines[3][5]) == pytest.approx(entropy, rel=1e-6)
+    assert as_tsv(made, made.rows[:1]).count("\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(0.0, "0.00"), (-0.0, "0.00"), (-0.001, "0.00"), (-1.5, "−1.50"), (2e9, "2.00e+09")],
+)
+def test_numbers_are_written_as_elsewhere(value: float, written: str) -> None:
+    assert ENTROPY.written(value) == written
+
+
+def test_every_column_says_what_it_is() -> None:
+    assert all(column.says.endswith(".") and column.unit for column in COLUMNS)
+    assert table(a_run(projection=Projection.NONE, heads=1, d_in=3, d_out=3)).rows

@@ -1,0 +1,372 @@
+"""The Heads pane: sorted by a click on a title, a head opened by a click, all of it by keys too."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QColor
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from tests.support.window_input import Hand
+from visualizer.attention import trace
+from visualizer.attention.head_measures import HeadMeasures, measure
+from visualizer.features.head_table.model import COLUMNS, HEADS, HeadRow, HeadTablePanel
+from visualizer.features.head_table.widget import (
+    EMPTY,
+    HEAD,
+    KEYS,
+    HeadTableModel,
+    HeadTablePane,
+    HeadTableView,
+)
+from visualizer.widgets.theme import DARK, LIGHT, Theme, style_sheet
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QImage
+    from pytestqt.qtbot import QtBot
+
+    from tests.support.window_fixtures import Open
+
+CONTROL = Qt.KeyboardModifier.ControlModifier
+LEFT = Qt.MouseButton.LeftButton
+Role = Qt.ItemDataRole
+SAID = ("Head 3 reads the first token most: 62 %.", "Head 1 is the sharpest: 0.50 bits.")
+NO_MEASURES = HeadMeasures(*(np.zeros(0) for _ in range(7)))
+
+# A head a row; of the last one nothing is known.
+NUMBERS: tuple[tuple[float | None, ...], ...] = (
+    (10.0, 5.0, 30.0, 80.0, 0.5, 9.25),
+    (2.5, 40.0, 30.0, 70.0, 1.5, 10.0),
+    (70.0, 62.0, 1.0, 75.0, 1.25, 0.75),
+    (None,) * 6,
+)
+MEAN = HeadRow(None, (50.0,) * 6, ("50.0",) * 6)
+
+
+def a_table(
+    numbers: tuple[tuple[float | None, ...], ...] = NUMBERS, **fields: Any
+) -> HeadTablePanel:
+    rows = [
+        HeadRow(
+            head,
+            values,
+            tuple(column.written(one) for column, one in zip(COLUMNS, values, strict=True)),
+        )
+        for head, values in enumerate(numbers)
+    ]
+    given: dict[str, Any] = {
+        "lead": "Means over 6 queries, of the weights.",
+        "sentences": SAID,
+        "columns": COLUMNS,
+        "rows": (*rows, MEAN),
+        "measures": NO_MEASURES,
+        "text": (),
+    }
+    return HeadTablePanel(**(given | fields))
+
+
+@pytest.fixture
+def pane(qtbot: QtBot) -> HeadTablePane:
+    made = HeadTablePane()
+    qtbot.addWidget(made)
+    made.setStyleSheet(style_sheet(LIGHT))
+    made.resize(400, 360)
+    made.show()
+    qtbot.waitExposed(made)
+    return made
+
+
+def order(view: HeadTableView) -> list[str]:
+    """The heads as they stand, from top to bottom."""
+    model = view.model()
+    return [model.index(row, 0).data() for row in range(model.rowCount())]
+
+
+def titles(view: HeadTableView) -> list[str]:
+    model, across = view.model(), Qt.Orientation.Horizontal
+    return [model.headerData(column, across) for column in range(model.columnCount())]
+
+
+def click_title(view: HeadTableView, column: int) -> None:
+    header = view.horizontalHeader()
+    x = header.sectionViewportPosition(column) + header.sectionSize(column) // 2
+    QTest.mouseClick(header.viewport(), LEFT, pos=QPoint(x, header.height() // 2))
+
+
+def click_row(view: HeadTableView, row: int, column: int = 2) -> None:
+    place = view.visualRect(view.model().index(row, column)).center()
+    QTest.mouseClick(view.viewport(), LEFT, pos=place)
+
+
+# ------------------------------------------------------------------------------------- reading
+
+
+def test_the_sentences_stand_over_the_table(pane: HeadTablePane) -> None:
+    assert pane.said.text() == EMPTY
+    assert not pane.view.isVisible()
+    pane.show_heads(a_table(), LIGHT)
+    assert pane.said.text().replace("\N{NO-BREAK SPACE}", " ").splitlines() == [*SAID]
+    assert pane.lead.text() == "Means over 6 queries, of the weights."
+    assert pane.view.isVisible()
+    assert pane.said.geometry().bottom() < pane.view.geometry().top()
+    assert order(pane.view) == ["1", "2", "3", "4", "Mean"]
+    assert titles(pane.view)[:3] == ["Head\n↑", "Previous\n%", "First\n%"]
+    pane.show_heads(a_table(sentences=()), LIGHT)
+    assert not pane.said.isVisible()
+    pane.show_heads(None, LIGHT)
+    assert pane.said.text() == EMPTY
+    assert not pane.view.isVisible()
+
+
+def test_sentences_are_whole_in_the_narrowest_pane(pane: HeadTablePane) -> None:
+    long = "Heads 10, 11 and 12 read the query’s own token most: less than 0.1 %."
+    pane.show_heads(a_table(sentences=4 * (long,)), LIGHT)
+    pane.resize(pane.minimumWidth(), 300)
+    QApplication.processEvents()
+    assert pane.said.height() == pane.said.heightForWidth(pane.said.width())
+    line = pane.said.fontMetrics().lineSpacing()
+    assert pane.said.height() >= 4 * line
+    pane.show_heads(a_table(), LIGHT)
+    QApplication.processEvents()
+    assert pane.said.height() == pane.said.heightForWidth(pane.said.width())
+    assert pane.view.viewport().height() >= 4 * pane.view.rowHeight(0)
+
+
+def test_readers_of_the_screen_are_told_what_a_number_is(pane: HeadTablePane) -> None:
+    pane.show_heads(a_table(), LIGHT)
+    model, across = pane.view.model(), Qt.Orientation.Horizontal
+    assert model.index(2, 5).data(Role.AccessibleTextRole) == "Head 3, Entropy: 1.25 bits"
+    assert model.index(4, 0).data(Role.AccessibleTextRole) == "Mean of the heads"
+    assert model.headerData(0, across, Role.AccessibleTextRole) == "Head, sorted"
+    assert model.headerData(1, across, Role.AccessibleTextRole) == "Previous, %"
+    for column, about in enumerate(COLUMNS, 1):
+        for role in (Role.ToolTipRole, Role.AccessibleDescriptionRole):
+            assert model.headerData(column, across, role) == about.says
+    assert model.headerData(0, across, Role.ToolTipRole) == HEAD
+    assert pane.view.accessibleName() == "Heads"
+    assert pane.view.accessibleDescription() == KEYS
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_rows_have_their_heads_colour(pane: HeadTablePane, theme: Theme) -> None:
+    pane.show_heads(a_table(), theme)
+    QApplication.processEvents()
+    image = pane.view.viewport().grab().toImage()
+    for row, colour in enumerate(theme.heads[: len(NUMBERS)]):
+        assert has_colour(image, pane, row, colour)
+    assert not any(has_colour(image, pane, len(NUMBERS), colour) for colour in theme.heads)
+
+
+def has_colour(image: QImage, pane: HeadTablePane, row: int, colour: str) -> bool:
+    place = pane.view.visualRect(pane.view.model().index(row, 0))
+    scale = image.devicePixelRatio()
+    spots = itertools.product(range(place.left(), place.left() + 16), [place.center().y() + 1])
+    wanted = QColor(colour)
+    return any(image.pixelColor(round(x * scale), round(y * scale)) == wanted for x, y in spots)
+
+
+def test_the_cell_one_is_in_has_a_frame(pane: HeadTablePane) -> None:
+    pane.show_heads(a_table(), LIGHT)
+    pane.activateWindow()
+    pane.view.setFocus()
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Right):
+        QTest.keyClick(pane.view, key)
+    QApplication.processEvents()
+    at = pane.view.currentIndex()
+    place = pane.view.visualRect(at).adjusted(1, 1, -2, -2)
+    image = pane.view.viewport().grab().toImage()
+    scale = image.devicePixelRatio()
+    colours = {
+        image.pixelColor(round(x * scale), round(place.top() * scale)).name()
+        for x in range(place.left(), place.right())
+    }
+    assert colours == {QColor(LIGHT.on_accent).name()}
+
+
+# ------------------------------------------------------------------------------------- sorting
+
+
+def test_a_click_on_a_title_sorts_by_number_and_another_the_other_way(pane: HeadTablePane) -> None:
+    pane.show_heads(a_table(), LIGHT)
+    click_title(pane.view, 6)
+    assert order(pane.view) == ["3", "1", "2", "4", "Mean"]  # 9.25 before 10.00
+    assert titles(pane.view)[6] == "Distance\n↑ tokens"
+    assert titles(pane.view)[0] == "Head\n"
+    click_title(pane.view, 6)
+    assert order(pane.view) == ["2", "1", "3", "4", "Mean"]
+    assert titles(pane.view)[6] == "Distance\n↓ tokens"
+    click_title(pane.view, 3)
+    assert order(pane.view)[0] in {"1", "3"}
+    click_title(pane.view, 0)
+    click_title(pane.view, 0)
+    assert sorted(order(pane.view)[:-1]) == ["1", "2", "3", "4"]
+    assert order(pane.view)[-1] == "Mean"
+
+
+def test_space_sorts_by_the_column_one_is_in(pane: HeadTablePane) -> None:
+    pane.show_heads(a_table(), LIGHT)
+    pane.view.setFocus()
+    for key in (Qt.Key.Key_Down, *3 * (Qt.Key.Key_Right,), Qt.Key.Key_Space):
+        QTest.keyClick(pane.view, key)
+    at = pane.view.currentIndex()
+    assert order(pane.view) == ["3", "1", "2", "4", "Mean"]  # 1 and 2 are alike
+    assert (at.column(), at.siblingAtColumn(0).data()) == (3, "2")  # it went with its head
+    QTest.keyClick(pane.view, Qt.Key.Key_Space)
+    assert order(pane.view) == ["1", "2", "3", "4", "Mean"]
+    QTest.keyClick(pane.view, Qt.Key.Key_Space)
+    assert order(pane.view) == ["3", "1", "2", "4", "Mean"]
+
+
+def test_other_numbers_are_sorted_too_and_the_selected_head_stays_so(pane: HeadTablePane) -> None:
+    pane.show_heads(a_table(), LIGHT)
+    click_title(pane.view, 1)
+    click_row(pane.view, 0)
+    assert order(pane.view) == ["2", "1", "3", "4", "Mean"]
+    pane.show_heads(a_table(NUMBERS[::-1]), LIGHT)
+    assert order(pane.view) == ["3", "4", "2", "1", "Mean"]
+    (chosen,) = pane.view.selectionModel().selectedRows()
+    assert chosen.data() == "2"
+    pane.show_heads(a_table(NUMBERS[:2]), LIGHT)
+    assert order(pane.view) == ["2", "1", "Mean"]
+
+
+# -------------------------------------------------------------------------- opening and copying
+
+
+def test_a_click_on_a_row_opens_its_head(pane: HeadTablePane, qtbot: QtBot) -> None:
+    pane.show_heads(a_table(), LIGHT)
+    click_title(pane.view, 1)
+    with qtbot.waitSignal(pane.headChosen) as chosen:
+        click_row(pane.view, 2)
+    assert chosen.args == [2]
+    with qtbot.assertNotEmitted(pane.headChosen):
+        click_row(pane.view, 4)  # the mean is no head
+
+
+@pytest.mark.parametrize("key", [Qt.Key.Key_Return, Qt.Key.Key_Enter])
+def test_enter_opens_the_head_one_is_at(pane: HeadTablePane, qtbot: QtBot, key: Qt.Key) -> None:
+    pane.show_heads(a_table(), LIGHT)
+    pane.view.setFocus()
+    QTest.keyClick(pane.view, Qt.Key.Key_Down)
+    QTest.keyClick(pane.view, Qt.Key.Key_Down)
+    with qtbot.waitSignal(pane.headChosen) as chosen:
+        QTest.keyClick(pane.view, key)
+    assert chosen.args == [int(pane.view.currentIndex().siblingAtColumn(0).data()) - 1]
+    QTest.keyClick(pane.view, Qt.Key.Key_End, CONTROL)
+    assert pane.view.currentIndex().row() == 4
+    with qtbot.assertNotEmitted(pane.headChosen):
+        QTest.keyClick(pane.view, key)
+
+
+def test_the_table_is_copied_as_it_is_sorted(pane: HeadTablePane) -> None:
+    pane.show_heads(a_table(), LIGHT)
+    click_title(pane.view, 6)
+    pane.view.setFocus()
+    QTest.keyClick(pane.view, Qt.Key.Key_C, CONTROL)
+    lines = [line.split("\t") for line in QApplication.clipboard().text().splitlines()]
+    assert [line[0] for line in lines] == ["Head", "3", "1", "2", "4", "Mean"]
+    assert lines[1] == ["3", "70", "62", "1", "75", "1.25", "0.75"]
+    assert lines[4] == ["4", *6 * [""]]
+
+
+def test_tab_leaves_the_table(pane: HeadTablePane) -> None:
+    pane.show_heads(a_table(), LIGHT)
+    pane.view.setFocus()
+    assert pane.view.hasFocus()
+    assert not pane.view.tabKeyNavigation()
+
+
+def test_a_table_without_numbers_has_no_rows(pane: HeadTablePane) -> None:
+    model = HeadTableModel(pane)
+    assert (model.rowCount(), model.columnCount()) == (0, 0)
+    model.show_table(a_table())
+    assert model.rowCount(model.index(0, 0)) == 0
+
+
+# ---------------------------------------------------------------------------------- the window
+
+
+def heads_of(hand: Hand) -> HeadTablePane:
+    made = hand.window.panes["Heads"]
+    assert isinstance(made, HeadTablePane)
+    return made
+
+
+def open_pane(hand: Hand) -> HeadTablePane:
+    hand.settle()
+    hand.press(Qt.Key.Key_F8, Qt.KeyboardModifier.NoModifier)
+    made = heads_of(hand)
+    hand.until(lambda: made.isVisible() and made.view.isVisible())
+    hand.settle()
+    return made
+
+
+def test_the_window_opens_it_by_its_key_and_measures_off_its_own_thread(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def measured(*given: Any) -> HeadMeasures:
+        threads.append(threading.get_ident())
+        return measure(*given)
+
+    monkeypatch.setattr(trace, "measure", measured)
+    hand.type_number("heads", "1")
+    hand.type_number("heads", "2")
+    hand.settle()
+    assert not heads_of(hand).isVisible()
+    assert threads == []
+    pane = open_pane(hand)
+    assert len(threads) == 1
+    assert threads[0] != threading.get_ident()
+    assert order(pane.view) == ["1", "2", "Mean"]
+    hand.press(Qt.Key.Key_F8, Qt.KeyboardModifier.NoModifier)
+    hand.until(lambda: not pane.isVisible())
+    hand.settle()
+    assert hand.window.workspace.screen.panel(HEADS) is None
+
+
+def test_the_window_sorts_what_the_module_computed(hand: Hand) -> None:
+    pane = open_pane(hand)
+    hand.type_number("d_out", "12")
+    hand.type_number("heads", "6")
+    hand.settle()
+    run = hand.window.workspace.run
+    assert run
+    weights = run.trace.read("weights").astype(np.float64)  # head query key
+    first = weights[:, :, 0].mean(axis=1)
+    click_title(pane.view, 2)
+    expected = [str(head + 1) for head in np.argsort(first)]
+    assert order(pane.view) == [*expected, "Mean"]
+    shown = [pane.view.model().index(row, 2).data() for row in range(6)]
+    assert shown == [f"{100 * share:.1f}" for share in np.sort(first)]
+    click_title(pane.view, 2)
+    assert order(pane.view) == [*expected[::-1], "Mean"]
+    best = int(np.argmax(first)) + 1
+    assert f"Head {best} reads the first token most" in pane.said.text()
+
+
+def test_the_window_shows_the_text_that_is_looked_at(hand: Hand) -> None:
+    pane = open_pane(hand)
+    hand.choose("lines", "One text per line")
+    hand.paste_sentence("one two three four\nfive six")
+    hand.settle()
+    assert pane.lead.text() == "Means over 4 queries, of the weights."
+    hand.press(Qt.Key.Key_PageDown)
+    hand.settle()
+    assert pane.lead.text() == "Means over 2 queries, of the weights."
+
+
+def test_it_is_there_again_the_next_time(open_window: Open, qtbot: QtBot) -> None:
+    first = Hand(qtbot, open_window())
+    open_pane(first)
+    first.window.close()
+    second = Hand(qtbot, open_window())
+    second.settle()
+    assert order(heads_of(second).view) == ["1", "2", "Mean"]

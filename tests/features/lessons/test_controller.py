@@ -1,0 +1,264 @@
+"""A lesson in the window: opened, read, changed, returned to, closed; broken ones are named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QStandardPaths, Qt
+from PySide6.QtGui import QDesktopServices, QKeySequence
+
+from tests.support.window_input import words
+from visualizer.heatmap.board_picture import PICTURE
+from visualizer.session.timeline import Place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from PySide6.QtCore import QUrl
+    from PySide6.QtGui import QAction
+    from PySide6.QtWidgets import QPushButton
+
+    from tests.support.window_input import Hand
+
+ALT = Qt.KeyboardModifier.AltModifier
+SHIFT = Qt.KeyboardModifier.ShiftModifier
+
+
+def open_lesson(hand: Hand, number: int) -> None:
+    hand.press(Qt.Key(Qt.Key.Key_0.value + number), ALT | SHIFT)
+    hand.settle()
+
+
+def page(hand: Hand) -> str:
+    return words(hand.window.lesson.title)
+
+
+def ticks(hand: Hand) -> list[str]:
+    pane = hand.window.lesson
+    return [words(row.words) for row in pane._ticks if row.isVisibleTo(pane)]
+
+
+def offered(hand: Hand) -> list[str]:
+    return [action.text() for action in hand.window.actions_.menus["&Lessons"].actions()]
+
+
+def press_button(hand: Hand, button: QPushButton) -> None:
+    hand.click(button)
+    hand.settle()
+
+
+def test_the_menu_offers_seven_lessons_each_with_its_keys(hand: Hand) -> None:
+    hand.until(lambda: bool(hand.window.reader.lessons))
+    menu = hand.window.actions_.menus["&Lessons"]
+    for number in range(1, 8):
+        action = menu.actions()[number - 1]
+        assert action.text().startswith(f"&{number}  ")
+        assert action.shortcut() == QKeySequence(f"Alt+Shift+{number}")
+
+
+@pytest.mark.slow
+def test_every_page_of_every_lesson_is_read_and_its_ticks_match(hand: Hand) -> None:
+    lessons = hand.window.reader.lessons
+    for number, lesson in enumerate(lessons, 1):
+        open_lesson(hand, number)
+        for at, shown in enumerate(lesson.pages, 1):
+            assert page(hand) == shown.title
+            assert words(hand.window.lesson.number) == f"{at} of {len(lesson.pages)}"
+            assert len(ticks(hand)) == len(shown.claims)
+            assert all("matches" in tick for tick in ticks(hand)), shown.title
+            hand.press(Qt.Key.Key_Right, ALT)
+            hand.settle()
+        if number < len(lessons):  # after its last page the next lesson begins
+            assert page(hand) == lessons[number].pages[0].title
+    hand.press(Qt.Key.Key_End, ALT)
+    hand.settle()
+
+
+def test_closing_a_lesson_brings_back_what_there_was(hand: Hand) -> None:
+    hand.type_sentence("one two three")
+    hand.settle()
+    before, view = hand.window.workspace.document, hand.window.workspace.view
+    open_lesson(hand, 2)
+    assert hand.window.lesson.isVisibleTo(hand.window)
+    open_lesson(hand, 4)
+    press_button(hand, hand.window.lesson.close_button)
+    assert hand.window.workspace.document == before
+    assert hand.window.workspace.view == view
+    assert not hand.window.lesson.isVisibleTo(hand.window)
+    hand.press(Qt.Key.Key_Z)
+    hand.settle()
+    assert hand.window.workspace.document != before  # closing is undone like any other change
+
+
+def test_a_reader_may_change_everything_and_return(hand: Hand) -> None:
+    open_lesson(hand, 4)
+    pane = hand.window.lesson
+    press_button(hand, pane.next_button)
+    assert not pane.return_button.isVisibleTo(pane)
+    set_by_page = hand.window.workspace.document
+    hand.type_number("seed", "5")
+    hand.settle()
+    assert all("not compared" in tick for tick in ticks(hand))
+    press_button(hand, pane.return_button)
+    assert hand.window.workspace.document == set_by_page
+    assert all("matches" in tick for tick in ticks(hand))
+
+
+def test_a_lesson_opened_while_playing_ends_without_playing(hand: Hand) -> None:
+    hand.window.player.toggle()
+    open_lesson(hand, 1)
+    assert not hand.window.workspace.view.playhead.is_playing
+    press_button(hand, hand.window.lesson.close_button)
+    assert not hand.window.workspace.view.playhead.is_playing
+    assert hand.window.workspace.view.playhead.place == Place("input")
+
+
+def test_colours_words_and_speed_chosen_in_a_lesson_stay(hand: Hand) -> None:
+    open_lesson(hand, 1)
+    hand.press(Qt.Key.Key_5)  # the lecture's words
+    hand.press(Qt.Key.Key_8)  # each row to its largest
+    hand.press(Qt.Key.Key_Period)  # faster
+    hand.settle()
+    chosen = hand.window.workspace.view
+    press_button(hand, hand.window.lesson.close_button)
+    view = hand.window.workspace.view
+    assert (view.dialect, view.colouring) == (chosen.dialect, chosen.colouring)
+    assert (view.dialect, view.colouring.limits) == ("lecture", "row")
+    assert view.playhead.speed == chosen.playhead.speed == 2
+
+
+def test_play_ends_where_the_page_says_and_begins_there_again(hand: Hand) -> None:
+    open_lesson(hand, 4)
+    for _ in range(2):
+        press_button(hand, hand.window.lesson.next_button)
+    player, workspace = hand.window.player, hand.window.workspace
+    first = workspace.view.playhead.place
+    player.set_speed(8)
+    player.toggle()
+    hand.until(lambda: not workspace.view.playhead.is_playing)
+    assert first == Place("weights", 1)
+    assert workspace.view.playhead.place == Place("weights", 5)
+    player.toggle()
+    hand.until(lambda: workspace.view.playhead.place == first)
+    player.to_end()
+    hand.settle()
+    player.toggle()
+    assert workspace.wanted.playhead.place == Place("input")  # the span is left: all is played
+    hand.settle()
+    player.toggle()
+    player.seek_stage("context")
+    hand.settle()
+    player.toggle()
+    hand.until(lambda: workspace.view.playhead.is_playing)
+    hand.until(lambda: not workspace.view.playhead.is_playing)
+    assert workspace.view.playhead.place is None
+
+
+def test_a_page_that_is_refused_is_not_waited_for(own_folder: Path, hand: Hand) -> None:
+    tick = '[{ section = "3.3.2", name = "scores", stage = "scores", at = [0] }]'
+    text = GOOD.replace("heads = 1", "d_in = 3") + f"tick = {tick}\n"
+    (own_folder / "one.toml").write_text(text, encoding="utf-8")
+    hand.window.reader.load()
+    open_lesson(hand, 8)
+    hand.type_number("d_in", "0")
+    hand.until(lambda: not hand.window.workspace.is_working)
+    assert ticks(hand) == ["scores (3.3.2): not compared, as you changed something"]
+
+
+def test_a_page_sets_the_step_and_play_goes_on_from_there(hand: Hand) -> None:
+    lesson = hand.window.reader.lessons[0]
+    number = next(at for at, shown in enumerate(lesson.pages) if shown.place)
+    open_lesson(hand, 1)
+    for _ in range(number):
+        press_button(hand, hand.window.lesson.next_button)
+    place = lesson.pages[number].place
+    assert place
+    assert hand.window.workspace.view.playhead.place == place
+    hand.press(Qt.Key.Key_PageDown, Qt.KeyboardModifier.NoModifier)
+    hand.settle()
+    assert hand.window.workspace.view.playhead.place == Place(
+        place.stage, place.row, place.column + 1
+    )
+    assert hand.window.lesson.isVisibleTo(hand.window)
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(QStandardPaths, "writableLocation", lambda kind: str(tmp_path))
+    folder = tmp_path / "lessons"
+    folder.mkdir()
+    return folder
+
+
+GOOD = """title = "Mine"
+[[page]]
+title = "First"
+says = "Look."
+stages = ["weights"]
+set = { heads = 1 }
+"""
+
+
+def test_lessons_of_ones_own_are_offered_and_broken_ones_named(
+    own_folder: Path, hand: Hand
+) -> None:
+    (own_folder / "good.toml").write_text(GOOD, encoding="utf-8")
+    (own_folder / "bad.toml").write_text(GOOD.replace("heads", "headz"), encoding="utf-8")
+    hand.window.reader.load()
+    texts = offered(hand)
+    assert "&8  Mine" in texts
+    broken = next(action for action in menu_actions(hand) if "left out" in action.text())
+    assert broken.text() == "1 lesson was left out…"
+    broken.trigger()
+    (box,) = hand.boxes()
+    assert "bad.toml, line 6" in box.text()
+    assert "headz" in box.text()
+    box.close()
+    open_lesson(hand, 8)
+    assert page(hand) == "First"
+    hand.window.reader.load()
+    assert offered(hand) == texts  # and not twice
+
+
+def menu_actions(hand: Hand) -> list[QAction]:
+    return list(hand.window.actions_.menus["&Lessons"].actions())
+
+
+def test_the_folder_is_made_and_shown(
+    own_folder: Path, hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_folder.rmdir()
+    shown: list[str] = []
+
+    def show(url: QUrl) -> bool:
+        shown.append(url.toLocalFile())
+        return True
+
+    monkeypatch.setattr(QDesktopServices, "openUrl", show)
+    hand.window.reader.open_folder()
+    assert own_folder.is_dir()
+    assert shown == [str(own_folder)]
+
+
+def test_a_folder_that_cannot_be_made_is_said(own_folder: Path, hand: Hand) -> None:
+    own_folder.rmdir()
+    own_folder.write_text("a file in its place", encoding="utf-8")
+    hand.window.reader.open_folder()
+    (box,) = hand.boxes()
+    assert "could not be made" in box.text()
+    box.close()
+
+
+def test_leaving_a_lesson_for_a_document_that_cannot_be_used(hand: Hand) -> None:
+    hand.type_number("heads", "3")
+    hand.until(lambda: not hand.window.workspace.is_working)
+    assert hand.problem("heads")
+    before = hand.stages
+    open_lesson(hand, 1)
+    press_button(hand, hand.window.lesson.next_button)
+    hand.click(hand.window.lesson.close_button)
+    hand.until(lambda: hand.window.workspace.view == hand.window.workspace.wanted)
+    assert hand.problem("heads")
+    assert "concat" not in before
+    assert hand.window.workspace.screen.panel(PICTURE).step_lights.leading is None

@@ -1,0 +1,359 @@
+"""A lesson that cannot be read is named, with the line where it is wrong; the others are there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.architecture.project_graph import ROOT
+from tests.support.examples import examples
+from visualizer.attention.spec import Mask, Route
+from visualizer.features.lessons.lesson_file import LessonError, line_of, load_lessons, read_lesson
+from visualizer.features.lessons.setting_parser import NAMES, PrintedNumbers, UnfitError, value_of
+from visualizer.session.cells import Cell
+from visualizer.session.document import Document, LineSplit
+from visualizer.session.settings_table import SETTINGS
+from visualizer.session.timeline import Grain, Place
+
+FOLDER = ROOT / "resources" / "lessons"
+PRINTED = PrintedNumbers.read(FOLDER / "chapter3.json")
+
+GOOD = """\
+title = "One"      # line 1
+section = "3.3"
+[start]
+mechanism = "simplified"
+text = "stages = 1"
+
+[[page]]           # line 7
+title = "First"
+says = \"\"\"
+seed = 5, and no setting
+\"\"\"
+stages = ["scores"]
+
+[[page]]           # line 14
+title = "Second"
+says = "Two."
+stages = [
+    "scores",
+    "weights",
+]
+set = { mask = "causal", text = "Your journey starts with one step" }
+play = { grain = "cell", from = "scores", at = [1, 2] }
+cell = { stage = "weights", at = [0, 1, 1] }
+tick = [
+    { section = "3.3.2", name = "scores", stage = "scores", at = [0] },
+    { section = "3.3.1", name = "scores", stage = "scores", at = [0, 1] },  # line 26
+]
+
+[[page]]           # line 29
+title = "Third"
+says = "Three."
+stages = ["weights"]
+[page.set]
+mechanism = "average"
+text = "Your journey starts with one step"
+[page.set.own_kept]
+section = "3.5.2"
+name = "ones, Linux"
+[[page.tick]]      # line 39
+section = "3.5.2"
+name = "ones, Linux"
+stage = "dropped"
+at = [0]
+factor = 12
+"""
+
+
+def test_a_good_one_is_read_whole() -> None:
+    lesson = read_lesson(GOOD, "one.toml", PRINTED)
+    assert (lesson.name, lesson.title, lesson.section) == ("one.toml", "One", "3.3")
+    first, second, third = lesson.pages
+    assert first.says == "seed = 5, and no setting\n"
+    assert first.document == Document("stages = 1").set("mechanism", "simplified")
+    assert (first.claims, first.cell, first.place, first.grain) == ((), None, None, None)
+    assert second.document.spec.mask is Mask.CAUSAL
+    assert (second.grain, second.span) == (Grain.CELL, (Place("scores", 1, 2), "scores"))
+    assert second.place == Place("scores", 1, 2)
+    assert second.cell == Cell("weights", (0, 1, 1))
+    assert [claim.at for claim in second.claims] == [(0,), (0, 1)]
+    assert second.stages == {"scores", "weights"}
+    assert third.document.spec.own_kept
+    assert third.document.spec.own_kept.array().sum() == 21
+    assert third.claims[0].factor == 12
+
+
+# ------------------------------------------------------------------------------------ broken
+
+BROKEN = [
+    # Not TOML.
+    ("section =", "section", 2, "This is not TOML: "),
+    ('title = "First"', 'title = "First', 8, "This is not TOML: "),
+    ('says = "Two."', 'says = "Two."\nsays = "Three."', 17, "Cannot overwrite a value"),
+    ('says = "Three."', 'says = """Three.', 44, "This is not TOML: "),
+    ("factor = 12", "factor = 12\na = " + "[" * 5_000, 45, "This is not TOML: "),
+    ("factor = 12", "factor = " + "9" * 5_000, 44, "This is not TOML: "),
+    # Keys.
+    ('section = "3.3"\n', 'sektion = "3.3"\n', 2, "“sektion” is not known here, only title"),
+    ('title = "Second"', 'title = "Second"\ncolour = "red"', 16, "“colour” is not known here"),
+    ("at = [1, 2] }", 'at = [1, 2], until = "input" }', 22, "“input” comes before that."),
+    ("at = [1, 2] }", 'at = [1, 2], until = "rows" }', 22, "There is no stage “rows”"),
+    ('grain = "cell", ', "", 22, "“grain” is missing."),
+    ('says = "Three."\n', "", 29, "“says” is missing."),
+    ('title = "One" ', "", 1, "“title” is missing."),
+    ("factor = 12", "factory = 12", 44, "“factory” is not known here"),
+    ('stage = "weights", at', 'stage = "weights", up = 1, at', 23, "“up” is not known here"),
+    ('"3.3.1", name', '"3.3.1", nane = 1, name', 26, "“nane” is not known here"),
+    # Kinds of value.
+    ('title = "First"', "title = 1", 8, "“title” is to be text in quotes."),
+    ("factor = 12", 'factor = "12"', 44, "“factor” is to be a number."),
+    ("factor = 12", "factor = true", 44, "“factor” is to be a number."),
+    ("factor = 12", "each = 1", 44, "“each” is to be true or false."),
+    ('stages = ["weights"]', 'stages = "weights"', 32, "“stages” is to be a list."),
+    ('stages = ["weights"]', "stages = [1]", 32, "Each of “stages” is to be text in quotes."),
+    ('stages = ["weights"]', "stages = []", 32, "A page shows a stage at least."),
+    ("at = [0, 1, 1]", 'at = ["a"]', 23, "Each of “at” is to be a whole number."),
+    # Settings.
+    ('mechanism = "simplified"', 'mechanizm = "simplified"', 4, "There is no setting “mechanizm”."),
+    ('mechanism = "average"', "lengths = [1]", 34, "There is no setting “lengths”."),
+    ('mask = "causal"', 'mask = "casual"', 21, "“mask” is one of none, causal, window, own"),
+    ('mask = "causal"', "mask = 1", 21, "“mask” is one of none, causal, window, own, not 1."),
+    ('mask = "causal"', "d_in = 1.5", 21, "“d_in” is a whole number, not 1.5."),
+    ('mask = "causal"', "d_in = true", 21, "“d_in” is a whole number, not true."),
+    ('mask = "causal"', "causal = 1", 21, "“causal” is true or false, not 1."),
+    ('mask = "causal"', 'dropout = "half"', 21, "“dropout” is a number, not “half”."),
+    ('mask = "causal"', "dropout = 1", 21, "A rate of 1 drops every weight"),
+    ('text = "stages = 1"', "text = 1", 5, "“text” is text in quotes, not 1."),
+    ('mask = "causal"', "own_mask = [[1, 0], [1]]", 21, "A matrix is a list of rows of numbers"),
+    ('mask = "causal"', "own_input = [[]]", 21, "A matrix is a list of rows of numbers"),
+    ('mask = "causal"', "own_input = 3", 21, "A matrix is a list of rows of numbers"),
+    ('mask = "causal"', 'own_input = {section = "3.3.2"}', 21, "by its section and its name"),
+    ('mask = "causal"', "own_weights = {W_q = [[1]]}", 21, "Own weights are a table of W_query"),
+    ('mask = "causal"', f"dropout = {'9' * 400}", 21, "“dropout” is a number, not 999"),
+    ('mask = "causal"', f"own_input = [[{'9' * 400}]]", 21, "A matrix is a list of rows"),
+    ("factor = 12", f"factor = {'9' * 400}", 44, "“factor” is to be a number."),
+    ('mask = "causal"', f"seed = {'9' * 400}", 21, "A seed is a whole number from 0 to"),
+    ('mask = "causal"', "temperature = nan", 21, "A temperature of nan cannot divide."),
+    ('mask = "causal"', "own_weights = 1", 21, "Own weights are a table of W_query"),
+    ('mask = "causal"', "own_input = [[1]]", 21, "The vectors are 1 × 1 and the embedding size"),
+    ('"Your journey starts with one step" }', '"" }', 21, "There is no word in the text."),
+    ('says = "Two."', 'says = "Two."\ntext_tokens = 0', 17, "“text_tokens” is from 1 to 100,000"),
+    ('says = "Two."', 'says = "Two."\ntext_tokens = 100001', 17, "“text_tokens” is from 1"),
+    # Stages and places.
+    ('    "weights",', '    "wights",', 17, "There is no stage “wights”, only embedding"),
+    ('stages = ["weights"]', 'stages = ["scores"]', 32, "There is no stage “scores” on this page"),
+    ('from = "scores"', 'from = "output"', 22, "There is no stage “output” on this page"),
+    ('grain = "cell"', 'grain = "word"', 22, "“grain” is one of stage, row, cell, not “word”."),
+    ("at = [1, 2]", "at = [6, 0]", 22, "The place [6, 0] is not in 6 × 6"),
+    ("at = [1, 2]", "at = [0, 0, 0]", 22, "The place [0, 0, 0] is not in 6 × 6"),
+    ("at = [0, 1, 1]", "at = [0, -1, 1]", 23, "The place [0, -1, 1] is not in 1 × 6 × 6"),
+    ("at = [0, 1, 1]", "at = [0, 1]", 23, "A cell of “weights” has 3 numbers."),
+    ('"weights", at = [0, 1, 1]', '"weight", at = [0]', 23, "There is no stage “weight”"),
+    # Printed numbers.
+    ('"3.3.1"', '"3.9"', 26, "No printed section is called “3.9”: none begins so."),
+    ('"3.3.1"', '"3.4.2"', 26, "No printed section is called “3.4.2”: several begin so."),
+    ('"3.3.1"', '""', 26, "No printed section is called “”"),
+    ('"3.3.1", name = "scores"', '"3.3.1", name = "marks"', 26, "No printed number in “3.3.1 simp"),
+    ('"3.3.1", name = "scores"', '"3.4.1", name = "rng"', 26, "“rng” of “3.4.1 trainable"),
+    ("at = [0, 1] }", "at = [0] }", 26, "Printed are 6 numbers, and here are 6 × 6."),
+    ("at = [0, 1] }", "at = [0, 1, 7] }", 26, "The place [0, 1, 7] is not in 1 × 6 × 6"),
+    ("at = [0, 1] }", 'measure = "size" }', 26, "“measure” is numbers or shape."),
+    ("at = [0, 1] }", 'measure = "shape" }', 26, "Printed are 6 numbers, and here are 3."),
+    ("factor = 12", "[[page.tick]]\nsection = 'x'", 44, "is missing."),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "line", "said"), BROKEN)
+def test_what_is_wrong_is_said_with_its_line(old: str, new: str, line: int, said: str) -> None:
+    assert old in GOOD
+    with pytest.raises(LessonError) as refused:
+        read_lesson(GOOD.replace(old, new, 1), "one.toml", PRINTED)
+    assert said in refused.value.sentence
+    assert (refused.value.name, refused.value.line) == ("one.toml", line)
+    assert str(refused.value) == f"one.toml, line {line}: {refused.value.sentence}"
+
+
+def test_without_pages_there_is_no_lesson() -> None:
+    for text, line, said in (
+        ("", 1, "“title” is missing."),
+        ('title = "One"', 1, "“page” is missing."),
+        ('title = "One"\npage = []', 2, "A lesson needs a page."),
+        ('title = "One"\npage = [1]', 2, "Each of “page” is to be a table."),
+        ('title = "One"\n\n[page]\ntitle = "x"', 3, "“page” is to be a list."),
+    ):
+        with pytest.raises(LessonError, match=said) as refused:
+            read_lesson(text, "one.toml", PRINTED)
+        assert refused.value.line == line
+
+
+def test_lines_are_counted_alike_with_any_ends_of_lines() -> None:
+    broken = GOOD.replace("factor = 12", "factory = 12").replace("\n", "\r\n")
+    with pytest.raises(LessonError) as refused:
+        read_lesson(broken, "one.toml", PRINTED)
+    assert refused.value.line == 44
+    assert len(read_lesson(GOOD.replace("\n", "\r\n"), "one.toml", PRINTED).pages) == 3
+
+
+@given(st.data())
+@examples(1.5)
+def test_whatever_a_file_holds_is_read_or_named_with_a_line(data: st.DataObject) -> None:
+    text = GOOD
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.integers(0, len(text)))
+        end = start + data.draw(st.integers(0, 12))
+        new = data.draw(st.text(st.sampled_from("abs=[]{}\",.0123456789\n'# -é"), max_size=6))
+        text = text[:start] + new + text[end:]
+    refused = refusal(text)
+    if refused:
+        assert 1 <= refused.line <= text.count("\n") + 1
+        assert refused.sentence.endswith(".")
+
+
+def refusal(text: str) -> LessonError | None:
+    try:
+        read_lesson(text, "one.toml", PRINTED)
+    except LessonError as refused:
+        return refused
+    return None
+
+
+@given(st.text(max_size=80), st.lists(st.integers(-3, 9) | st.text(max_size=5), max_size=4))
+def test_a_line_is_found_in_any_text(text: str, path: list[int | str]) -> None:
+    assert 1 <= line_of(text, tuple(path)) <= text.count("\n") + 1
+
+
+# ---------------------------------------------------------------------------------- settings
+
+
+def test_every_setting_there_is_can_be_set() -> None:
+    assert {setting.name for setting in SETTINGS} <= set(NAMES)
+    for name in NAMES:
+        assert Document().set(name, Document().get(name)) == Document()
+
+
+def test_values_are_those_that_a_document_takes() -> None:
+    assert value_of("route", "after", PRINTED) is Route.AFTER
+    assert value_of("lines", "apart", PRINTED) is LineSplit.APART
+    assert value_of("temperature", 2, PRINTED) == 2.0
+    assert isinstance(value_of("temperature", 2, PRINTED), float)
+    kept = value_of("own_kept", {"section": "3.5.2", "name": "causal weights, macOS"}, PRINTED)
+    assert kept.array().sum() == 7
+    own = value_of("own_weights", {"W_value": [[1, 0.5]], "W_query": [[2, 3]]}, PRINTED)
+    assert [name for name, _ in own] == ["W_query", "W_value"]
+    np.testing.assert_array_equal(own[1][1].array(), [[1, 0.5]])
+    mask = value_of("own_mask", [[True, False], [1, 0.0]], PRINTED)
+    assert mask.array().tolist() == [[True, False], [True, False]]
+
+
+def test_a_text_is_repeated_line_by_line() -> None:
+    text = """
+title = "Long"
+[start]
+text = "a b c\\n\\nd"
+lines = "apart"
+[[page]]
+title = "x"
+says = "y"
+stages = ["scores"]
+text_tokens = 5
+"""
+    document = read_lesson(text, "long.toml", PRINTED).pages[0].document
+    assert document.text == "a b c a b\nd d d d d"
+    assert [len(tokens) for tokens in document.tokens()] == [5, 5]
+
+
+# ----------------------------------------------------------------------------------- printed
+
+
+def test_printed_numbers_are_found_by_how_their_names_begin() -> None:
+    section, name, numbers = PRINTED.find("3.5.1", "scores masked")
+    assert (section, name) == ("3.5.1 causal mask", "scores masked with -inf (null is -inf)")
+    assert numbers[0, 1] == -np.inf
+    assert not numbers.flags.writeable
+    assert PRINTED.find("3.3.1", "context")[1] == "context"  # whole, though others begin so
+    assert PRINTED.find("3.4.1", "score of")[2].shape == ()
+    with pytest.raises(UnfitError, match="none begins so"):
+        PRINTED.find("_about", "x")
+
+
+# ------------------------------------------------------------------------------------- files
+
+
+def test_our_lessons_come_first_and_then_the_users_by_name(tmp_path: Path) -> None:
+    for name in ("b.toml", "a.toml", "note.txt"):
+        (tmp_path / name).write_text(GOOD.replace("One", name), encoding="utf-8")
+    lessons, errors = load_lessons([FOLDER, tmp_path, tmp_path / "absent"], PRINTED)
+    assert errors == ()
+    assert [lesson.name for lesson in lessons[7:]] == ["a.toml", "b.toml"]
+    ours = [lesson.name for lesson in lessons[:7]]
+    assert ours == sorted(ours)
+
+
+def test_a_broken_lesson_is_named_and_the_others_are_there(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(GOOD.replace("at = [1, 2]", "at = [9, 9]"), encoding="utf-8")
+    (tmp_path / "b.toml").write_text(GOOD, encoding="utf-8")
+    (tmp_path / "c.toml").write_bytes(GOOD.encode("utf-8").replace(b"Three", b"\xff"))
+    (tmp_path / "d.toml").mkdir()
+    (tmp_path / "e.toml").write_text("#" * 1_000_001, encoding="utf-8")
+    (tmp_path / "f.toml").write_text(GOOD, encoding="utf-8-sig")
+    lessons, errors = load_lessons([tmp_path], PRINTED)
+    assert [lesson.name for lesson in lessons] == ["b.toml", "f.toml"]
+    assert [(error.name, error.line) for error in errors] == [
+        ("a.toml", 22),
+        ("c.toml", 31),
+        ("d.toml", 0),
+        ("e.toml", 0),
+    ]
+    assert "UTF-8" in errors[1].sentence
+    assert errors[2].sentence == "It cannot be read: it is no file."
+    assert str(errors[3]) == "e.toml: It has more than 1 MB, which no lesson needs."
+
+
+def test_a_lesson_may_tick_numbers_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.json"
+    sections = {"mine": {"scores": [[1, None]]}, "_about": "x"}
+    path.write_text(json.dumps(sections), encoding="utf-8")
+    assert PrintedNumbers.read(path).find("mine", "scores")[2].tolist() == [[1.0, -np.inf]]
+
+
+def refuse(*asked: object) -> bool:
+    raise PermissionError(13, "Permission denied")
+
+
+def test_a_folder_that_may_not_be_looked_into_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "glob", refuse)
+    lessons, errors = load_lessons([tmp_path], PRINTED)
+    assert lessons == ()
+    assert [error.sentence for error in errors] == ["It cannot be read: Permission denied."]
+
+
+def test_a_file_that_may_not_be_looked_at_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.toml").write_text(GOOD, encoding="utf-8")
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    _, errors = load_lessons([tmp_path], PRINTED)
+    assert [str(error) for error in errors] == ["a.toml: It cannot be read: Permission denied."]
+
+
+def test_all_pages_together_have_a_limit() -> None:
+    page = '[[page]]\ntitle = "T"\nsays = "S."\nstages = ["weights"]\ntext_tokens = 100000\n'
+    with pytest.raises(LessonError, match=r"line \d+: The texts of all pages have more than"):
+        read_lesson('title = "Long"\n' + 20 * page, "long.toml", PRINTED)
+
+
+def test_a_window_that_no_control_could_show_is_refused() -> None:
+    page = '[[page]]\ntitle = "T"\nsays = "S."\nstages = ["weights"]\n'
+    for window in (3_000_000_000, -9_999_999_999):
+        text = f'title = "W"\n{page}set = {{ window = {window} }}\n'
+        with pytest.raises(LessonError, match=r"line 6: A window"):
+            read_lesson(text, "w.toml", PRINTED)

@@ -1,0 +1,519 @@
+"""Every page of every lesson is walked: it computes, and what it says of its numbers is so."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.architecture.project_graph import ROOT
+from visualizer.attention.modules import MultiHeadAttentionWrapper, SelfAttentionV1
+from visualizer.attention.run import run
+from visualizer.attention.spec import Device, Mask, Mode, Normalisation, problems
+from visualizer.features.lessons.lesson_file import load_lessons
+from visualizer.features.lessons.model import (
+    LessonPanel,
+    TickState,
+    as_html,
+    page_view,
+    present_lesson,
+)
+from visualizer.features.lessons.setting_parser import PrintedNumbers
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.session.cells import Cell
+from visualizer.session.document import Document
+from visualizer.session.timeline import Grain, Timeline
+from visualizer.session.view import View
+from visualizer.session.view_options import ColourCurve, ColourOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.attention.run import Run
+    from visualizer.attention.trace import Trace
+    from visualizer.features.lessons.model import Lesson, Page
+
+FOLDER = ROOT / "resources" / "lessons"
+PRINTED = PrintedNumbers.read(FOLDER / "chapter3.json")
+LESSONS, ERRORS = load_lessons([FOLDER], PRINTED)
+
+Number = tuple[int, int]
+"""Of a lesson and of a page in it, from 0."""
+
+PAGES = [(one, page) for one, lesson in enumerate(LESSONS) for page in range(len(lesson.pages))]
+TICKED = [(one, page) for one, page in PAGES if LESSONS[one].pages[page].claims]
+
+
+def name_of(number: Number) -> str:
+    lesson = LESSONS[number[0]]
+    return f"{lesson.title}: {lesson.pages[number[1]].title}"
+
+
+def page_of(number: Number) -> Page:
+    return LESSONS[number[0]].pages[number[1]]
+
+
+class Runs:
+    """What each page computes, once: the largest takes half a gigabyte."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Number, Run] = {}
+
+    def __call__(self, number: Number) -> Run:
+        if number not in self._kept:
+            document = LESSONS[number[0]].pages[number[1]].document
+            self._kept[number] = run(document.tokens(), document.spec)
+        return self._kept[number]
+
+
+@pytest.fixture(scope="module")
+def runs() -> Runs:
+    return Runs()
+
+
+def panel_of(number: Number, run: Run, lessons: tuple[Lesson, ...] = LESSONS) -> LessonPanel:
+    lesson = lessons[number[0]]
+    document = lesson.pages[number[1]].document
+    return present_lesson(lesson, number[1], document, run, document)
+
+
+# ----------------------------------------------------------------------------------- pages
+
+
+def test_all_lessons_are_read_and_have_pages_enough() -> None:
+    assert ERRORS == ()
+    assert len(LESSONS) == 7
+    assert all(4 <= len(lesson.pages) <= 9 for lesson in LESSONS)
+    assert len({lesson.title for lesson in LESSONS}) == len(LESSONS)
+    assert all(lesson.section for lesson in LESSONS)
+
+
+def test_the_shipped_numbers_are_those_that_the_tests_hold() -> None:
+    golden = ROOT / "tests" / "golden" / "chapter3.json"
+    assert (FOLDER / "chapter3.json").read_bytes() == golden.read_bytes()
+
+
+@pytest.mark.parametrize("number", PAGES, ids=name_of)
+def test_a_page_computes_and_every_tick_of_it_matches(number: Number, runs: Runs) -> None:
+    page, found = page_of(number), runs(number)
+    assert problems(found.trace.spec) == ()
+    assert page.stages <= set(found.trace.names)
+    panel = panel_of(number, found)
+    assert [tick for tick in panel.ticks if tick.state is not TickState.MATCHES] == []
+    assert not panel.is_changed
+    assert (panel.number, panel.count) == (number[1] + 1, len(LESSONS[number[0]].pages))
+
+
+@pytest.mark.parametrize("number", PAGES, ids=name_of)
+def test_what_a_page_points_at_is_there(number: Number, runs: Runs) -> None:
+    page, trace = page_of(number), runs(number).trace
+    if page.cell:
+        batch = (0,) * len(trace.batch)
+        assert page.cell.stage in page.stages
+        assert trace.read(page.cell.stage, (*batch, *page.cell.place)).shape == ()
+    if page.place:
+        assert page.grain
+        assert page.place.stage in page.stages
+        assert Timeline.of(trace, page.grain).nearest(page.place) == page.place
+        shown = {page.place.stage, *trace.stage(page.place.stage).reads}
+        assert shown <= page.stages, "a step shows its stage and what that reads"
+    assert page.stages
+
+
+@pytest.mark.parametrize("number", PAGES, ids=name_of)
+def test_a_page_is_short(number: Number) -> None:
+    page = page_of(number)
+    assert 0 < len(page.says.split()) <= 60
+    assert len(page.title) <= 40
+    assert "  " not in page.says
+    assert "<p>" in as_html(page.says)
+    assert not re.search(r"[*`]", as_html(page.says))
+
+
+def test_every_section_on_attention_is_ticked_somewhere() -> None:
+    names = [name for name, value in PRINTED.sections.items() if isinstance(value, dict)]
+    held = names[: names.index("notes: self-attention by hand") + 1]
+    ticked = {claim.section for number in TICKED for claim in page_of(number).claims}
+    assert [name for name in held if name not in ticked] == []
+
+
+# ------------------------------------------------------------------------------- what is said
+
+# What a page says of another page's numbers, or of someone's slip.
+ELSEWHERE = {
+    "First make them positive": {"0.2278"},
+    "By hand: a slip": {"3.912"},
+}
+
+
+@pytest.mark.parametrize("number", PAGES, ids=name_of)
+def test_every_decimal_number_in_the_text_is_in_the_stages_shown(
+    number: Number, runs: Runs
+) -> None:
+    page = page_of(number)
+    said = set(re.findall(r"(?<![\d.])\d+\.\d+", page.says))
+    said -= ELSEWHERE.get(page.title, set())
+    said -= {str(page.document.spec.dropout), str(page.document.spec.temperature)}
+    assert [one for one in sorted(said) if not is_shown(one, page, runs(number).trace)] == []
+
+
+def is_shown(written: str, page: Page, trace: Trace) -> bool:
+    near = 0.5 * 10.0 ** -len(written.partition(".")[2]) + 1e-6
+    for stage in page.stages:
+        numbers = np.abs(trace.read(stage).astype(float))
+        sums = numbers.sum(-1) if trace.stage(stage).is_weights else np.zeros(1)
+        for pool in (numbers, sums):
+            if (np.abs(pool[np.isfinite(pool)] - float(written)) <= near).any():
+                return True
+    return False
+
+
+def first_dot_products(trace: Trace) -> bool:
+    scores = trace.read("scores", (0, 1))
+    return bool(scores[1] == scores.max() and scores[4] == scores.min())
+
+
+def no_shares(trace: Trace) -> bool:
+    weights = trace.read("weights", (0, 1))
+    of_both_signs = bool((trace.read("scores", (0, 1)) < 0).any())
+    return of_both_signs and weights[0] < 0 and weights[1] > 1 and abs(weights.sum() - 1) < 1e-5
+
+
+def only_two_rows_survive(trace: Trace) -> bool:
+    lost = np.isnan(trace.read("weights", (0,))).any(-1)
+    return [place for place in range(6) if not lost[place]] == [3, 4]
+
+
+def no_row_is_lost(trace: Trace) -> bool:
+    return bool(np.allclose(trace.read("weights").sum(-1), 1))
+
+
+def a_mirror(trace: Trace) -> bool:
+    scores = trace.read("scores", (0,))
+    return bool(np.array_equal(scores, scores.T))
+
+
+def no_mirror(trace: Trace) -> bool:
+    scores = trace.read("scores", (0,))
+    written = [f"{scores[1, 4]:.4f}", f"{scores[4, 1]:.4f}"]
+    return written == ["0.5577", "0.8819"]
+
+
+def weights_without_a_mirror(trace: Trace) -> bool:
+    weights = trace.read("weights", (0,))
+    return [f"{weights[1, 4]:.4f}", f"{weights[4, 1]:.4f}"] == ["0.1082", "0.1958"]
+
+
+def nearly_all_of_step(trace: Trace) -> bool:
+    return f"{trace.read('weights', (0, 1, 5)):.4f}" == "0.9995"
+
+
+def every_word_is_heard(trace: Trace) -> bool:
+    weights = trace.read("weights", (0, 1))
+    return weights.min() > 0.05 and f"{weights[5]:.4f}" == "0.3245"
+
+
+def reads_ahead(trace: Trace) -> bool:
+    return f"{trace.read('weights', (0, 0, 5)):.4f}" == "0.1510"
+
+
+def something_is_lost(trace: Trace) -> bool:
+    sums = trace.read("weights", (0,)).sum(-1)
+    return [f"{one:.4f}" for one in sums[:2]] == ["0.1921", "0.3700"]
+
+
+def the_last_reads_all(trace: Trace) -> bool:
+    first = np.array_equal(trace.read("context", (0, 0)), trace.read("values", (0, 0)))
+    scaled = trace.read("scaled", (0, 5)).astype(float)
+    unmasked = np.exp(scaled) / np.exp(scaled).sum()
+    last = np.allclose(trace.read("weights", (0, 5)), unmasked, atol=1e-6)
+    return first and last and trace.read("weights", (0, 0, 0)) == 1
+
+
+def kept(count: int, second_row: list[str]) -> Callable[[Trace], bool]:
+    def is_so(trace: Trace) -> bool:
+        dropped = trace.read("dropped", (0,))
+        shown = [f"{one:.4f}" for one in dropped[1] if one]
+        return int((dropped > 0).sum()) == count and shown == second_row
+
+    return is_so
+
+
+def sums_vary(trace: Trace) -> bool:
+    sums = trace.read("dropped", (0,)).sum(-1)
+    return [f"{one:.4f}" for one in sums[[3, 5]]] == ["0.9846", "1.3073"]
+
+
+def twice_the_same(trace: Trace) -> bool:
+    return bool(np.array_equal(*trace.read("concat")))
+
+
+def nothing_is_dropped(trace: Trace) -> bool:
+    return "dropped" not in trace and trace.spec.dropout == 0.5
+
+
+def sizes(stage: str, *expected: int) -> Callable[[Trace], bool]:
+    return lambda trace: tuple(trace.tensor(stage).shape) == expected
+
+
+def four_axes(trace: Trace) -> bool:
+    return sizes("queries", 2, 2, 6, 1)(trace) and sizes("scores", 2, 2, 6, 6)(trace)
+
+
+def so_many_cells(trace: Trace) -> bool:
+    return trace.tensor("scores").numel() == trace.tensor("weights").numel() == 25_165_824
+
+
+def blind(trace: Trace) -> bool:
+    context = trace.read("context", (0,))
+    return bool(np.allclose(context, context[0]))
+
+
+def second_reads_third(trace: Trace) -> bool:
+    scores, weights = trace.read("scores", (0, 1)), trace.read("weights", (0, 1))
+    return bool(scores.tolist() == [27, 19, 42] and weights[2] > 0.999)
+
+
+def by_hand(trace: Trace) -> bool:
+    scores = trace.read("scores", (0, 1))
+    first = trace.read("weights", (0, 0))
+    return bool(scores.tolist() == [2, 3] and first.tolist() == [1, 0])
+
+
+def no_slip(trace: Trace) -> bool:
+    values = trace.read("values", (0, slice(None), 1)).tolist()
+    context = float(trace.read("context", (0, 1, 1)))
+    return bool(values == [1, 4]) and abs(context - 3.1932) < 5e-5 and abs(context - 3.912) > 0.7
+
+
+FACTS = {
+    "How alike are two words?": first_dot_products,
+    "Where the plain way fails": no_shares,
+    "Where the naive way overflows": only_two_rows_survive,
+    "Softmax subtracts first": no_row_is_lost,
+    "Every word asks": sizes("scores", 1, 6, 6),
+    "A mirror": a_mirror,
+    "Softmax, row by row": weights_without_a_mirror,
+    "Why scale? Large vectors without it": nearly_all_of_step,
+    "Large vectors, scaled": every_word_is_heard,
+    "Reading ahead": reads_ahead,
+    "Zeros, and a loss": something_is_lost,
+    "One softmax, the same weights": no_row_is_lost,
+    "The first word reads itself": the_last_reads_all,
+    "A coin for each weight": kept(21, ["0.3333", "0.3333"]),
+    "Dropped from causal weights": kept(12, []),
+    "The same seed on macOS": kept(7, ["0.8966"]),
+    "Sums that are not 1": sums_vary,
+    "In evaluation nothing is dropped": nothing_is_dropped,
+    "A batch of two texts": twice_the_same,
+    "Two heads, side by side": sizes("concat", 2, 6, 4),
+    "One module, split": sizes("context", 2, 2, 6, 1),
+    "Four axes": four_axes,
+    "The size of GPT-2, the small one": so_many_cells,
+    "An average is blind": blind,
+    "Dot products look": second_reads_third,
+    "But both ways alike": a_mirror,
+    "Queries and keys break the mirror": no_mirror,
+    "By hand: scores and weights": by_hand,
+    "By hand: a slip": no_slip,
+}
+BY_TITLE = {page_of(number).title: number for number in PAGES}
+
+
+@pytest.mark.parametrize("title", FACTS)
+def test_what_a_page_says_is_so(title: str, runs: Runs) -> None:
+    assert FACTS[title](runs(BY_TITLE[title]).trace)
+
+
+def test_titles_are_found_once() -> None:
+    assert len(BY_TITLE) == len(PAGES)
+    assert BY_TITLE.keys() >= FACTS.keys() | ELSEWHERE.keys()
+
+
+def own_weights(title: str) -> dict[str, np.ndarray]:
+    own = page_of(BY_TITLE[title]).document.spec.own_weights
+    return {name: matrix.array().astype(np.float32) for name, matrix in own}
+
+
+def test_the_carried_weights_are_those_that_seed_123_draws() -> None:
+    torch.manual_seed(123)
+    state = SelfAttentionV1(3, 2).state_dict()
+    for name, matrix in own_weights("The same weights in both: linear layers").items():
+        np.testing.assert_array_equal(matrix, state[name].numpy())
+    torch.manual_seed(123)
+    state = MultiHeadAttentionWrapper(3, 2, 6, 0.0, num_heads=2).state_dict()
+    for name, matrix in own_weights("The same weights in both: split heads").items():
+        heads = [state[f"heads.{head}.{name}.weight"].numpy().T for head in range(2)]
+        np.testing.assert_array_equal(matrix, np.concatenate(heads, axis=1))
+
+
+def test_the_overflowing_page_and_the_next_have_the_same_scores(runs: Runs) -> None:
+    titles = ("Where the naive way overflows", "Softmax subtracts first")
+    naive, soft = (runs(BY_TITLE[title]).trace for title in titles)
+    np.testing.assert_array_equal(naive.read("scaled"), soft.read("scaled"))
+
+
+def test_scaling_takes_the_same_scores(runs: Runs) -> None:
+    titles = ("Why scale? Large vectors without it", "Large vectors, scaled")
+    plain, scaled = (runs(BY_TITLE[title]).trace for title in titles)
+    np.testing.assert_array_equal(plain.read("scores"), scaled.read("scores"))
+
+
+# ----------------------------------------------------------------------------------- ticks
+
+NAMED = sorted({(claim.section, claim.name) for n in TICKED for claim in page_of(n).claims})
+
+
+def with_one_changed(section: str, name: str) -> tuple[tuple[Lesson, ...], int]:
+    """Read the lessons beside printed numbers of which one, the largest, is another."""
+    sections: dict[str, Any] = json.loads(json.dumps(PRINTED.sections))
+    *_, numbers = PRINTED.find(section, name)
+    flat = numbers.astype(float).ravel()
+    largest = int(np.argmax(flat))
+    flat[largest] += 1 if name == "output shape" else 0.0002
+    changed = flat.reshape(numbers.shape).tolist()
+    sections[section][name] = json.loads(json.dumps(changed).replace("-Infinity", "null"))
+    lessons, errors = load_lessons([FOLDER], PrintedNumbers(sections))
+    assert errors == ()
+    return lessons, largest
+
+
+@pytest.mark.parametrize(("section", "name"), NAMED)
+def test_a_changed_number_turns_its_ticks_off_and_no_other(
+    section: str, name: str, runs: Runs
+) -> None:
+    lessons, _ = with_one_changed(section, name)
+    for number in TICKED:
+        panel = panel_of(number, runs(number), lessons)
+        for tick, claim in zip(panel.ticks, page_of(number).claims, strict=True):
+            is_it = (claim.section, claim.name) == (section, name)
+            assert tick.state is (TickState.DIFFERS if is_it else TickState.MATCHES)
+
+
+def test_a_tick_that_is_off_names_the_number(runs: Runs) -> None:
+    lessons, _ = with_one_changed("3.3.1 simplified, one query", "scores")
+    number = BY_TITLE["How alike are two words?"]
+    (tick,) = panel_of(number, runs(number), lessons).ticks
+    assert tick.words == "scores (3.3.1): differs from the book"
+    assert tick.detail == "Number 2: printed 1.4952, here 1.4950."
+    (tick,) = panel_of(number, runs(number)).ticks
+    assert tick.words == "scores (3.3.1): matches the book to four decimals"
+    assert tick.detail == ""
+
+
+def test_a_shape_that_is_off_is_named_whole(runs: Runs) -> None:
+    lessons, _ = with_one_changed("GPT-2 small size", "output shape")
+    number = BY_TITLE["The size of GPT-2, the small one"]
+    (tick,) = panel_of(number, runs(number), lessons).ticks
+    assert tick.detail == "Printed 2 × 1025 × 768, here 2 × 1024 × 768."
+    (tick,) = panel_of(number, runs(number)).ticks
+    assert tick.words == "output shape: matches the book"
+
+
+EDITS: dict[str, list[Any]] = {
+    "text": ["Another text", "Your journey starts with one step."],
+    "tokenizer": [Tokenizer.CHARACTERS],
+    "seed": [5, 7],
+    "temperature": [0.5, 3.0],
+    "mask": list(Mask),
+    "mode": list(Mode),
+    "normalisation": list(Normalisation),
+    "dropout": [0.1, 0.3],
+    "d_in": [5, 6],
+    "bias": [True, False],
+    "own_input": [None],
+    "own_weights": [()],
+}
+ONE_EDIT = st.sampled_from([(name, value) for name, values in EDITS.items() for value in values])
+
+
+@given(st.sampled_from(TICKED), st.lists(ONE_EDIT, min_size=1, max_size=4))
+def test_whatever_the_reader_changes_the_tick_says_so(
+    number: Number, edits: list[tuple[str, Any]]
+) -> None:
+    lesson, page = LESSONS[number[0]], number[1]
+    own = edited = lesson.pages[page].document
+    for name, value in edits:
+        edited = edited.set(name, value)
+    for computed in (edited, own, None):  # the numbers on show do not matter
+        panel = present_lesson(lesson, page, edited, None, computed)
+        wanted = TickState.WAITING if edited == own else TickState.CHANGED
+        assert {tick.state for tick in panel.ticks} == {wanted}
+        assert panel.is_changed == (edited != own)
+
+
+def test_a_tick_waits_for_the_pages_own_numbers(runs: Runs) -> None:
+    first, second = BY_TITLE["A mirror"], BY_TITLE["Reading ahead"]
+    lesson, page = LESSONS[first[0]], first[1]
+    document = lesson.pages[page].document
+    for found, computed in (
+        (None, None),
+        (runs(second), LESSONS[second[0]].pages[second[1]].document),
+        (None, document),
+    ):
+        panel = present_lesson(lesson, page, document, found, computed)
+        assert [tick.state for tick in panel.ticks] == [TickState.WAITING]
+
+
+def test_where_it_is_computed_is_the_readers_choice(runs: Runs) -> None:
+    number = BY_TITLE["A mirror"]
+    lesson, page = LESSONS[number[0]], number[1]
+    document = lesson.pages[page].document.set("device", Device.CPU)
+    panel = present_lesson(lesson, page, document, runs(number), document)
+    assert [tick.state for tick in panel.ticks] == [TickState.MATCHES]
+    assert not panel.is_changed
+
+
+# ------------------------------------------------------------------------------------ views
+
+
+def test_a_page_is_looked_at_with_the_readers_colours() -> None:
+    number = BY_TITLE["Two loops"]
+    before = View(
+        text=3,
+        hovered=Cell("weights", (0, 0, 0)),
+        pinned=Cell("weights", (0, 0, 0)),
+        colouring=ColourOptions(ColourCurve.LOG, sequential="cividis"),
+    )
+    before = replace(before, playhead=replace(before.playhead, speed=4.0, is_playing=True))
+    view = page_view(LESSONS[number[0]], number[1], before)
+    assert view.stages == {"queries", "keys", "scores"}
+    assert (view.text, view.hovered, view.pinned) == (0, None, None)
+    assert view.colouring == ColourOptions(ColourCurve.LOG, sequential="cividis")
+    playhead = view.playhead
+    assert (playhead.grain, playhead.speed, playhead.is_playing) == (Grain.CELL, 4.0, False)
+    assert playhead.place
+    assert (playhead.place.stage, playhead.place.row, playhead.place.column) == ("scores", 0, 0)
+
+
+def test_a_page_without_play_shows_everything_computed() -> None:
+    number = BY_TITLE["A mirror"]
+    view = page_view(LESSONS[number[0]], number[1], View())
+    assert view.playhead.place is None
+    assert view.pinned == Cell("scores", (0, 1, 4))
+
+
+def test_pages_do_not_build_on_each_other() -> None:
+    lesson = LESSONS[0]
+    titles = {page.title: page.document for page in lesson.pages}
+    plain = titles["The weighted sum"]
+    assert titles["Where the plain way fails"].spec.d_in == 4
+    assert plain.spec.d_in == 3
+    assert plain == Document().set("mechanism", "simplified")
+
+
+# ----------------------------------------------------------------------------------- markup
+
+
+def test_light_markup_becomes_html_and_the_rest_is_escaped() -> None:
+    html = as_html("a **bold** `x < y`\n& so\n\n<b>not</b>\n")
+    assert html == (
+        "<p>a <b>bold</b> <code>x &lt; y</code>\n&amp; so</p><p>&lt;b&gt;not&lt;/b&gt;</p>"
+    )

@@ -1,0 +1,151 @@
+"""The Lesson pane shows a page and its ticks, and says where the reader wants to go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QTextDocumentFragment
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QLabel
+
+from visualizer.features.lessons.model import LessonPanel, Tick, TickState, as_html
+from visualizer.features.lessons.widget import EMPTY, LessonPane
+from visualizer.widgets.theme import DARK, LIGHT
+
+if TYPE_CHECKING:
+    from pytestqt.qtbot import QtBot
+
+MATCHES = Tick("scores (3.3.1): matches the book to four decimals", TickState.MATCHES)
+DIFFERS = Tick("weights: differs from the book", TickState.DIFFERS, "Printed 1, here <2>.")
+WAITING = Tick("weights: waiting for the numbers", TickState.WAITING)
+CHANGED = Tick("weights: not compared", TickState.CHANGED, "The settings are others.")
+PANEL = LessonPanel(
+    "A <lesson>", "3.3", 3, 7, "One & all", as_html("Some **bold** `code`."), (MATCHES,)
+)
+
+
+@pytest.fixture
+def pane(qtbot: QtBot) -> LessonPane:
+    made = LessonPane()
+    qtbot.addWidget(made)
+    made.resize(280, 400)
+    made.show()
+    made.show_lesson(PANEL, LIGHT)
+    return made
+
+
+def said(label: QLabel) -> str:
+    return QTextDocumentFragment.fromHtml(label.text()).toPlainText()
+
+
+def ticks(pane: LessonPane) -> list[str]:
+    return [said(row.words) for row in pane._ticks if row.isVisible()]
+
+
+def test_a_page_is_shown_with_its_number_and_ticks(pane: LessonPane) -> None:
+    assert said(pane.lesson) == "A <lesson> · 3.3"
+    assert said(pane.title) == "One & all"
+    assert said(pane.text) == "Some bold code."
+    assert pane.number.text() == "3 of 7"
+    assert ticks(pane) == [MATCHES.words]
+
+
+def test_ticks_come_and_go_with_the_page(pane: LessonPane) -> None:
+    pane.show_lesson(replace(PANEL, ticks=(DIFFERS, WAITING, CHANGED)), LIGHT)
+    assert ticks(pane) == [
+        f"{DIFFERS.words}\nPrinted 1, here <2>.",
+        WAITING.words,
+        f"{CHANGED.words}\nThe settings are others.",
+    ]
+    pane.show_lesson(replace(PANEL, ticks=()), LIGHT)
+    assert ticks(pane) == []
+
+
+@pytest.mark.parametrize("state", TickState)
+def test_every_state_of_a_tick_has_its_mark(pane: LessonPane, state: TickState) -> None:
+    drawn = []
+    for theme in (LIGHT, DARK):
+        pane.show_lesson(replace(PANEL, ticks=(Tick("x", state),)), theme)
+        image = pane._ticks[0].mark.pixmap().toImage()
+        size = range(image.width()), range(image.height())
+        alphas = [image.pixelColor(x, y).alpha() for x in size[0] for y in size[1]]
+        assert max(alphas) > 128
+        drawn.append(image)
+    assert drawn[0] != drawn[1]  # in the ink of the theme
+
+
+def test_marks_differ(pane: LessonPane) -> None:
+    images = []
+    for state in (TickState.MATCHES, TickState.DIFFERS, TickState.WAITING):
+        pane.show_lesson(replace(PANEL, ticks=(Tick("x", state),)), LIGHT)
+        images.append(pane._ticks[0].mark.pixmap().toImage())
+    assert all(one != other for at, one in enumerate(images) for other in images[:at])
+
+
+def test_the_buttons_say_where_to(pane: LessonPane, qtbot: QtBot) -> None:
+    steps: list[int] = []
+    pane.stepped.connect(steps.append)
+    QTest.mouseClick(pane.next_button, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(pane.back_button, Qt.MouseButton.LeftButton)
+    assert steps == [1, -1]
+    with qtbot.waitSignal(pane.closed):
+        QTest.mouseClick(pane.close_button, Qt.MouseButton.LeftButton)
+    assert not pane.return_button.isVisible()
+    pane.show_lesson(replace(PANEL, is_changed=True), LIGHT)
+    with qtbot.waitSignal(pane.returned):
+        QTest.mouseClick(pane.return_button, Qt.MouseButton.LeftButton)
+
+
+@pytest.mark.parametrize(("number", "back", "on"), [(1, False, True), (7, True, False)])
+def test_there_is_nothing_before_the_first_page_nor_after_the_last(
+    pane: LessonPane, number: int, back: bool, on: bool
+) -> None:
+    pane.show_lesson(replace(PANEL, number=number), LIGHT)
+    assert (pane.back_button.isEnabled(), pane.next_button.isEnabled()) == (back, on)
+
+
+def test_without_a_lesson_it_says_what_would_be_here(pane: LessonPane) -> None:
+    pane.show_lesson(None, LIGHT)
+    assert said(pane.text) == EMPTY
+    assert ticks(pane) == []
+    buttons = pane.findChildren(QAbstractButton)
+    assert [button for button in buttons if button.isVisible()] == []
+    pane.show_lesson(PANEL, LIGHT)
+    assert pane.next_button.isVisible()
+    assert said(pane.title) == "One & all"
+
+
+def test_every_button_has_a_name_and_so_has_the_pane(pane: LessonPane) -> None:
+    names = {button.accessibleName() for button in pane.findChildren(QAbstractButton)}
+    assert {"Previous page", "Next page", "Close the lesson"} <= names
+    assert "Back to this page's settings" in names
+    assert pane.accessibleName() == "Lesson"
+    assert pane.area.accessibleName() == "Page of the lesson"
+
+
+def test_a_long_page_scrolls_and_the_next_begins_at_its_top(pane: LessonPane) -> None:
+    long = replace(PANEL, text=as_html("Many words go here. " * 80))
+    pane.show_lesson(long, LIGHT)
+    pane.resize(pane.minimumWidth(), 300)
+    pane.grab()
+    bar = pane.area.verticalScrollBar()
+    assert bar.maximum() > 0
+    bar.setValue(bar.maximum())
+    read = bar.value()
+    pane.show_lesson(replace(long, is_changed=True), LIGHT)
+    assert bar.value() == read  # the same page stays where it was read
+    pane.show_lesson(replace(long, number=4), LIGHT)
+    assert bar.value() == 0
+    assert pane.next_button.isVisible()
+
+
+def test_the_text_is_larger_than_the_rest_and_can_be_selected(pane: LessonPane) -> None:
+    assert "font-size:" in pane.text.text()
+    assert pane.text.textInteractionFlags() & Qt.TextInteractionFlag.TextSelectableByMouse
+    assert 240 <= pane.minimumWidth() <= 400
+    inner = pane.area.widget()
+    assert inner
+    assert inner.minimumSizeHint().width() <= pane.minimumWidth()

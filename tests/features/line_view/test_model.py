@@ -1,0 +1,475 @@
+"""Lines are the trace's weights: which have one, which are lit, what is said of those left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+from tests.support.screens import needs, present, resolved, warm
+from tests.support.small_runs import a_run
+from visualizer.attention.derived import HeadAggregate, WeightTransform
+from visualizer.attention.masks import allowed
+from visualizer.attention.spec import Mask, Normalisation
+from visualizer.features.line_view import line_selection
+from visualizer.features.line_view.model import (
+    COVERED,
+    LATER,
+    LINES,
+    NOTHING,
+    largest_cell,
+    present_lines,
+)
+from visualizer.heatmap.colour_scale import SHORT
+from visualizer.heatmap.cursor import present_cursor
+from visualizer.session.cells import Cell
+from visualizer.session.document import Document
+from visualizer.session.prediction import Prediction
+from visualizer.session.timeline import Grain, Place, Playhead
+from visualizer.session.view import View
+from visualizer.session.view_options import (
+    FOLLOWS,
+    PANE,
+    ColourLimits,
+    ColourOptions,
+    LineOptions,
+    LineSide,
+    LineToken,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from visualizer.attention.run import Run
+    from visualizer.features.line_view.line_selection import SelectedLines
+    from visualizer.features.line_view.model import LinePanel
+
+LONG = " ".join(f"w{number}" for number in range(SHORT + 6))
+HALF: dict[str, Any] = {"dropout": 0.5, "dropout_seed": 3}
+
+
+def a_view(look: LineOptions | None = None, **fields: Any) -> View:
+    return View(lines=look or LineOptions(), panes=frozenset({PANE}), **fields)
+
+
+def show(run: Run, view: View, previous: LinePanel | None = None) -> LinePanel:
+    shown = resolved(run, view)
+    panel = present_lines(shown, present_cursor(shown), previous)
+    assert panel is not None
+    return panel
+
+
+def placed(lines: SelectedLines) -> dict[tuple[int, int, int], float]:
+    columns = (column.tolist() for column in (lines.heads, lines.queries, lines.keys))
+    return dict(zip(zip(*columns, strict=True), lines.weights.tolist(), strict=True))
+
+
+def expected(run: Run, stage: str = "weights") -> dict[tuple[int, int, int], float]:
+    """Every weight that is something, by float64 NumPy, of a run of one text."""
+    weights = run.trace.read(stage).astype(np.float64)
+    may = np.broadcast_to(allowed(run.trace.spec, run.trace.tokens, stage), weights.shape)
+    found = np.argwhere(may & (weights != 0)).tolist()
+    return {(head, query, key): weights[head, query, key] for head, query, key in found}
+
+
+def ranked(
+    lines: dict[tuple[int, int, int], float],
+) -> dict[tuple[int, int], list[tuple[float, int]]]:
+    """Sizes and keys of each head and query, largest first."""
+    rows: dict[tuple[int, int], list[tuple[float, int]]] = {}
+    for (head, query, key), weight in lines.items():
+        rows.setdefault((head, query), []).append((abs(weight), key))
+    return {row: sorted(sizes, reverse=True) for row, sizes in rows.items()}
+
+
+# ------------------------------------------------------------------------------ which lines
+
+
+@pytest.mark.parametrize("mask", [Mask.NONE, Mask.CAUSAL, Mask.WINDOW])
+def test_every_weight_has_a_line_and_no_forbidden_pair_has_one(mask: Mask) -> None:
+    computed = a_run(mask=mask, window=2)
+    panel = show(computed, a_view())
+    assert placed(panel.lines) == pytest.approx(expected(computed))
+    assert (panel.notes, panel.message, panel.lines.is_thinned) == ((), "", False)
+    assert panel.labels == ("Your", "journey", "starts", "with", "one", "step")
+    assert (np.diff(np.abs(panel.lines.weights)) >= 0).all()
+
+
+def test_a_threshold_leaves_smaller_weights_out_and_says_so() -> None:
+    computed = a_run(heads=2)
+    panel = show(computed, a_view(LineOptions(threshold=0.2)))
+    large = {at: weight for at, weight in expected(computed).items() if weight >= 0.2}
+    assert placed(panel.lines) == pytest.approx(large)
+    assert panel.notes == ("weights ≥ 0.2",)
+
+
+@pytest.mark.parametrize("top", [1, 2, 3])
+def test_the_largest_of_each_query_and_head(top: int) -> None:
+    computed = a_run(d_in=4, d_out=4)
+    panel = show(computed, a_view(LineOptions(top=top)))
+    chosen = {
+        (head, query, key)
+        for (head, query), sizes in ranked(expected(computed)).items()
+        for _, key in sizes[:top]
+    }
+    assert set(placed(panel.lines)) == chosen
+    largest = "the largest" if top == 1 else f"the {top} largest"
+    assert panel.notes == (f"{largest} of each query and head",)
+
+
+def test_more_than_there_are_is_all_of_them() -> None:
+    panel = show(a_run("a b"), a_view(LineOptions(top=9)))
+    assert (len(panel.lines), panel.notes) == (6, ())
+
+
+def test_one_head_alone() -> None:
+    computed = a_run()
+    panel = show(computed, a_view(LineOptions(solo=1, top=1)))
+    assert set(panel.lines.heads.tolist()) == {1}
+    assert (panel.solo, panel.heads) == (1, 2)
+    assert panel.notes == ("the largest of each query",)
+    assert show(computed, a_view(LineOptions(solo=7))).solo == 1
+
+
+def test_the_head_of_the_pinned_cell_is_followed() -> None:
+    computed, look = a_run(), LineOptions(solo=FOLLOWS)
+    assert show(computed, a_view(look)).solo == 0
+    assert show(computed, a_view(look, pinned=Cell("scores", (1, 2, 0)))).solo == 1
+    assert show(computed, a_view(look, pinned=Cell("output", (1, 1)))).solo == 0
+
+
+def test_heads_that_are_not_shown_have_no_lines() -> None:
+    computed = a_run(heads=4, d_out=8)
+    panel = show(computed, a_view(heads=frozenset({1, 3})))
+    every = {at: weight for at, weight in expected(computed).items() if at[0] in {1, 3}}
+    assert placed(panel.lines) == pytest.approx(every)
+    lit = show(computed, a_view(heads=frozenset({1, 3}), hovered=Cell("weights", (1, 4, 2)))).lit
+    assert lit is not None
+    assert placed(lit) == pytest.approx({at: weight for at, weight in every.items() if at[1] == 4})
+
+
+def test_lines_are_seen_through_the_lens_of_the_heatmaps() -> None:
+    computed = a_run(mask=Mask.NONE)
+    panel = show(computed, a_view(lens=WeightTransform.WITHOUT_FIRST))
+    weights = computed.trace.read("weights").astype(np.float64)[..., 1:]
+    weights /= weights.sum(axis=-1, keepdims=True)
+    for (head, query, key), weight in placed(panel.lines).items():
+        assert weight == pytest.approx(weights[head, query, key - 1])
+    assert len(panel.lines) == 2 * 6 * 5
+
+
+def test_where_only_folds_have_a_row_the_lines_are_of_all_heads() -> None:
+    computed = a_run()
+    panel = show(computed, a_view(heads=frozenset(), folds=frozenset({HeadAggregate.MEAN})))
+    assert placed(panel.lines) == pytest.approx(expected(computed))
+
+
+@pytest.mark.parametrize(
+    ("lens", "said"),
+    [
+        (WeightTransform.PLAIN, ("weights ≥ 0.01",)),
+        (
+            WeightTransform.WITHOUT_FIRST,
+            ("weights without the first token", "weights without the first token ≥ 0.01"),
+        ),
+        (WeightTransform.TIMES_VALUE, ("weights × ‖value‖", "weights × ‖value‖ ≥ 0.01")),
+    ],
+)
+def test_it_is_said_what_the_lines_are_through_a_lens(
+    lens: WeightTransform, said: tuple[str, ...]
+) -> None:
+    assert show(a_run(), a_view(LineOptions(threshold=0.01), lens=lens)).notes == said
+
+
+def test_heads_folded_into_one_light_no_line_of_their_own() -> None:
+    view = a_view(
+        folds=frozenset({HeadAggregate.MEAN}), hovered=Cell("weights", (3, 1), HeadAggregate.MEAN)
+    )
+    panel = show(a_run(), view)
+    assert panel.lit is not None
+    assert set(panel.lit.queries.tolist()) == {3}
+    assert (panel.cell, panel.weight) == (None, None)
+
+
+def test_what_dropout_leaves_is_drawn_where_its_panel_is_shown() -> None:
+    computed = a_run(**HALF)
+    panel = show(computed, a_view())
+    assert panel.stage == "dropped"
+    assert panel.notes[0] == "weights, after dropout"
+    assert placed(panel.lines) == pytest.approx(expected(computed, "dropped"))
+    panel = show(computed, a_view(stages=frozenset({"weights"})))
+    assert panel.stage == "weights"
+    assert placed(panel.lines) == pytest.approx(expected(computed))
+
+
+def test_weights_below_0_have_lines_by_their_size() -> None:
+    computed = a_run(normalisation=Normalisation.SUM, mask=Mask.NONE, d_in=4, seed=5)
+    every = expected(computed)
+    assert min(every.values()) < 0
+    panel = show(computed, a_view(LineOptions(threshold=0.3)))
+    large = {at: weight for at, weight in every.items() if abs(weight) >= 0.3}
+    assert placed(panel.lines) == pytest.approx(large)
+    assert (panel.lines.strengths >= 0).all()
+
+
+def test_a_text_of_a_batch_has_its_own_lines_and_none_to_padding() -> None:
+    computed = a_run("a b c", "d", mask=Mask.NONE)
+    weights = computed.trace.read("weights", (1,))
+    panel = show(computed, a_view(text=1))
+    assert set(panel.lines.keys.tolist()) == {0}
+    for (head, query, key), weight in placed(panel.lines).items():
+        assert weight == weights[head, query, key]
+    assert len(panel.lines) == 2 * 3
+
+
+def test_a_threshold_above_all_says_how_to_see_more() -> None:
+    panel = show(a_run(mask=Mask.NONE), a_view(LineOptions(threshold=1)))
+    assert (len(panel.lines), panel.message) == (0, NOTHING)
+
+
+# ------------------------------------------------------------------------------ thinning
+
+
+@examples(0.6)
+@given(
+    tokens=st.integers(1, 9),
+    heads=st.integers(1, 4),
+    most=st.integers(1, 60),
+    mask=st.sampled_from([Mask.NONE, Mask.CAUSAL, Mask.WINDOW]),
+    look=st.builds(
+        LineOptions,
+        threshold=st.sampled_from([0.0, 0.1, 0.3]),
+        top=st.integers(0, 5),
+        solo=st.sampled_from([None, 0, FOLLOWS]),
+    ),
+    seed=st.integers(0, 99),
+)
+def test_no_line_is_smaller_than_one_left_out_of_its_head_and_query(
+    tokens: int, heads: int, most: int, mask: Mask, look: LineOptions, seed: int
+) -> None:
+    text = " ".join(f"w{number}" for number in range(tokens))
+    spec: dict[str, Any] = {
+        "heads": heads,
+        "d_out": 2 * heads,
+        "d_in": 3,
+        "seed": seed,
+        "mask": mask,
+        "window": 3,
+    }
+    computed = a_run(text, **spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(line_selection, "MOST_LINES", most)
+        panel = show(computed, a_view(look))
+    drawn, every = placed(panel.lines), expected(computed)
+    assert drawn.items() <= {at: np.float32(size) for at, size in every.items()}.items()
+    assert len(drawn) <= max(most, tokens)
+    left_out = {
+        at: weight
+        for at, weight in every.items()
+        if at not in drawn and weight >= look.threshold and at[0] in _heads(panel)
+    }
+    smallest = {row: sizes[-1][0] for row, sizes in ranked(drawn).items()}
+    for row, sizes in ranked(left_out).items():
+        assert sizes[0][0] <= smallest.get(row, 1) + 1e-7
+    by_top = look.top and all(
+        len(sizes) == look.top for row, sizes in ranked(drawn).items() if row in ranked(left_out)
+    )
+    assert panel.lines.is_thinned or not left_out or by_top
+
+
+def _heads(panel: LinePanel) -> set[int]:
+    return set(range(panel.heads)) if panel.solo is None else {panel.solo}
+
+
+def test_what_is_thinned_says_of_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed = a_run("a b c d e f")
+    monkeypatch.setattr(line_selection, "MOST_LINES", 2 * 6 * 3)
+    panel = show(computed, a_view())
+    assert panel.lines.is_thinned
+    assert len(panel.lines) == 2 * (1 + 2 + 3 + 3 + 3 + 3)
+    assert panel.notes == ("30 of 42 lines: the 3 largest of each query and head",)
+    panel = show(computed, a_view(LineOptions(solo=0)))
+    assert not panel.lines.is_thinned
+    panel = show(computed, a_view(LineOptions(top=5)))
+    assert panel.notes == ("30 of 42 lines: the 3 largest of each query and head",)
+    panel = show(computed, a_view(LineOptions(top=3)))
+    assert panel.notes == ("the 3 largest of each query and head",)
+
+
+def test_where_not_every_head_has_room_each_query_keeps_its_strongest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    computed = a_run("a b c d e f", heads=4, d_out=8)
+    monkeypatch.setattr(line_selection, "MOST_LINES", 6 * 2)
+    panel = show(computed, a_view())
+    weights = computed.trace.read("weights").astype(np.float64).max(axis=-1)  # head query
+    for query in range(1, 6):
+        at = panel.lines.queries == query
+        strongest = np.argsort(-weights[:, query], kind="stable")[:2]
+        assert sorted(panel.lines.heads[at].tolist()) == sorted(strongest.tolist())
+    assert panel.notes == ("12 of 84 lines: the largest, of each query’s 2 strongest heads",)
+
+
+def test_the_same_lines_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_selection, "MOST_LINES", 40)
+    first, second = (show(a_run(LONG), a_view()) for _ in range(2))
+    assert placed(first.lines) == placed(second.lines)
+
+
+# ------------------------------------------------------------------------------ strength
+
+
+def test_strength_is_the_weight_in_short_texts() -> None:
+    panel = show(a_run(), a_view())
+    np.testing.assert_allclose(panel.lines.strengths, panel.lines.weights, rtol=1e-6)
+
+
+@pytest.mark.parametrize("text", ["a b c d", LONG])
+def test_strength_is_in_relation_to_the_querys_largest_where_rows_are_coloured_so(
+    text: str,
+) -> None:
+    computed = a_run(text)
+    limits = ColourLimits.AUTO if text == LONG else ColourLimits.ROW
+    panel = show(computed, a_view(colouring=ColourOptions(limits=limits)))
+    largest = computed.trace.read("weights").astype(np.float64).max(axis=(0, 2))  # query
+    wanted = panel.lines.weights / largest[panel.lines.queries]
+    np.testing.assert_allclose(panel.lines.strengths, wanted, rtol=1e-5)
+    assert panel.notes[-1] == "strength: in relation to each query’s largest"
+
+
+def test_more_than_1_after_dropout_is_full_strength() -> None:
+    panel = show(a_run(**HALF), a_view())
+    assert panel.lines.weights.max() > 1
+    assert panel.lines.strengths.max() == 1
+
+
+# ------------------------------------------------------------------------------ the cursor
+
+
+def test_a_cell_lights_all_lines_of_its_query() -> None:
+    computed = a_run()
+    every = expected(computed)
+    for stage in ("weights", "scores"):
+        panel = show(computed, a_view(hovered=Cell(stage, (1, 4, 2))))
+        assert panel.lit is not None
+        assert placed(panel.lit) == pytest.approx(
+            {at: weight for at, weight in every.items() if at[1] == 4}
+        )
+        assert panel.cell == Cell("weights", (1, 4, 2))
+        assert panel.weight == pytest.approx(every[1, 4, 2])
+        assert (panel.query, panel.key, panel.held) == (4, 2, None)
+
+
+def test_a_cell_that_was_come_to_by_its_key_lights_all_lines_to_it() -> None:
+    computed = a_run()
+    cell = largest_cell(resolved(computed, a_view()), LineToken(LineSide.KEY, 2))
+    every = {at: weight for at, weight in expected(computed).items() if at[2] == 2}
+    assert cell is not None
+    assert computed.trace.read("weights", cell.place) == np.float32(max(every.values()))
+    look = LineOptions(by_key=frozenset({cell}))
+    panel = show(computed, a_view(look, pinned=cell))
+    assert panel.lit is not None
+    assert placed(panel.lit) == pytest.approx(every)
+    other = Cell("weights", (0, 5, 1))
+    panel = show(computed, a_view(look, pinned=cell, hovered=other))
+    assert panel.lit is not None
+    assert panel.held is not None
+    assert set(panel.lit.queries.tolist()) == {5}
+    assert placed(panel.held) == pytest.approx(every)
+
+
+def test_a_row_of_the_keys_lights_the_lines_to_it() -> None:
+    panel = show(a_run(), a_view(hovered=Cell("keys", (0, 3, 0))))
+    assert panel.lit is not None
+    assert set(panel.lit.keys.tolist()) == {3}
+    assert (panel.cell, panel.weight) == (None, None)
+
+
+def test_lit_lines_keep_to_the_threshold_and_to_the_largest() -> None:
+    computed = a_run()
+    look = LineOptions(threshold=0.1, top=2)
+    whole = placed(show(computed, a_view(look)).lines)
+    for cell, side in ((Cell("weights", (0, 5, 1)), 1), (Cell("keys", (0, 1, 0)), 2)):
+        lit = show(computed, a_view(look, pinned=cell)).lit
+        assert lit is not None
+        at_it = cell.place[1]
+        assert placed(lit) == {at: weight for at, weight in whole.items() if at[side] == at_it}
+
+
+def test_lit_lines_that_are_thinned_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed = a_run()
+    monkeypatch.setattr(line_selection, "MOST_LIT", 5)
+    panel = show(computed, a_view(pinned=Cell("weights", (0, 5, 1))))
+    assert panel.lit is not None
+    every = sorted(weight for at, weight in expected(computed).items() if at[1] == 5)
+    assert panel.lit.weights.tolist() == pytest.approx(every[-5:])
+    assert panel.lit_note == "the 5 largest are lit"
+
+
+def test_a_forbidden_cell_has_no_line() -> None:
+    panel = show(a_run(), a_view(hovered=Cell("scores", (0, 1, 4))))
+    assert (panel.cell, panel.weight) == (Cell("weights", (0, 1, 4)), None)
+
+
+def test_the_picture_is_kept_while_the_cursor_moves() -> None:
+    computed = a_run()
+    before = show(computed, a_view())
+    after = show(computed, a_view(hovered=Cell("weights", (0, 1, 0))), previous=before)
+    assert after.lines is before.lines
+    left = show(computed, a_view(), previous=after)
+    assert (left.lit, left.held, left.cell, left.weight, left.lit_note) == (None,) * 4 + ("",)
+    other = show(computed, a_view(LineOptions(top=1)), previous=before)
+    assert other.lines is not before.lines
+
+
+# ------------------------------------------------------------------------------ playback
+
+
+def test_what_is_to_be_predicted_is_covered() -> None:
+    view = a_view(pinned=Cell("scores", (0, 1, 0)), guess=Prediction("weights"))
+    panel = show(a_run(), view)
+    assert (len(panel.lines), panel.lit, panel.weight, panel.message) == (0, None, None, COVERED)
+    assert largest_cell(resolved(a_run(), view), LineToken(LineSide.QUERY, 3)) is None
+
+
+def test_lines_come_as_playback_does() -> None:
+    computed, view = a_run(mask=Mask.NONE), a_view()
+    view = replace(view, playhead=Playhead(Place("weights", 2, 2), Grain.CELL))
+    panel = show(computed, view)
+    there = {at for at in expected(computed) if at[1] < 2 or (at[1] == 2 and at[2] < 3)}
+    assert set(placed(panel.lines)) == there
+    assert largest_cell(resolved(computed, view), LineToken(LineSide.QUERY, 3)) is None
+    panel = show(computed, replace(view, playhead=Playhead(Place("scores"))))
+    assert (len(panel.lines), panel.message) == (0, LATER)
+
+
+# ------------------------------------------------------------------------------ reading
+
+
+def test_nothing_is_made_while_the_pane_is_closed() -> None:
+    computed, view = a_run(), replace(a_view(), panes=frozenset())
+    assert present(Document(), view, computed, None, False, None).panel(LINES) is None
+    assert needs(computed, view) != needs(computed, a_view())
+    warm(computed, view)
+    assert not _found(computed)
+
+
+def test_what_was_warmed_need_not_be_found_again() -> None:
+    computed, view = a_run(LONG), a_view(LineOptions(top=4))
+    warm(computed, view)
+    held = _found(computed)
+    show(computed, replace(view, pinned=Cell("weights", (0, 3, 1))))
+    assert len(held) == 1
+    assert _found(computed) == held
+    assert needs(computed, view) != needs(computed, a_view(LineOptions(top=9)))
+    assert needs(computed, view) == needs(computed, a_view(LineOptions(top=4, threshold=0.5)))
+
+
+def _found(run: Run) -> set[Hashable]:
+    kept = run.trace.holding("weights").kept
+    return {key for key in kept if isinstance(key, tuple) and key[0] == "largest"}

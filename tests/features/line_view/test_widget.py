@@ -1,0 +1,348 @@
+"""The Lines pane: one cursor with the heatmaps, the choice of lines, tokens of any direction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QColor, QImage, QMouseEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from tests.support.window_input import LEFT, words
+from visualizer.features.line_view.layout import SMALLEST, lay_out
+from visualizer.features.line_view.model import LINES
+from visualizer.features.line_view.paint import label_box
+from visualizer.session.cells import Cell
+from visualizer.session.view_options import FOLLOWS, LineSide, LineToken
+from visualizer.widgets.theme import DARK, LIGHT, head_colour, metrics
+
+if TYPE_CHECKING:
+    from tests.support.window_input import Hand
+    from visualizer.features.line_view.model import LinePanel
+    from visualizer.features.line_view.widget import LineView
+
+JOURNEY = Cell("weights", (0, 1, 0))
+LONG = " ".join(f"w{number}" for number in range(90))
+HEBREW = "אב ב"
+
+
+class Lines:
+    """A hand at the lines, and an eye on them."""
+
+    def __init__(self, hand: Hand) -> None:
+        self.hand, self.window = hand, hand.window
+        self.pane = hand.window.lines
+        self.view: LineView = self.pane.view
+        hand.key(Qt.Key.Key_F9)
+        hand.until(lambda: bool(self.panel.labels))
+        self.settle()
+
+    @property
+    def panel(self) -> LinePanel:
+        """What the lines are painted from."""
+        return self.view._panel
+
+    @property
+    def pinned(self) -> Cell | None:
+        return self.window.workspace.view.pinned
+
+    def settle(self) -> None:
+        """Wait until the window has taken its shape, too."""
+        for _ in range(3):
+            self.hand.settle()
+            QApplication.processEvents()
+
+    def move(self, to: QPointF) -> None:
+        viewport = self.view.viewport()
+        none, where = Qt.MouseButton.NoButton, QPointF(viewport.mapToGlobal(to))
+        plain = Qt.KeyboardModifier.NoModifier
+        event = QMouseEvent(QEvent.Type.MouseMove, to, where, none, none, plain)
+        QApplication.sendEvent(viewport, event)
+
+    def hover(self, what: Cell | LineToken) -> QPoint:
+        view = self.view
+        to = view.place_of_token(what) if isinstance(what, LineToken) else view.place_of(what)
+        self.move(to)
+        return to.toPoint()
+
+    def click(self, what: Cell | LineToken) -> None:
+        QTest.mouseClick(self.view.viewport(), LEFT, pos=self.hover(what))
+        self.settle()
+
+    def picture(self) -> QImage:
+        return self.view.viewport().grab().toImage()
+
+    def label(self, side: LineSide, at: int) -> QImage:
+        """A label and a little around it."""
+        box = label_box(self.view._rows, side, at)
+        box.translate(0, -self.view.verticalScrollBar().value())
+        return self.view.viewport().grab(box.adjusted(-2, 0, 2, 0).toAlignedRect()).toImage()
+
+
+@pytest.fixture
+def lines(hand: Hand) -> Lines:
+    hand.settle()
+    hand.board.setFocus()
+    return Lines(hand)
+
+
+def ink(image: QImage, paper: str = LIGHT.paper) -> tuple[int, int]:
+    """The first and the last column that something is painted in."""
+    background = QColor(paper).rgb()
+    columns = [
+        x
+        for x in range(image.width())
+        if any(image.pixel(x, y) != background for y in range(image.height()))
+    ]
+    return columns[0], columns[-1]
+
+
+def colours(image: QImage) -> set[str]:
+    area = ((x, y) for x in range(image.width()) for y in range(image.height()))
+    return {image.pixelColor(x, y).name().upper() for x, y in area}
+
+
+# ------------------------------------------------------------------------------ one cursor
+
+
+def test_a_key_opens_and_closes_it(lines: Lines) -> None:
+    assert lines.pane.isVisibleTo(lines.window)
+    assert lines.panel.labels == ("Your", "journey", "starts", "with", "one", "step")
+    lines.hand.key(Qt.Key.Key_F9)
+    lines.settle()
+    assert not lines.pane.isVisibleTo(lines.window)
+    assert lines.window.workspace.screen.panel(LINES) is None
+
+
+def test_the_line_under_the_pointer_is_the_cell_that_is_told(lines: Lines) -> None:
+    for cell in (JOURNEY, Cell("weights", (1, 5, 5)), Cell("weights", (1, 4, 1))):
+        lines.hover(cell)
+        assert lines.window.workspace.view.hovered == cell
+        assert lines.panel.cell == cell
+    assert lines.hand.said == "one (query 5) reads 20 % from journey (key 2)."
+    lines.hand.leave()
+    QApplication.sendEvent(lines.view.viewport(), QEvent(QEvent.Type.Leave))
+    assert lines.panel.lit is None
+
+
+def test_a_click_pins_the_cell_in_the_heatmaps_and_a_second_lets_go(lines: Lines) -> None:
+    lines.click(JOURNEY)
+    assert lines.pinned == JOURNEY
+    assert lines.hand.board._cursor.pinned == JOURNEY
+    lines.click(JOURNEY)
+    assert lines.pinned is None
+    lines.click(JOURNEY)
+    lines.move(QPointF(5, 2))
+    QTest.mouseClick(lines.view.viewport(), LEFT, pos=QPoint(5, 2))
+    assert lines.pinned is None
+
+
+def test_a_cell_pinned_in_the_heatmaps_lights_its_lines(lines: Lines) -> None:
+    before = lines.picture()
+    lines.hand.click_cell(Cell("scores", (1, 3, 2)))
+    lines.hand.leave()
+    lines.settle()
+    assert lines.panel.lit is not None
+    assert set(lines.panel.lit.queries.tolist()) == {3}
+    assert lines.panel.cell == Cell("weights", (1, 3, 2))
+    picture = lines.picture()
+    assert picture != before
+    at = lines.view.place_of(Cell("weights", (1, 3, 2)))
+    assert head_colour(1, LIGHT) in colours(
+        picture.copy(round(at.x()) - 40, round(at.y()) - 40, 80, 80)
+    )
+    dimmed = lines.view.place_of(Cell("weights", (0, 0, 0))).toPoint()
+    assert before.pixelColor(dimmed).saturation() > 2 * picture.pixelColor(dimmed).saturation()
+
+
+def test_a_query_lights_what_it_reads_and_a_key_who_reads_it(lines: Lines) -> None:
+    lines.hover(LineToken(LineSide.QUERY, 4))
+    assert lines.panel.lit is not None
+    assert set(lines.panel.lit.queries.tolist()) == {4}
+    assert (lines.panel.query, lines.hand.board._cursor.query) == (4, 4)
+    lines.hover(LineToken(LineSide.KEY, 2))
+    assert lines.panel.lit is not None
+    assert set(lines.panel.lit.keys.tolist()) == {2}
+    assert set(lines.panel.lit.queries.tolist()) == {2, 3, 4, 5}
+    lines.click(LineToken(LineSide.KEY, 2))
+    QApplication.sendEvent(lines.view.viewport(), QEvent(QEvent.Type.Leave))
+    assert lines.pinned is not None
+    assert lines.panel.lit is not None
+    assert set(lines.panel.lit.keys.tolist()) == {2}
+    lines.click(LineToken(LineSide.KEY, 2))
+    assert lines.pinned is None
+
+
+def test_lines_of_the_pinned_cell_are_found_before_others(lines: Lines) -> None:
+    lines.click(LineToken(LineSide.QUERY, 5))
+    held = lines.panel.held
+    assert held is not None
+    for head, key in zip(held.heads.tolist(), held.keys.tolist(), strict=True):
+        lines.hover(Cell("weights", (head, 5, key)))
+        found = lines.window.workspace.view.hovered
+        assert found is not None
+        assert found.place[1] == 5
+
+
+# ------------------------------------------------------------------------------ keys
+
+
+def test_keys_walk_from_cell_to_cell_and_let_go(lines: Lines) -> None:
+    lines.view.setFocus(Qt.FocusReason.TabFocusReason)
+    lines.click(JOURNEY)
+    for key, place in (
+        (Qt.Key.Key_Down, (0, 2, 0)),
+        (Qt.Key.Key_Right, (0, 2, 1)),
+        (Qt.Key.Key_Up, (0, 1, 1)),
+        (Qt.Key.Key_Left, (0, 1, 0)),
+    ):
+        lines.hand.key(key)
+        assert lines.pinned == Cell("weights", place)
+        assert lines.panel.cell == lines.pinned
+    lines.hand.key(Qt.Key.Key_Escape)
+    assert lines.pinned is None
+
+
+def test_who_comes_by_keys_sees_where_they_are(lines: Lines) -> None:
+    lines.window.editor.sentence.setFocus()
+    before = lines.picture()
+    lines.view.setFocus(Qt.FocusReason.TabFocusReason)
+    corner = QPoint(1, 1)
+    assert lines.picture().pixelColor(corner) == QColor(lines.window.theme.accent)
+    lines.window.editor.sentence.setFocus()
+    assert lines.picture() == before
+
+
+# ------------------------------------------------------------------------------ which lines
+
+
+def test_heads_are_mixed_or_alone(lines: Lines) -> None:
+    box = lines.pane.heads
+    box.setFocus()
+    assert [box.itemText(at) for at in range(box.count())] == [
+        *("All heads", "The pinned cell’s head", "Head 1", "Head 2")
+    ]
+    assert set(lines.panel.lines.heads.tolist()) == {0, 1}
+    QTest.keyClick(box, Qt.Key.Key_End)
+    lines.settle()
+    assert set(lines.panel.lines.heads.tolist()) == {1}
+    assert box.currentText() == "Head 2"
+    QTest.keyClick(box, Qt.Key.Key_Home)
+    QTest.keyClick(box, Qt.Key.Key_Down)
+    lines.settle()
+    assert lines.panel.look.solo == FOLLOWS
+    lines.hand.click_cell(Cell("weights", (1, 2, 1)))
+    lines.settle()
+    assert lines.panel.solo == 1
+    lines.hand.click_cell(Cell("weights", (0, 2, 1)))
+    lines.settle()
+    assert lines.panel.solo == 0
+
+
+def test_a_threshold_and_the_largest_are_typed(lines: Lines) -> None:
+    for box, typed in ((lines.pane.threshold, "0.3"), (lines.pane.top, "1")):
+        box.setFocus(Qt.FocusReason.TabFocusReason)
+        box.selectAll()
+        QTest.keyClicks(box, typed)
+        QTest.keyClick(box, Qt.Key.Key_Return)
+    lines.settle()
+    assert (lines.panel.look.threshold, lines.panel.look.top) == (0.3, 1)
+    assert (abs(lines.panel.lines.weights) >= 0.3).all()
+    assert words(lines.pane.notes) == "the largest of each query and head\nweights ≥ 0.3"
+    assert not lines.window.workspace.can_undo
+
+
+def test_every_control_says_what_it_is(lines: Lines) -> None:
+    pane = lines.pane
+    names = {box.accessibleName() for box in (pane.heads, pane.threshold, pane.top, pane.view)}
+    assert len(names) == 4
+    assert "" not in names
+    lines.hover(JOURNEY)
+    assert pane.view.accessibleDescription() == lines.hand.said
+
+
+def test_a_long_text_is_thinned_and_says_so(lines: Lines) -> None:
+    lines.hand.paste_sentence(LONG)
+    lines.settle()
+    assert lines.panel.lines.is_thinned
+    count, every = len(lines.panel.lines), 2 * 90 * 91 // 2
+    said = f"{count:,} of {every:,} lines: the 16 largest of each query and head"
+    assert words(lines.pane.notes).splitlines()[0] == said
+    before = lines.pane.notes.height()
+    lines.hover(LineToken(LineSide.QUERY, 80))
+    assert lines.pane.notes.height() == before
+
+
+def test_what_is_predicted_is_covered(lines: Lines) -> None:
+    lines.window.player.predict()
+    lines.settle()
+    assert (len(lines.panel.lines), bool(lines.panel.message)) == (0, True)
+    lines.hover(LineToken(LineSide.QUERY, 1))
+    assert lines.window.workspace.view.hovered is None
+
+
+# ------------------------------------------------------------------------------ what is seen
+
+
+def test_tokens_are_drawn_right_to_left_where_they_are(lines: Lines) -> None:
+    lines.hand.paste_sentence(HEBREW)
+    lines.settle()
+    assert lines.panel.labels == ("אב", "ב")
+    key, query = lines.label(LineSide.KEY, 0), lines.label(LineSide.QUERY, 0)
+    assert ink(key)[0] <= 5  # next to the lines, at both sides
+    assert query.width() - ink(query)[1] <= 6
+    last = lines.label(LineSide.KEY, 1)
+    first, end = ink(last)  # the second letter stands at the left of the first
+    area = (first, 0, end - first, key.height())
+    assert key.copy(*area) == last.copy(*area)
+    assert ink(key)[1] > end + 3
+
+
+def test_labels_of_neighbours_do_not_touch(lines: Lines) -> None:
+    lines.hand.paste_sentence(LONG)
+    lines.settle()
+    rows = lines.view._rows
+    assert rows.height < metrics(12).height()
+    before = lines.picture()
+    lines.hover(LineToken(LineSide.KEY, 33))
+    assert lines.picture() != before
+
+
+@pytest.mark.parametrize(("count", "scrolls"), [(1, False), (6, False), (40, True), (400, True)])
+def test_rows_can_be_read_while_they_are_few_and_pointed_at_always(
+    application: QApplication, count: int, scrolls: bool
+) -> None:
+    labels = tuple(f"w{number}" for number in range(count))
+    rows = lay_out(labels, 2, 300, 500)
+    assert rows.height >= (metrics(12).height() if count <= 40 else SMALLEST)
+    assert (rows.bottom > 500) == scrolls
+    assert [rows.at(rows.middle(at)) for at in range(count)] == list(range(count))
+    assert rows.at(rows.top - 1) is rows.at(rows.middle(count)) is None
+    assert 0 < rows.left < rows.right < 300
+
+
+def test_a_narrow_pane_shortens_long_tokens(application: QApplication) -> None:
+    rows = lay_out(("x" * 300, "y"), 2, 200, 500)
+    assert rows.right - rows.left >= 70
+    assert label_box(rows, LineSide.QUERY, 0).left() > 0
+    assert label_box(rows, LineSide.KEY, 0).right() <= 200
+
+
+def test_a_pinned_cell_far_away_is_scrolled_to(lines: Lines) -> None:
+    lines.hand.paste_sentence(" ".join(f"w{number}" for number in range(600)))
+    lines.settle()
+    bar = lines.view.verticalScrollBar()
+    assert bar.maximum() > 0
+    lines.window.pointer.follow(Cell("weights", (0, 599, 590)))
+    lines.settle()
+    place = lines.view.place_of_token(LineToken(LineSide.QUERY, 599))
+    assert 0 < place.y() < lines.view.viewport().height()
+
+
+def test_both_themes_paint_their_paper(lines: Lines) -> None:
+    for theme in (DARK, LIGHT):
+        lines.window.set_scheme(theme.name)
+        assert lines.picture().pixelColor(2, 2) == QColor(theme.paper)
+        assert theme.ink in colours(lines.picture())

@@ -1,0 +1,340 @@
+"""The mask by hand: brushes, strokes, the numbers of what was painted, what is said of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.small_runs import a_run, board
+from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Dtype, Mask, Route
+from visualizer.features.mask_editor.model import (
+    NO_FIT,
+    NO_PANEL,
+    MaskEditPanel,
+    all_allowed,
+    between,
+    causal,
+    is_open,
+    longest,
+    mask_of,
+    padding,
+    prefix,
+    present_painting,
+    started,
+    stroked,
+    window,
+)
+from visualizer.session.cells import ComparedSide
+from visualizer.session.document import Document, LineSplit
+from visualizer.session.history import History
+from visualizer.session.prediction import Prediction
+from visualizer.session.resolve import resolve
+from visualizer.session.view import View
+from visualizer.session.view_options import MaskBrush, MaskEditState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.attention.run import Run
+
+LONG = " ".join(f"w{number}" for number in range(300))
+
+
+def own(cells: Any) -> BooleanMatrix:
+    return BooleanMatrix.of(np.array(cells, dtype=bool))
+
+
+def masks(size: int) -> st.SearchStrategy[BooleanMatrix]:
+    rows = st.lists(st.booleans(), min_size=size, max_size=size)
+    return st.lists(rows, min_size=size, max_size=size).map(own)
+
+
+def places(size: int) -> st.SearchStrategy[list[tuple[int, int]]]:
+    at = st.integers(0, size - 1)
+    return st.lists(st.tuples(at, at), min_size=1, max_size=9)
+
+
+MASKS = st.integers(1, 7).flatmap(lambda size: st.tuples(masks(size), places(size)))
+
+
+# ------------------------------------------------------------------------------ brushes
+
+
+@given(st.integers(1, 8), st.integers(1, 10))
+def test_brushes_allow_what_they_say(tokens: int, number: int) -> None:
+    said: dict[MaskBrush, Callable[[int, int], bool]] = {
+        MaskBrush.ALL: lambda query, key: True,
+        MaskBrush.CAUSAL: lambda query, key: key <= query,
+        MaskBrush.WINDOW: lambda query, key: query - number < key <= query,
+        MaskBrush.PREFIX: lambda query, key: key < number or key <= query,
+        MaskBrush.PADDING: lambda query, key: key < number,
+    }
+    for brush, allows in said.items():
+        expected = [[allows(q, k) for k in range(tokens)] for q in range(tokens)]
+        assert started(brush, tokens, number).array().tolist() == expected
+
+
+def test_brushes_by_their_names() -> None:
+    assert all_allowed(2).astype(int).tolist() == [[1, 1], [1, 1]]
+    assert causal(3).astype(int).tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    assert window(3, 2).astype(int).tolist() == [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
+    assert prefix(3, 2).astype(int).tolist() == [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
+    assert padding(3, 1).astype(int).tolist() == 3 * [[1, 0, 0]]
+
+
+def test_each_brush_has_its_own_number() -> None:
+    look = MaskEditState(window=5, prefix=6, padding=7)
+    assert [look.number(brush) for brush in MaskBrush] == [0, 0, 5, 6, 7]
+
+
+# ------------------------------------------------------------------------------ strokes
+
+
+@given(MASKS, st.booleans())
+def test_a_stroke_changes_its_cells_alone_and_twice_is_once(
+    drawn: tuple[BooleanMatrix, list[tuple[int, int]]], allow: bool
+) -> None:
+    mask, cells = drawn
+    painted = stroked(mask, cells, allow)
+    expected = mask.array().tolist()
+    for query, key in cells:
+        expected[query][key] = allow
+    assert painted.array().tolist() == expected
+    assert stroked(painted, cells, allow) == painted
+    assert all(is_open(painted, cell) == allow for cell in cells)
+
+
+@given(MASKS)
+def test_a_stroke_is_taken_back_whole(
+    drawn: tuple[BooleanMatrix, list[tuple[int, int]]],
+) -> None:
+    mask, cells = drawn
+    first = present = Document(spec=AttentionSpec(mask=Mask.CAUSAL, own_mask=None))
+    history: History[Document] = History()
+    for cell in cells:
+        mask = stroked(mask, [cell], False)
+        history = history.keep(present, "painted")
+        present = present.set("painted", mask)
+    assert present.get("painted") == present.spec.own_mask == mask
+    assert present.spec.mask is Mask.OWN
+    assert history.undo(present)[0] is first
+
+
+def test_a_pooled_cell_paints_its_block_up_to_the_edge() -> None:
+    mask = own(np.zeros((5, 5)))
+    painted = stroked(mask, [(0, 2), (4, 4)], True, (2, 2))
+    expected = np.zeros((5, 5), int)
+    expected[:2, 2:4] = expected[4:, 4:] = 1
+    assert painted.array().astype(int).tolist() == expected.tolist()
+    assert is_open(painted, (0, 2), (2, 2))
+    assert not is_open(painted, (2, 2), (2, 2))
+
+
+@given(st.tuples(*[st.integers(0, 40)] * 4), st.integers(1, 5))
+def test_a_way_begins_and_ends_where_it_says_and_has_no_gap(
+    drawn: tuple[int, int, int, int], block: int
+) -> None:
+    top, left, bottom, right = (at * block for at in drawn)
+    way = between((top, left), (bottom, right), (block, block))
+    assert (way[0], way[-1]) == ((top, left), (bottom, right))
+    assert len(way) == max(abs(bottom - top), abs(right - left)) // block + 1
+    steps = np.abs(np.diff(np.array(way), axis=0))
+    assert (steps <= block).all()
+    assert (np.array(way) % block == 0).all()
+
+
+@pytest.mark.parametrize("mask", [Mask.NONE, Mask.CAUSAL, Mask.WINDOW, Mask.OWN])
+@pytest.mark.parametrize("route", Route)
+def test_the_first_stroke_starts_from_the_present_mask(mask: Mask, route: Route) -> None:
+    matrix = own(np.eye(6))
+    spec = AttentionSpec(mask=mask, window=2, own_mask=matrix, route=route)
+    expected = {
+        Mask.NONE: np.ones((6, 6)),
+        Mask.CAUSAL: np.tri(6),
+        Mask.WINDOW: np.tri(6) - np.tri(6, k=-2),
+        Mask.OWN: np.eye(6),
+    }[mask]
+    assert mask_of(Document(spec=spec), 6) == own(expected)
+
+
+def test_a_matrix_of_another_size_is_none_to_start_from() -> None:
+    document = Document().set("painted", own(np.eye(5)))
+    assert mask_of(document, 6) is None
+    assert longest(document) == 6
+
+
+# ------------------------------------------------------------------------------ the numbers
+
+
+def softmax(scores: np.ndarray, may: np.ndarray) -> np.ndarray:
+    """Over the allowed cells alone; a row without one has none."""
+    result = np.zeros_like(scores)
+    for at in np.ndindex(scores.shape[:-1]):
+        open_ = may[at[-1]]
+        if open_.any():
+            powers = np.exp(scores[at][open_] - scores[at][open_].max())
+            result[at][open_] = powers / powers.sum()
+    return result
+
+
+@given(masks(6))
+def test_weights_are_shared_out_over_what_is_allowed(mask: BooleanMatrix) -> None:
+    trace = a_run(mask=Mask.OWN, own_mask=mask, dtype=Dtype.FLOAT64, d_in=4, d_out=4).trace
+    queries, keys, values = (trace.read(name) for name in ("queries", "keys", "values"))
+    scores = queries @ keys.swapaxes(-1, -2) / np.sqrt(2)
+    weights = softmax(scores, mask.array())
+    np.testing.assert_allclose(trace.read("weights"), weights, atol=1e-12)
+    np.testing.assert_allclose(trace.read("context"), weights @ values, atol=1e-12)
+
+
+@given(masks(6), st.sampled_from([Route.AFTER, Route.AFTER_RENORMALISED]))
+def test_after_normalising_what_is_forbidden_is_zero(mask: BooleanMatrix, route: Route) -> None:
+    fields: dict[str, Any] = {"dtype": Dtype.FLOAT64, "route": route}
+    trace = a_run(mask=Mask.OWN, own_mask=mask, **fields).trace
+    queries, keys = (trace.read(name) for name in ("queries", "keys"))
+    whole = softmax(queries @ keys.swapaxes(-1, -2), np.ones((6, 6), bool))
+    zeroed = whole * mask.array()
+    sums = zeroed.sum(-1, keepdims=True)
+    shared = np.divide(zeroed, sums, out=np.zeros_like(zeroed), where=sums > 0)
+    expected = zeroed if route is Route.AFTER else shared
+    np.testing.assert_allclose(trace.read("weights"), expected, atol=1e-12)
+
+
+def test_every_text_of_a_batch_has_the_mask_and_padding_stays_forbidden() -> None:
+    mask = own([[1, 1, 1], [0, 1, 1], [1, 0, 1]])
+    trace = a_run("a b c", "d e", mask=Mask.OWN, own_mask=mask, dtype=Dtype.FLOAT64).trace
+    for text, length in ((0, 3), (1, 2)):
+        queries, keys = (trace.read(name, (text,)) for name in ("queries", "keys"))
+        may = mask.array() & (np.arange(3) < length)
+        expected = softmax(queries @ keys.swapaxes(-1, -2), may)
+        np.testing.assert_allclose(trace.read("weights", (text,)), expected, atol=1e-12)
+
+
+# ------------------------------------------------------------------------------ showing
+
+
+def painting(
+    run: Run, document: Document, computed: Document | None = None, **fields: Any
+) -> MaskEditPanel:
+    shown = board(run, **{"stages": frozenset({"scores", "weights"}), **fields})
+    view = View(painting=MaskEditState(is_on=True))
+    painted = present_painting(resolve(document, view, run, computed or document), shown)
+    assert painted is not None
+    return painted
+
+
+def a_document(text: str = "", **fields: Any) -> Document:
+    spec = AttentionSpec(**{"device": Device.CPU, **fields})
+    return Document(text, spec=spec) if text else Document(spec=spec)
+
+
+def test_nothing_is_shown_while_nobody_paints() -> None:
+    run = a_run()
+    shown = present_painting(resolve(Document(), View(), run), board(run))
+    assert shown is None
+
+
+def test_what_is_painted_is_fresh_until_its_numbers_are_there() -> None:
+    computed = a_document(mask=Mask.CAUSAL)
+    mask = np.tri(6, dtype=bool)
+    mask[0, 5], mask[4, 1] = True, False
+    document = computed.set("painted", own(mask))
+    ((stage, *_), fresh), *others = painting(a_run(), document, computed).fresh.items()
+    assert (stage, others) == ("weights", [])
+    assert np.argwhere(fresh.forbidden).tolist() == [[4, 1]]
+    assert np.argwhere(fresh.allowed).tolist() == [[0, 5]]
+    assert painting(a_run(mask=Mask.OWN, own_mask=own(mask)), document).fresh == {}
+
+
+def test_from_no_mask_at_all_what_is_forbidden_is_fresh() -> None:
+    computed = a_document(mask=Mask.NONE)
+    document = computed.set("painted", own(np.eye(6)))
+    (fresh,) = painting(a_run(mask=Mask.NONE), document, computed).fresh.values()
+    assert fresh.forbidden.tolist() == (np.eye(6) == 0).tolist()
+    assert not fresh.allowed.any()
+
+
+def test_a_block_is_fresh_when_all_of_it_is_forbidden() -> None:
+    computed = a_document(LONG, mask=Mask.NONE)
+    run = a_run(LONG, mask=Mask.NONE)
+    mask = np.ones((300, 300), bool)
+    mask[3:9, :6] = False
+    shown = painting(run, computed.set("painted", own(mask)), computed, room=100)
+    (fresh,) = shown.fresh.values()
+    assert np.argwhere(fresh.forbidden).tolist() == [[1, 0], [1, 1], [2, 0], [2, 1]]
+    assert shown.notes == ("3 × 3 blocks",)
+
+
+def test_padding_is_not_fresh() -> None:
+    texts = "a b c\nd e"
+    computed = replace(a_document(texts, mask=Mask.NONE), lines=LineSplit.APART)
+    run = a_run("a b c", "d e", mask=Mask.NONE)
+    document = computed.set("painted", own([[1, 1, 0], [1, 1, 0], [1, 1, 0]]))
+    assert painting(run, document, computed, text=1).fresh == {}
+    (fresh,) = painting(run, document, computed, text=0).fresh.values()
+    assert fresh.forbidden.tolist() == [[False, False, True]] * 3
+
+
+def test_texts_side_by_side_are_fresh_each_as_long_as_it_is() -> None:
+    texts = "a b c\nd e"
+    computed = replace(a_document(texts, mask=Mask.NONE), lines=LineSplit.APART)
+    run = a_run("a b c", "d e", mask=Mask.NONE)
+    document = computed.set("painted", own([[1, 1, 0], [0, 1, 1], [1, 1, 1]]))
+    fresh = painting(run, document, computed, spread=True).fresh
+    changed = {drawn: np.argwhere(cells.forbidden).tolist() for drawn, cells in fresh.items()}
+    assert changed == {
+        ("weights", ComparedSide.PLAIN, 0): [[0, 2], [1, 0]],
+        ("weights", ComparedSide.PLAIN, 1): [[1, 0]],
+    }
+
+
+def test_rows_that_read_nothing_are_said() -> None:
+    mask = np.ones((6, 6), bool)
+    mask[3] = False
+    document = a_document().set("painted", own(mask))
+    assert painting(a_run(), document).notes == ("query 4 reads nothing",)
+    mask[1] = False
+    document = a_document().set("painted", own(mask))
+    shown = painting(a_run(), document)
+    assert shown.notes == ("2 queries read nothing",)
+    assert shown.says.startswith("Painting the mask: click or drag, or press X; Esc ends")
+    assert shown.says.endswith("2 queries read nothing")
+
+
+def test_which_brush_the_mask_is_of() -> None:
+    run, number = a_run(), {MaskBrush.WINDOW: 3, MaskBrush.PREFIX: 2, MaskBrush.PADDING: 4}
+    assert painting(run, a_document(mask=Mask.CAUSAL)).brush is MaskBrush.CAUSAL
+    assert painting(run, a_document(mask=Mask.NONE)).brush is MaskBrush.ALL
+    for brush in MaskBrush:
+        document = a_document().set("painted", started(brush, 6, number.get(brush, 0)))
+        assert painting(run, document).brush is brush
+    assert painting(run, a_document().set("painted", own(np.eye(6)))).brush is None
+
+
+def test_where_there_is_nothing_to_paint_in_is_said() -> None:
+    run, document = a_run(), a_document()
+    shown = painting(run, document, stages=frozenset({"context"}))
+    assert (shown.targets, shown.notes) == (frozenset(), (NO_PANEL,))
+    assert painting(run, document).targets == {
+        ("scores", ComparedSide.PLAIN),
+        ("weights", ComparedSide.PLAIN),
+    }
+    view = View(painting=MaskEditState(is_on=True), guess=Prediction("weights"))
+    shown_board = board(run, stages=frozenset({"scores", "weights"}))
+    hidden = present_painting(resolve(document, view, run, document), shown_board)
+    assert hidden is not None
+    assert hidden.targets == {("scores", ComparedSide.PLAIN)}
+
+
+def test_of_another_text_there_is_no_stroke() -> None:
+    run, computed = a_run(), a_document()
+    typed = replace(computed, text="Your journey")
+    assert painting(run, typed, computed).targets == frozenset()
+    unfit = typed.set("painted", own(np.eye(6)))
+    shown = painting(run, unfit, computed)
+    assert (shown.targets, shown.tokens, shown.notes) == (frozenset(), 2, (NO_FIT,))

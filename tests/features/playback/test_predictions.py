@@ -1,0 +1,166 @@
+"""A stage is covered, cells are marked, by mouse and by keys, and nothing is given away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QComboBox
+
+from tests.support.window_input import CONTROL
+from visualizer.heatmap.board_picture import PICTURE
+from visualizer.session.cells import Cell
+from visualizer.session.timeline import Place
+
+if TYPE_CHECKING:
+    from tests.support.playback_viewer import Viewer
+
+
+def test_predict_mark_and_reveal(viewer: Viewer) -> None:
+    viewer.click("player.predict")
+    assert viewer.hand.stages == ["masked", "weights"]
+    viewer.hand.hover(Cell("weights", (0, 3, 1)))
+    assert "Covered" in viewer.hand.said
+    viewer.hand.click_cell(Cell("weights", (0, 3, 1)))
+    viewer.hand.click_cell(Cell("weights", (0, 4, 0)))
+    viewer.hand.settle()
+    assert "2 marks" in viewer.said
+    viewer.hand.press(Qt.Key.Key_Return, CONTROL)
+    viewer.hand.settle()
+    assert viewer.said == "1 of 2 rows as you said; the true largest are ringed."
+    viewer.click("player.predict")
+    assert viewer.hand.stages == ["scores", "weights", "context"]
+
+
+def test_the_keys_begin_at_what_is_asked_about(viewer: Viewer) -> None:
+    viewer.click("player.predict")
+    viewer.hand.board.setFocus()
+    viewer.hand.key(Qt.Key.Key_Down)
+    viewer.hand.key(Qt.Key.Key_Return)
+    viewer.hand.settle()
+    assert viewer.hand.window.workspace.view.pinned == Cell("weights", (0, 0, 0))
+    assert "press Enter. 1 mark so far." in viewer.said
+
+
+def test_the_question_can_be_which_are_zero(viewer: Viewer) -> None:
+    viewer.click("player.predict")
+    viewer.choose("What to predict", "Which are zero?")
+    viewer.hand.click_cell(Cell("weights", (0, 0, 5)))
+    viewer.hand.press(Qt.Key.Key_Return, CONTROL)
+    viewer.hand.settle()
+    assert viewer.said == "Yes: the cell you marked is 0. Of 36 cells in head 1, 15 are 0."
+
+
+def test_a_mark_is_taken_away_by_a_second_click(viewer: Viewer) -> None:
+    viewer.click("player.predict")
+    for _ in range(2):
+        viewer.hand.click_cell(Cell("weights", (0, 3, 1)))
+    viewer.hand.press(Qt.Key.Key_Return, CONTROL)
+    viewer.hand.settle()
+    assert viewer.said.startswith("No cell was marked.")
+
+
+def test_nothing_of_a_covered_stage_is_seen(viewer: Viewer) -> None:
+    viewer.click("player.predict")
+    covered = [viewer.hand.point(Cell("weights", (0, row, 0))) for row in (1, 3, 5)]
+    colours = {viewer.picture().pixelColor(at).name() for at in covered}
+    assert len(colours) == 1
+
+
+def test_step_leaves_a_prediction(viewer: Viewer) -> None:
+    viewer.click("player.predict")
+    viewer.key(Qt.Key.Key_Home)
+    assert viewer.place == Place("input")
+    assert viewer.bar.findChildren(QComboBox)
+    assert not viewer.bar.question.isVisibleTo(viewer.window)
+
+
+def reveal(viewer: Viewer) -> None:
+    viewer.hand.press(Qt.Key.Key_Return, CONTROL)
+    viewer.hand.settle()
+
+
+def test_without_a_mouse(viewer: Viewer) -> None:
+    viewer.key(Qt.Key.Key_P, CONTROL)
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Down):
+        viewer.key(key)
+    pinned = viewer.window.workspace.screen.panel(PICTURE).cursor.pinned
+    assert pinned == Cell("weights", (0, 1, 0))
+    assert viewer.hand.said.startswith("Covered")
+    viewer.key(Qt.Key.Key_Return)
+    assert viewer.window.workspace.view.guess
+    assert viewer.window.workspace.view.guess.marks == (pinned,)
+    reveal(viewer)
+    assert viewer.said.startswith("Not this time")
+
+
+def test_marks_that_a_change_leaves_no_room_for_are_forgotten(viewer: Viewer) -> None:
+    viewer.click("player.predict")
+    viewer.hand.click_cell(Cell("weights", (0, 5, 2)))
+    viewer.window.pointer.mark(Cell("weights", (1, 1, 0)))
+    reveal(viewer)
+    viewer.hand.type_number("heads", "1")
+    viewer.hand.settle()
+    assert "You marked" not in viewer.said
+    assert viewer.shown.is_revealed
+    viewer.hand.type_sentence("one two")
+    viewer.hand.settle()
+    assert viewer.said.startswith("No cell was marked")
+    viewer.hand.hover(Cell("weights", (0, 1, 0)))
+    assert "reads" in viewer.hand.said
+
+
+def test_a_pooled_panel_does_not_give_its_largest_cell_away(viewer: Viewer) -> None:
+    viewer.hand.paste_sentence(" ".join(f"w{number}" for number in range(400)))
+    viewer.hand.settle()
+    viewer.click("player.predict")
+    heatmap = viewer.hand.panel("weights")
+    assert heatmap.is_pooled
+    first = Cell("weights", (0, 40 * heatmap.rows.block, 20 * heatmap.columns.block))
+    viewer.hand.hover(first)
+    assert viewer.window.workspace.view.hovered == first
+    viewer.hand.click_cell(first)
+    assert viewer.window.workspace.view.guess
+    assert viewer.window.workspace.view.guess.marks == (first,)
+    reveal(viewer)
+    assert viewer.said.startswith(("Yes", "Not this time"))
+
+
+def test_the_rail_leads_out_of_a_prediction_and_leaves_the_panels_alone(viewer: Viewer) -> None:
+    viewer.click("player.predict")
+    viewer.hand.click(viewer.window.rail.button("queries"))
+    viewer.hand.settle()
+    assert viewer.place == Place("queries")
+    viewer.key(Qt.Key.Key_End)
+    assert viewer.hand.stages == ["scores", "weights", "context"]
+
+
+def test_a_step_goes_on_from_the_stage_that_was_predicted(viewer: Viewer) -> None:
+    viewer.click("player.predict")
+    viewer.key(Qt.Key.Key_PageDown)
+    assert viewer.place == Place("weights", 1)
+
+
+def test_another_text_of_a_batch_is_predicted_anew(viewer: Viewer) -> None:
+    viewer.window.workspace.set("lines", "apart")
+    viewer.hand.paste_sentence("a b c\nd e f")
+    viewer.hand.settle()
+    viewer.click("player.predict")
+    viewer.hand.click_cell(Cell("weights", (0, 2, 0)))
+    viewer.hand.press(Qt.Key.Key_PageDown)
+    viewer.hand.settle()
+    assert viewer.window.workspace.view.text == 1
+    assert "mark" not in viewer.said
+
+
+def test_a_stage_that_goes_is_no_longer_predicted(viewer: Viewer) -> None:
+    viewer.hand.click_cell(Cell("scores", (0, 0, 0)))
+    viewer.window.player.seek_stage("masked")
+    viewer.hand.settle()
+    viewer.click("player.predict")
+    viewer.hand.press(Qt.Key.Key_M)
+    viewer.hand.settle()
+    action = viewer.window.actions_.by_id["player.predict"]
+    assert not action.isChecked()
+    viewer.click("player.predict")
+    assert action.isChecked()

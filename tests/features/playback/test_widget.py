@@ -1,0 +1,270 @@
+"""Playback by mouse and keys: what is computed, what is empty, what is lit, what is said."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QApplication
+
+from tests.support.accessible_text import heard
+from tests.support.playback_viewer import NONE
+from tests.support.window_input import words
+from visualizer.heatmap.board_picture import PICTURE
+from visualizer.session.cells import Cell
+from visualizer.session.timeline import Grain, Place
+
+if TYPE_CHECKING:
+    from tests.support.playback_viewer import Viewer
+
+
+def test_at_first_everything_is_computed_and_nothing_is_said(viewer: Viewer) -> None:
+    assert viewer.place is None
+    assert viewer.said == ""
+    assert viewer.shown.position == viewer.shown.count == 66
+    assert viewer.hand.stages == ["scores", "weights", "context"]
+
+
+def test_home_is_the_first_step_and_end_shows_all_again(viewer: Viewer) -> None:
+    before = viewer.picture()
+    viewer.key(Qt.Key.Key_Home)
+    assert viewer.place == Place("input")
+    assert viewer.hand.stages == ["input"]
+    assert "Your" in viewer.said
+    viewer.key(Qt.Key.Key_End)
+    assert viewer.place is None
+    assert viewer.hand.stages == ["scores", "weights", "context"]
+    assert viewer.picture() == before
+
+
+def test_a_clicker_steps_on_and_back_wherever_the_focus_is(viewer: Viewer) -> None:
+    viewer.hand.sentence.setFocus()
+    viewer.key(Qt.Key.Key_PageDown)
+    viewer.key(Qt.Key.Key_PageDown)
+    assert viewer.shown.position == 1
+    viewer.key(Qt.Key.Key_PageUp)
+    assert viewer.shown.position == 0
+    viewer.key(Qt.Key.Key_PageUp)
+    assert viewer.shown.position == 0
+
+
+def test_arrows_step_and_skip_stages_unless_a_cell_is_pinned(viewer: Viewer) -> None:
+    viewer.key(Qt.Key.Key_Home)
+    viewer.key(Qt.Key.Key_Right)
+    viewer.key(Qt.Key.Key_Right)
+    viewer.key(Qt.Key.Key_Left)
+    assert viewer.place == Place("input", 1)
+    viewer.key(Qt.Key.Key_Down)
+    viewer.key(Qt.Key.Key_Down)
+    assert viewer.place == Place("keys")
+    viewer.key(Qt.Key.Key_Up)
+    assert viewer.place == Place("queries")
+    viewer.hand.click_cell(Cell("input", (2, 1)))
+    viewer.key(Qt.Key.Key_Right)
+    assert viewer.place == Place("queries")
+    assert viewer.window.workspace.view.pinned == Cell("input", (2, 2))
+
+
+def test_arrows_with_other_keys_do_not_step(viewer: Viewer) -> None:
+    viewer.key(Qt.Key.Key_Home)
+    for widget in (viewer.hand.board, viewer.bar.track):
+        widget.setFocus()
+        viewer.key(Qt.Key.Key_Right, Qt.KeyboardModifier.AltModifier)
+    assert viewer.place == Place("input")
+
+
+def test_going_back_is_exact(viewer: Viewer) -> None:
+    viewer.window.player.set_grain(Grain.CELL)
+    viewer.window.player.seek_stage("scores")
+    viewer.hand.settle()
+    pictures = [viewer.picture()]
+    for _ in range(8):
+        viewer.key(Qt.Key.Key_PageDown)
+        pictures.append(viewer.picture())
+    assert all(one != other for one, other in itertools.pairwise(pictures))
+    for picture in reversed(pictures[:-1]):
+        viewer.key(Qt.Key.Key_PageUp)
+        assert viewer.picture() == picture
+
+
+def test_seeking_equals_stepping(viewer: Viewer) -> None:
+    viewer.key(Qt.Key.Key_Home)
+    for _ in range(26):
+        viewer.key(Qt.Key.Key_PageDown)
+    stepped = viewer.picture()
+    said = viewer.said
+    viewer.click_track(60)
+    assert viewer.shown.position == 60
+    viewer.click_track(26)
+    assert viewer.shown.position == 26
+    assert viewer.said == said
+    assert viewer.picture() == stepped
+
+
+def test_playing_to_the_end_shows_what_was_there_before(viewer: Viewer) -> None:
+    before = viewer.picture()
+    viewer.choose("Steps", "by stage")
+    viewer.choose("Speed", "8×")
+    viewer.hand.board.setFocus()
+    seen: list[str] = []
+    viewer.window.workspace.changed.connect(
+        lambda: seen.extend(viewer.place.stage for _ in [0] if viewer.place)
+    )
+    viewer.hand.press(Qt.Key.Key_Space, NONE)
+    viewer.hand.until(lambda: viewer.shown.playhead.is_playing)
+    viewer.hand.until(lambda: not viewer.shown.playhead.is_playing)
+    viewer.hand.settle()
+    run = viewer.window.workspace.run
+    assert run is not None
+    assert list(dict.fromkeys(seen)) == list(run.trace.names)
+    assert viewer.place is None
+    assert viewer.picture() == before
+
+
+def test_space_pauses_and_goes_on_from_there(viewer: Viewer) -> None:
+    viewer.choose("Steps", "by cell")
+    viewer.choose("Speed", "8×")
+    viewer.hand.board.setFocus()
+    viewer.hand.press(Qt.Key.Key_Space, NONE)
+    viewer.hand.until(lambda: 0 < viewer.shown.position < viewer.shown.count)
+    viewer.hand.press(Qt.Key.Key_Space, NONE)
+    viewer.hand.settle()
+    at = viewer.shown.position
+    assert not viewer.shown.playhead.is_playing
+    viewer.click("player.toggle")
+    viewer.hand.until(lambda: viewer.shown.position > at)
+    viewer.click("player.toggle")
+    assert not viewer.shown.playhead.is_playing
+
+
+def test_space_plays_after_a_click_on_the_sentence(viewer: Viewer) -> None:
+    viewer.key(Qt.Key.Key_Home)
+    viewer.hand.click(viewer.bar.caption)
+    assert viewer.bar.caption.hasFocus()
+    viewer.hand.press(Qt.Key.Key_Space, NONE)
+    viewer.hand.until(lambda: viewer.shown.playhead.is_playing)
+    viewer.click("player.toggle")
+
+
+def test_a_space_typed_into_the_sentence_is_a_space(viewer: Viewer) -> None:
+    viewer.hand.type_sentence("one two")
+    viewer.hand.settle()
+    assert viewer.window.workspace.document.text == "one two"
+    assert not viewer.shown.playhead.is_playing
+
+
+def test_a_loop_begins_anew(viewer: Viewer) -> None:
+    viewer.click("player.toggle_loop")
+    viewer.choose("Steps", "by stage")
+    viewer.choose("Speed", "8×")
+    viewer.click("player.step -1")
+    assert viewer.shown.position == viewer.shown.count - 1
+    viewer.hand.board.setFocus()
+    viewer.hand.press(Qt.Key.Key_Space, NONE)
+    viewer.hand.until(lambda: viewer.shown.position < 3)
+    assert viewer.shown.playhead.is_playing
+    viewer.hand.press(Qt.Key.Key_Space, NONE)
+    viewer.hand.settle()
+
+
+def test_settings_changed_while_playing_leave_it_where_it_is(viewer: Viewer) -> None:
+    viewer.window.player.seek_stage("masked")
+    viewer.window.player.step(2)
+    viewer.hand.settle()
+    viewer.window.player.toggle()
+    viewer.hand.press(Qt.Key.Key_M)  # the mask goes, and with it this stage
+    viewer.hand.settle()
+    assert viewer.shown.playhead.is_playing
+    assert viewer.said
+    assert "masked" not in viewer.hand.stages
+    viewer.hand.press(Qt.Key.Key_M)
+    viewer.hand.settle()
+    assert viewer.shown.playhead.is_playing
+    viewer.window.player.toggle()
+    viewer.window.player.seek_stage("weights")
+    viewer.window.player.step(4)
+    viewer.hand.settle()
+    viewer.hand.type_number("heads", "1")
+    viewer.hand.settle()
+    assert viewer.place == Place("weights", 4)
+    viewer.hand.type_sentence("one two")
+    viewer.hand.settle()
+    assert viewer.shown.position == viewer.shown.stops[7].start + 1  # the last row there is
+
+
+def test_what_is_computed_later_is_empty_and_cannot_be_asked(viewer: Viewer) -> None:
+    viewer.window.player.seek_stage("weights")
+    viewer.hand.settle()
+    viewer.hand.hover(Cell("weights", (0, 4, 0)))
+    assert viewer.window.workspace.screen.panel(PICTURE).cursor.hovered is None
+    paper = viewer.window.theme.paper.lower()
+    picture = viewer.picture()
+    assert picture.pixelColor(viewer.hand.point(Cell("weights", (0, 4, 0)))).name() == paper
+    viewer.window.player.step(4)
+    viewer.hand.settle()
+    assert (
+        viewer.picture().pixelColor(viewer.hand.point(Cell("weights", (0, 4, 0)))).name() != paper
+    )
+
+
+def test_the_rail_jumps_while_playing(viewer: Viewer) -> None:
+    viewer.key(Qt.Key.Key_Home)
+    viewer.hand.click(viewer.window.rail.button("weights"))
+    viewer.hand.settle()
+    assert viewer.place == Place("weights")
+    assert viewer.hand.stages == ["masked", "weights"]
+
+
+def test_the_track_says_where_it_is_to_a_reader_of_the_screen(viewer: Viewer) -> None:
+    viewer.window.player.seek_stage("scores")
+    viewer.window.player.step(1)
+    viewer.hand.settle()
+    track = viewer.bar.track
+    assert heard(track).value == "Scores, row 2 of 6"
+    assert (track.minimum(), track.maximum(), track.value()) == (0, 66, 25)
+
+
+def test_the_cell_pane_tells_of_the_leading_cell(viewer: Viewer) -> None:
+    viewer.window.player.seek_stage("scores")
+    viewer.hand.settle()
+    assert "meets the key" in viewer.hand.said
+    assert words(viewer.bar.equation).startswith("score = ")
+
+
+def test_pointing_at_a_head_far_down_does_not_scroll_it_away(viewer: Viewer) -> None:
+    viewer.hand.type_number("d_out", "24")
+    viewer.hand.type_number("heads", "12")
+    viewer.hand.settle()
+    viewer.window.player.seek_stage("weights")
+    viewer.hand.settle()
+    bar = viewer.hand.board.verticalScrollBar()
+    bar.setValue(bar.maximum())
+    down = bar.value()
+    assert down > 500
+    viewer.hand.hover(Cell("weights", (11, 0, 0)))
+    assert viewer.window.workspace.screen.panel(PICTURE).cursor.hovered
+    assert bar.value() == down
+
+
+def test_the_wheel_leaves_the_choices_alone(viewer: Viewer) -> None:
+    for box in (viewer.bar.grain, viewer.bar.speed):
+        before = box.currentIndex()
+        where = QPointF(box.rect().center())
+        wheel = QWheelEvent(
+            where, QPointF(box.mapToGlobal(where)), QPoint(), QPoint(0, -120),
+            Qt.MouseButton.NoButton, NONE, Qt.ScrollPhase.NoScrollPhase, False,
+        )  # fmt: skip
+        QApplication.sendEvent(box, wheel)
+        assert box.currentIndex() == before
+
+
+def test_from_a_last_stage_that_went_play_begins_anew(viewer: Viewer) -> None:
+    viewer.window.player.seek_stage("output")
+    viewer.window.workspace.set("output_projection", False)
+    viewer.hand.settle()
+    viewer.window.player.toggle()
+    viewer.hand.settle()
+    assert viewer.place == Place("input")
+    viewer.window.player.toggle()

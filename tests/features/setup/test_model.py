@@ -1,0 +1,244 @@
+"""What is wrong with a setting is said at that setting, and can be mended there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from visualizer.attention.run import run
+from visualizer.attention.spec import (
+    Arrangement,
+    AttentionSpec,
+    BooleanMatrix,
+    Device,
+    Dtype,
+    Mask,
+    Mode,
+    Normalisation,
+    NumberMatrix,
+    Position,
+    Projection,
+    Route,
+    Scale,
+    problems,
+)
+from visualizer.errors import InputError
+from visualizer.features.setup.model import present_setup
+from visualizer.session.document import Document, LineSplit
+from visualizer.session.settings_table import (
+    SETTINGS,
+    SettingKind,
+    SettingState,
+    own_in_words,
+    remedy_in_words,
+    written_mask,
+)
+
+if TYPE_CHECKING:
+    from enum import StrEnum
+
+WRONG = [
+    ({"d_in": 0}, "d_in", "The embedding size cannot be 0. Use 1 or more."),
+    ({"d_out": 0}, "d_out", "The output size cannot be 0. Use 1 or more."),
+    ({"heads": 0}, "heads", "The heads cannot be 0. Use 1 or more."),
+    (
+        {"d_out": 6, "heads": 4},
+        "heads",
+        "6 does not divide into 4 heads. Use 3 or 6 heads, or the output size 8.",
+    ),
+    (
+        {"d_in": 3, "heads": 2, "projection": Projection.NONE},
+        "heads",
+        "3 does not divide into 2 heads. Use 1 or 3 heads, or the embedding size 4.",
+    ),
+    ({"d_out": 2, "heads": 3}, "heads", "Use 2 heads, or the output size 3."),
+    ({"dropout": 1.0}, "dropout", "A rate of 1 drops every weight"),
+    ({"dropout": 1.5}, "dropout", "A rate of 1.5 is not a share."),
+    ({"dropout": -0.1}, "dropout", "A rate of -0.1 is not a share."),
+    ({"temperature": 0.0}, "temperature", "A temperature of 0 cannot divide."),
+    ({"seed": -1}, "seed", "A seed is a whole number"),
+    ({"dropout_seed": -1}, "dropout_seed", "A seed is a whole number"),
+    ({"mask": Mask.WINDOW, "window": 0}, "window", "A window of 0 tokens reads nothing."),
+    ({"mask": Mask.OWN}, "own_mask", "There is no matrix yet."),
+    ({"normalisation": Normalisation.SUM}, "normalisation", "Mask after normalising."),
+    ({"d_in": 2_000_000}, "d_in", "The embedding size cannot be more than 1,000,000."),
+    ({"heads": 1_002, "d_out": 1_002}, "heads", "The heads cannot be more than 1,000."),
+    ({"seed": 2**31}, "seed", "A seed is a whole number from 0 to 2³¹ − 1"),
+]
+
+
+def shown(document: Document, refused: InputError | None = None) -> dict[str, SettingState]:
+    return {row.setting.name: row for row in present_setup(document, refused).settings}
+
+
+@pytest.mark.parametrize(("fields", "where", "sentence"), WRONG)
+def test_a_problem_stands_at_its_own_setting(
+    fields: dict[str, object], where: str, sentence: str
+) -> None:
+    document = Document(spec=replace(AttentionSpec(), **fields))  # type: ignore[arg-type]
+    said = {name: row.problem.sentence for name, row in shown(document).items() if row.problem}
+    assert list(said) == [where]
+    assert sentence in said[where]
+
+
+@pytest.mark.parametrize("fields", [fields for fields, _, _ in WRONG], ids=str)
+def test_what_is_offered_mends_it(fields: dict[str, object]) -> None:
+    document = Document(spec=replace(AttentionSpec(), **fields))  # type: ignore[arg-type]
+    for _ in range(2):  # one remedy may lead to a smaller problem, such as 1 column for 2 heads
+        for problem in problems(document.spec):
+            document = document.set(*problem.remedy) if problem.remedy else document
+    left = problems(document.spec)
+    assert [problem.field for problem in left] == ["own_mask"] * (fields == {"mask": Mask.OWN})
+
+
+def test_all_is_well_at_first() -> None:
+    setup = present_setup(Document(), None)
+    assert not [row for row in setup.settings if row.problem]
+    assert setup.text_problem == ""
+    assert (setup.text, setup.tokenizer, setup.lines) == (
+        "Your journey starts with one step",
+        "words",
+        "together",
+    )
+
+
+def test_what_a_run_refuses_is_said_where_it_belongs() -> None:
+    own = BooleanMatrix.of(np.ones((2, 2), dtype=bool))
+    document = Document().set("mask", Mask.OWN).set("own_mask", own)
+    with pytest.raises(InputError) as refused:
+        run(document.tokens(), document.spec)
+    problem = shown(document, refused.value)["own_mask"].problem
+    assert problem
+    assert problem.sentence == "The matrix is 2 × 2 and the text needs 6 × 6."
+
+
+def test_what_padding_forbids_is_mended_where_it_is_said() -> None:
+    document = Document("a b\nc").set("lines", LineSplit.APART).set("mask", Mask.NONE)
+    document = document.set("normalisation", Normalisation.SUM)
+    assert not problems(document.spec)  # it is the run that sees the padding
+    with pytest.raises(InputError) as refused:
+        run(document.tokens(), document.spec)
+    problem = shown(document, refused.value)["normalisation"].problem
+    assert problem
+    assert problem.remedy
+    document = document.set(*problem.remedy)
+    assert run(document.tokens(), document.spec).trace.batch == (2,)
+
+
+@pytest.mark.parametrize("mask", Mask)
+@pytest.mark.parametrize("normalisation", Normalisation)
+def test_the_route_counts_whenever_there_is_a_mask(
+    mask: Mask, normalisation: Normalisation
+) -> None:
+    document = Document().set("mask", mask).set("normalisation", normalisation)
+    assert shown(document)["route"].counts == (mask is not Mask.NONE)
+
+
+def test_a_text_that_is_refused_is_said_under_the_text() -> None:
+    with pytest.raises(InputError) as refused:
+        run(Document("").tokens(), AttentionSpec())
+    setup = present_setup(Document(""), refused.value)
+    assert setup.text_problem == "There is nothing to read yet. Type a word or a sentence."
+    assert not [row for row in setup.settings if row.problem]
+
+
+def test_a_problem_of_the_spec_goes_before_a_refusal() -> None:
+    document = Document().set("heads", 0)
+    problem = shown(document, InputError("heads", "Something older."))["heads"].problem
+    assert problem
+    assert problem.sentence.startswith("The heads cannot be 0")
+
+
+@pytest.mark.parametrize(
+    ("fields", "idle"),
+    [
+        ({}, {"mode", "dropout_seed", "window", "own_mask"}),
+        ({"dropout": 0.5}, {"window", "own_mask"}),
+        ({"mask": Mask.WINDOW}, {"mode", "dropout_seed", "own_mask"}),
+        ({"mask": Mask.NONE}, {"mode", "dropout_seed", "window", "own_mask", "route"}),
+        (
+            {"projection": Projection.NONE, "heads": 1, "normalisation": Normalisation.UNIFORM},
+            {"d_out", "bias", "scale", "temperature"}
+            | {"mode", "dropout_seed", "window", "own_mask"},
+        ),
+        (
+            {"projection": Projection.UNIFORM},
+            {"bias", "mode", "dropout_seed", "window", "own_mask"},
+        ),
+    ],
+)
+def test_settings_without_effect_are_known(fields: dict[str, object], idle: set[str]) -> None:
+    document = Document(spec=replace(AttentionSpec(), **fields))  # type: ignore[arg-type]
+    found = {name for name, row in shown(document).items() if not row.counts}
+    assert found == idle | {"own_input", "own_weights"}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *(("projection", Projection), ("arrangement", Arrangement), ("position", Position)),
+        *(("scale", Scale), ("normalisation", Normalisation), ("mask", Mask), ("route", Route)),
+        *(("mode", Mode), ("dtype", Dtype), ("device", Device)),
+    ],
+)
+def test_every_choice_there_is_is_offered(name: str, kind: type[StrEnum]) -> None:
+    setting = next(setting for setting in SETTINGS if setting.name == name)
+    assert [value for value, _ in setting.choices] == list(kind)
+    assert len({words for _, words in setting.choices}) == len(setting.choices)
+
+
+SQUARE = NumberMatrix.of(np.ones((3, 3)))
+
+
+def test_own_numbers_count_where_they_are_given_and_are_said_in_words() -> None:
+    document = Document().set("own_input", SQUARE).set("own_weights", (("W_key", SQUARE),))
+    rows = shown(document)
+    assert rows["own_input"].counts
+    assert rows["own_weights"].counts
+    assert not shown(document.set("projection", Projection.NONE))["own_weights"].counts
+    said = [own_in_words(rows[name].setting, rows[name].value) for name in OWN]
+    assert said == ["3 × 3 given", "W_key given"]
+    for row in (shown(Document())[name] for name in OWN):
+        assert own_in_words(row.setting, row.value) == "None: drawn from the seed"
+
+
+def test_own_numbers_that_do_not_fit_are_mended_by_drawing() -> None:
+    document = Document().set("own_weights", (("W_key", SQUARE),)).set("own_input", SQUARE)
+    for name, said in (
+        ("own_weights", "W_key is 3 × 3 and the sizes need 4 × 2."),
+        ("own_input", "The vectors are 3 × 3 and the embedding size is 4."),
+    ):
+        problem = shown(document.set("d_in", 4))[name].problem
+        assert problem
+        assert problem.remedy
+        assert problem.sentence == said
+        assert remedy_in_words(*problem.remedy) == "Draw them from the seed"
+        mended = document.set("d_in", 4).set(*problem.remedy)
+        assert shown(mended)[name].problem is None
+
+
+OWN = ("own_input", "own_weights")
+
+
+def test_the_table_names_each_setting_once() -> None:
+    names = [setting.name for setting in SETTINGS]
+    labels = [setting.label for setting in SETTINGS]
+    assert len(set(names)) == len(names)
+    assert len(set(labels)) == len(labels)
+    assert all(
+        setting.top for setting in SETTINGS if setting.kind in {SettingKind.COUNT, SettingKind.RATE}
+    )
+
+
+def test_a_mask_is_written_where_it_is_not_too_long() -> None:
+    text, hint = written_mask(BooleanMatrix.of(np.tri(2, dtype=bool)))
+    assert text == "1 0\n1 1"
+    assert written_mask(None) == ("", hint)
+    assert hint.startswith("1 may read, 0 may not:")
+    assert written_mask(BooleanMatrix.of(np.eye(64, dtype=bool)))[0].count("1") == 64
+    text, hint = written_mask(BooleanMatrix.of(np.eye(1024, dtype=bool)))
+    assert text == ""
+    assert hint == "1,024 × 1,024: too long to be written here. Rows of 0 and 1 would replace it."

@@ -1,0 +1,245 @@
+"""The ledger's sizes are those of the tensors; its products are counted by who multiplies."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.flop_counter import FlopCounterMode
+
+from tests.support.attention_strategies import Case, cases
+from tests.support.screens import resolved
+from tests.support.small_runs import a_run
+from visualizer.attention.mechanisms import Mechanism, spec_of
+from visualizer.attention.run import Run, run
+from visualizer.attention.spec import Arrangement, AttentionSpec, Device, Dtype, Projection
+from visualizer.features.shapes.model import (
+    MOST_COLUMNS,
+    MOST_HEADS,
+    MOST_ROWS,
+    HeadSplit,
+    ShapeRow,
+    ShapesPanel,
+    present_shapes,
+)
+from visualizer.session.cells import Cell
+from visualizer.session.timeline import Place, Playhead
+from visualizer.session.view import View
+
+WORDS = ("Your", "journey", "starts", "with", "one", "step")
+
+
+def ledger(computed: Run, **fields: object) -> ShapesPanel:
+    return present_shapes(resolved(computed, View(**fields)), ShapesPanel())  # type: ignore[arg-type]
+
+
+def row(computed: Run, stage: str) -> ShapeRow:
+    return next(row for row in ledger(computed).rows if row.stage == stage)
+
+
+def split(computed: Run, **fields: object) -> HeadSplit:
+    made = ledger(computed, **fields).split
+    assert made is not None
+    return made
+
+
+def assert_sizes_are_real(computed: Run) -> None:
+    trace, rows = computed.trace, ledger(computed).rows
+    assert [row.stage for row in rows] == list(trace.names)
+    for one in rows:
+        tensor = trace.tensor(one.stage)
+        assert tuple(dim.size for dim in one.dims) == (trace.batch or (1,)) + tuple(
+            tensor.shape[len(trace.batch) :]
+        )
+        assert one.bytes == tensor.numel() * tensor.element_size()
+        assert one.dims[0].name == "batch"
+
+
+# ------------------------------------------------------------------------------- the ledger
+
+
+@given(cases())
+def test_sizes_are_those_of_the_tensors(case: Case) -> None:
+    assert_sizes_are_real(case.run())
+
+
+@pytest.mark.parametrize("mechanism", Mechanism)
+def test_sizes_of_every_mechanism(mechanism: Mechanism) -> None:
+    base = AttentionSpec(d_in=6, d_out=4, device=Device.CPU)
+    assert_sizes_are_real(run((WORDS,), spec_of(mechanism, base)))
+
+
+@given(cases())
+def test_the_products_are_those_that_torch_counts(case: Case) -> None:
+    with FlopCounterMode(display=False) as counter:
+        computed = case.run()
+    counted = sum(row.multiply_adds for row in ledger(computed).rows)
+    assert 2 * counted == counter.get_total_flops()
+
+
+@given(cases())
+def test_equations_lead_from_real_sizes_to_real_sizes(case: Case) -> None:
+    for one in ledger(case.run()).rows:
+        sizes = [dim.size for dim in one.dims[1:]]
+        for equation in one.equations:
+            shapes = [
+                [int(size) for size in found.split(", ")]
+                for found in re.findall(r"\(([\d, ]+)\)", equation)
+            ]
+            if "·" in equation:
+                left, right, made = shapes[0], shapes[1], shapes[-1]
+                assert (left[1], [left[0], right[1]]) == (right[0], made)
+                assert one.multiply_adds % math.prod((*left, right[1])) == 0
+            elif "→" in equation:
+                assert all(math.prod(one) == math.prod(other) for one, other in pairwise(shapes))
+                assert shapes[-1] == sizes
+        if not one.equations:
+            assert one.multiply_adds == 0
+
+
+@given(cases())
+def test_parameters_are_as_large_as_those_of_the_module(case: Case) -> None:
+    computed = case.run()
+    parameters = computed.trace.parameters
+    for one in ledger(computed).rows:
+        if met := one.parameter:
+            is_one = re.compile(rf"(heads\.\d+\.)?{met.name}(\.weight)?$")
+            found = [tensor for name, tensor in parameters.items() if is_one.match(name)]
+            assert len(found) == met.copies
+            for tensor in found:
+                assert sorted(tensor.shape) == sorted(met.shape)
+
+
+def test_the_book_s_sizes_in_words() -> None:
+    computed = a_run(d_in=3, d_out=4)
+    one = row(computed, "queries")
+    assert one.plain == (
+        "Queries: batch 1, heads 2, tokens 6, d_head 2; each token's vector times W_query; "
+        "(6, 3) · (3, 4) = (6, 4); (6, 4) → (6, 2, 2) → (2, 6, 2); "
+        "72 multiply-adds  ·  96 bytes"
+    )
+    assert one.parameter is not None
+    assert one.parameter.written == "W_query 3 × 4"
+    assert row(computed, "context").equations == ("(6, 6) · (6, 2) = (6, 2) in each of 2 heads",)
+    assert row(computed, "concat").equations == ("(2, 6, 2) → (6, 2, 2) → (6, 4)",)
+    assert row(computed, "output").equations == ("(6, 4) · (4, 4) + (4) = (6, 4)",)
+    assert row(computed, "weights").cost == "288 bytes"
+    assert ledger(computed).batch == "Batch 1: there is one text."
+    assert ledger(computed).total == (
+        "Together 600 multiply-adds in matrix products; the stages take 1.8 KiB."
+    )
+
+
+def test_stacked_heads_have_matrices_of_their_own() -> None:
+    one = row(a_run(arrangement=Arrangement.STACKED, bias=True), "values")
+    assert one.equations == ("(6, 3) · (3, 2) + (2) = (6, 2) in each of 2 heads",)
+    assert one.parameter is not None
+    assert one.parameter.written == "W_value 3 × 2, 2 of them"
+
+
+def test_without_projection_the_input_itself_is_split() -> None:
+    one = row(a_run(projection=Projection.NONE, d_in=4), "keys")
+    assert (one.parameter, one.equations) == (None, ("(6, 4) → (6, 2, 2) → (2, 6, 2)",))
+
+
+def test_a_batch_is_counted_and_said() -> None:
+    computed = a_run("one two", "one two three", dtype=Dtype.FLOAT64)
+    made = ledger(computed)
+    assert (
+        made.batch == "Batch 2: as many texts, padded to 3 tokens. The equations are those of one."
+    )
+    assert {one.dims[0].size for one in made.rows} == {2}
+    assert row(computed, "queries").multiply_adds == 2 * 3 * 3 * 2
+    even = ledger(a_run("one two", "three four"))
+    assert even.batch == "Batch 2: as many texts of 2 tokens. The equations are those of one."
+
+
+def test_queries_and_keys_count_tokens() -> None:
+    dims = row(a_run(), "scores").dims
+    assert [dim.counts for dim in dims] == ["batch", "heads", "tokens", "tokens"]
+
+
+def test_the_row_is_marked_that_is_looked_at() -> None:
+    computed = a_run()
+    assert ledger(computed).current is None
+    assert ledger(computed, pinned=Cell("values", (0, 0, 0))).current == "values"
+    both = {"pinned": Cell("values", (0, 0, 0)), "hovered": Cell("scores", (0, 0, 0))}
+    assert ledger(computed, **both).current == "scores"
+    assert ledger(computed, playhead=Playhead(Place("keys")), **both).current == "keys"
+    assert ledger(computed, pinned=Cell("values", (7, 0, 0))).current is None
+
+
+def test_what_did_not_change_is_the_same_object() -> None:
+    computed = a_run()
+    before = ledger(computed)
+    assert present_shapes(resolved(computed, View()), before) is before
+    assert (
+        present_shapes(resolved(computed, View(pinned=Cell("keys", (0, 0, 0)))), before)
+        is not before
+    )
+
+
+# --------------------------------------------------------------------------------- the split
+
+
+@pytest.mark.parametrize(
+    ("stage", "drawn", "is_apart"),
+    [
+        (None, "queries", True),
+        ("input", "queries", False),
+        ("keys", "keys", True),
+        ("weights", "queries", True),
+        ("context", "context", True),
+        ("concat", "concat", False),
+        ("output", "concat", False),
+    ],
+)
+def test_the_matrix_of_the_stage_is_drawn(stage: str | None, drawn: str, is_apart: bool) -> None:
+    playhead = Playhead(Place(stage) if stage else None)
+    made = split(a_run(), playhead=playhead)
+    assert (made.stage, made.is_apart) == (drawn, is_apart)
+
+
+@given(heads=st.integers(1, 40), d_head=st.integers(1, 90), tokens=st.integers(1, 40))
+def test_a_drawing_is_never_too_large_and_says_what_is_left_out(
+    heads: int, d_head: int, tokens: int
+) -> None:
+    made = HeadSplit("queries", "Q", tokens, heads, d_head, Arrangement.SPLIT, True)
+    assert len(made.columns) <= MOST_COLUMNS
+    assert list(made.columns) == sorted(made.columns)
+    assert set(made.columns) == set(range(min(heads, MOST_HEADS)))
+    assert len({made.columns.count(head) for head in made.columns}) == 1
+    is_whole = len(made.columns) == heads * d_head and made.rows == tokens
+    assert made.rows == min(tokens, MOST_ROWS)
+    assert (made.left_out == "") == is_whole
+
+
+@given(
+    heads=st.integers(1, 16),
+    d_head=st.integers(1, 4),
+    progress=st.floats(0, 1),
+    gap=st.floats(0, 3),
+)
+def test_columns_slide_apart_and_keep_their_order(
+    heads: int, d_head: int, progress: float, gap: float
+) -> None:
+    made = HeadSplit("queries", "Q", 6, heads, d_head, Arrangement.SPLIT, True)
+    lefts = made.lefts(progress, gap)
+    for (head, left), (other, right) in pairwise(zip(made.columns, lefts, strict=True)):
+        between = progress * gap if head != other else 0
+        assert right - left == pytest.approx(1 + between)
+
+
+def test_the_split_in_words() -> None:
+    assert split(a_run(d_out=4)).says == "Each of 2 heads takes 2 of the 4 columns."
+    stacked = split(a_run(arrangement=Arrangement.STACKED)).says
+    assert stacked == "Each of 2 stacked heads has 2 columns of its own: 4 together."
+    assert split(a_run(heads=1)).says == "One head has all 2 columns."
+    assert split(a_run(heads=1, d_out=1)).says == "One head has the only column."
+    wide = split(a_run(d_out=768, heads=12))
+    assert wide.left_out == "Drawn: 5 of 64 columns a head."
+    assert (wide.joined, wide.apart) == ("(6, 768)", "(12, 6, 64)")

@@ -1,0 +1,285 @@
+"""The Shapes pane: sizes to read and to click, and heads that slide apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from tests.support.screens import resolved
+from tests.support.small_runs import a_run
+from tests.support.window_input import SHIFT, words
+from visualizer.features.shapes.head_split_widget import DURATION_MS
+from visualizer.features.shapes.model import SHAPES, ShapesPanel, present_shapes
+from visualizer.features.shapes.widget import EMPTY, ShapesPane
+from visualizer.session.cells import Cell
+from visualizer.session.view import View
+from visualizer.widgets.app_settings import set_reduced
+from visualizer.widgets.theme import DARK, LIGHT, Theme, head_colour
+
+if TYPE_CHECKING:
+    from pytestqt.qtbot import QtBot
+
+    from tests.support.playback_viewer import Viewer
+    from tests.support.window_input import Hand
+
+KEYS = Cell("keys", (0, 2, 0))
+
+
+def ledger(stage: str = "", **fields: Any) -> ShapesPanel:
+    """A ledger of the book's sentence, with a cell of a stage pinned."""
+    run = a_run(**{"d_out": 4, **fields})
+    place = (0,) * len(run.trace.stage(stage).dims) if stage else ()
+    return present_shapes(
+        resolved(run, View(pinned=Cell(stage, place) if stage else None)), ShapesPanel()
+    )
+
+
+@pytest.fixture
+def pane(qtbot: QtBot) -> ShapesPane:
+    made = ShapesPane()
+    qtbot.addWidget(made)
+    made.resize(300, 700)
+    made.show()
+    qtbot.waitExposed(made)
+    return made
+
+
+@pytest.fixture
+def opened(hand: Hand) -> ShapesPane:
+    """The pane in the window, opened by its keys."""
+    hand.settle()
+    hand.press(Qt.Key.Key_F4, SHIFT)
+    hand.until(lambda: bool(hand.window.shapes.rows))
+    return hand.window.shapes
+
+
+def show(pane: ShapesPane, shown: ShapesPanel, theme: Theme = LIGHT) -> None:
+    """Show a ledger and let it take its place."""
+    pane.show_ledger(shown, theme)
+    QApplication.processEvents()
+
+
+def arrive(pane: ShapesPane, qtbot: QtBot) -> None:
+    """Wait until nothing moves any more."""
+    drawing = pane.drawing
+    qtbot.waitUntil(lambda: drawing.progress == drawing.goal, timeout=20 * DURATION_MS)
+
+
+def move(pane: ShapesPane, stage: str, dim: str) -> None:
+    row = pane.row(stage)
+    place = next(place for found, place in row.dims() if found.name == dim)
+    QTest.mouseMove(row, QPoint(1, 1))
+    QTest.mouseMove(row, place.center().toPoint())
+
+
+# ------------------------------------------------------------------------------- the ledger
+
+
+def test_it_says_what_would_be_there(pane: ShapesPane) -> None:
+    assert words(pane.says) == EMPTY
+    assert not pane.turn.isVisible()
+    show(pane, ledger())
+    assert pane.turn.isVisible()
+    show(pane, ShapesPanel())
+    assert words(pane.says) == EMPTY
+    assert not any(row.isVisible() for row in pane.rows)
+
+
+def test_there_is_a_row_for_every_stage(pane: ShapesPane) -> None:
+    shown = ledger()
+    show(pane, shown)
+    assert [row.stage for row in pane.rows] == [row.stage for row in shown.rows]
+    assert pane.row("queries").accessibleName().startswith("Queries: batch 1, heads 2, tokens 6")
+    assert words(pane.batch) == "Batch 1: there is one text."
+    fewer = ledger(output_projection=False)
+    show(pane, fewer, DARK)
+    assert [row.stage for row in pane.rows if row.isVisible()] == [row.stage for row in fewer.rows]
+
+
+def test_sizes_do_not_overlap_and_words_have_room(pane: ShapesPane) -> None:
+    show(pane, ledger())
+    for row in pane.rows:
+        places = [place for _, place in row.dims()]
+        for number, place in enumerate(places):
+            assert place.right() <= row.width()
+            assert not any(place.intersects(other) for other in places[number + 1 :])
+        assert row.height() >= row.heightForWidth(row.width())
+    narrow, wide = (pane.row("scaled").heightForWidth(width) for width in (200, 600))
+    assert narrow > wide
+
+
+def test_a_dim_under_the_pointer_lights_all_that_count_the_same(pane: ShapesPane) -> None:
+    show(pane, ledger())
+    move(pane, "input", "tokens")
+    assert pane.row("input").lit == ("tokens",)
+    assert pane.row("scores").lit == ("queries", "keys")
+    assert pane.row("concat").lit == ("queries",)
+    move(pane, "input", "d_in")
+    assert pane.row("scores").lit == ()
+    QTest.mouseMove(pane.row("input"), QPoint(2, 2))
+    assert not any(row.lit for row in pane.rows)
+
+
+def test_the_row_of_the_stage_that_is_looked_at_is_marked(pane: ShapesPane) -> None:
+    show(pane, ledger())
+
+    def mark(stage: str) -> str:
+        image = pane.row(stage).grab().toImage()
+        return image.pixelColor(1, image.height() // 2).name().upper()
+
+    assert mark("keys") != LIGHT.accent
+    show(pane, ledger("keys"))
+    assert mark("keys") == LIGHT.accent
+    assert pane.row("keys").accessibleDescription() == "Looked at now"
+
+
+def test_the_row_that_is_looked_at_is_in_sight(pane: ShapesPane) -> None:
+    pane.resize(300, 320)
+    show(pane, ledger())
+    assert pane.row("output").visibleRegion().isEmpty()
+    show(pane, ledger("output"))
+    assert not pane.row("output").visibleRegion().isEmpty()
+
+
+@pytest.mark.parametrize("by_keys", [True, False])
+def test_a_row_says_which_stage_is_wanted(pane: ShapesPane, qtbot: QtBot, by_keys: bool) -> None:
+    show(pane, ledger())
+    with qtbot.waitSignal(pane.stageChosen) as chosen:
+        if by_keys:
+            QTest.keyClick(pane.row("values"), Qt.Key.Key_Space)
+        else:
+            QTest.mouseClick(pane.row("values"), Qt.MouseButton.LeftButton)
+    assert chosen.args == ["values"]
+
+
+# ------------------------------------------------------------------------------ the drawing
+
+
+def test_heads_slide_apart_to_the_end(pane: ShapesPane, qtbot: QtBot) -> None:
+    drawing = pane.drawing
+    show(pane, ledger("concat"))
+    assert drawing.progress == 0
+    pane.show_ledger(ledger("context"), LIGHT)
+    assert (drawing.progress, drawing.goal) == (0, 1)
+    arrive(pane, qtbot)
+    assert drawing.progress == 1
+    lefts = [place.left() for _, place in drawing.columns()]
+    assert lefts[2] - lefts[1] > lefts[1] - lefts[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "starts_anew"),
+    [
+        (ledger("queries"), ledger("keys"), True),
+        (ledger("queries"), ledger("queries", heads=4), True),
+        (ledger("queries"), ledger("queries", bias=True), False),
+        (ledger("queries"), ledger("weights"), False),
+        (ledger("values"), ledger("context"), False),
+    ],
+)
+def test_it_slides_where_the_heads_are_others(
+    pane: ShapesPane, qtbot: QtBot, before: ShapesPanel, after: ShapesPanel, starts_anew: bool
+) -> None:
+    show(pane, before)
+    assert pane.drawing.progress == 1
+    pane.show_ledger(after, LIGHT)
+    assert pane.drawing.progress == (0 if starts_anew else 1)
+    arrive(pane, qtbot)
+    assert pane.drawing.progress == 1
+
+
+def test_without_motion_it_jumps(pane: ShapesPane) -> None:
+    set_reduced(True)
+    show(pane, ledger("concat"))
+    for stage, progress in (("values", 1), ("output", 0), ("queries", 1), ("keys", 1)):
+        show(pane, ledger(stage))
+        assert pane.drawing.progress == progress
+    QTest.mouseClick(pane.turn, Qt.MouseButton.LeftButton)
+    assert pane.drawing.progress == 0
+
+
+def test_the_button_plays_it_there_and_back(pane: ShapesPane, qtbot: QtBot) -> None:
+    show(pane, ledger())
+    for goal in (0, 1):
+        QTest.mouseClick(pane.turn, Qt.MouseButton.LeftButton)
+        assert pane.drawing.goal == goal
+        arrive(pane, qtbot)
+        assert pane.drawing.progress == goal
+    QTest.mouseClick(pane.turn, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(pane.turn, Qt.MouseButton.LeftButton)
+    assert pane.drawing.goal == 1
+    show(pane, ledger(heads=1))
+    assert not pane.turn.isEnabled()
+
+
+def test_columns_have_their_heads_colours(pane: ShapesPane) -> None:
+    show(pane, ledger(d_out=6, heads=3))
+    image = pane.drawing.grab().toImage()
+    for head, place in pane.drawing.columns():
+        at = place.topLeft().toPoint() + QPoint(3, 3)
+        assert image.pixelColor(at).name().upper() == head_colour(head, LIGHT).upper()
+
+
+@pytest.mark.parametrize("fields", [{"d_out": 768, "heads": 12}, {"d_out": 24, "heads": 24}])
+def test_of_a_wide_matrix_the_drawing_stays_inside(
+    pane: ShapesPane, fields: dict[str, Any]
+) -> None:
+    show(pane, ledger(**fields))
+    for progress in (0.0, 0.5, 1.0):
+        pane.drawing._stand(progress)
+        places = [place for _, place in pane.drawing.columns()]
+        assert places[0].left() >= 0
+        assert places[-1].right() <= pane.drawing.width()
+    assert "Drawn: " in words(pane.says)
+
+
+# ------------------------------------------------------------------------------- the window
+
+
+def test_it_is_opened_by_keys_and_made_only_then(hand: Hand) -> None:
+    hand.settle()
+    assert hand.window.workspace.screen.panel(SHAPES) == ShapesPanel()
+    hand.press(Qt.Key.Key_F4, SHIFT)
+    hand.until(hand.window.shapes.isVisible)
+    assert hand.window.workspace.screen.panel(SHAPES).rows
+
+
+def test_the_row_follows_the_pinned_cell_and_the_playhead(
+    viewer: Viewer, opened: ShapesPane
+) -> None:
+    hand = viewer.hand
+    hand.click_cell(Cell("weights", (1, 3, 2)))
+    assert opened._ledger is not None
+    assert opened._ledger.current == "weights"
+    hand.window.player.seek_stage("keys")
+    hand.settle()
+    assert opened._ledger.current == "keys"
+
+
+def test_a_clicked_row_shows_its_stage(hand: Hand, opened: ShapesPane) -> None:
+    assert "concat" not in hand.stages
+    hand.click(opened.row("concat"))
+    hand.settle()
+    assert "concat" in hand.stages
+    hand.click(opened.row("concat"))
+    hand.settle()
+    assert "concat" in hand.stages
+
+
+def test_the_drawing_turns_by_keys(hand: Hand, opened: ShapesPane) -> None:
+    assert opened.drawing.goal == 1
+    hand.press(Qt.Key.Key_J)
+    assert opened.drawing.goal == 0
+
+
+def test_sizes_follow_the_settings(hand: Hand, opened: ShapesPane) -> None:
+    hand.type_number("d_out", "8")
+    hand.settle()
+    hand.type_number("heads", "4")
+    hand.settle()
+    name = opened.row("queries").accessibleName()
+    assert "(6, 3) · (3, 8) = (6, 8); (6, 8) → (6, 4, 2) → (4, 6, 2)" in name

@@ -1,0 +1,320 @@
+"""The Colours pane: every choice changes the picture and the words of its bar; typed ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QComboBox
+
+from tests.support.accessible_text import heard
+from tests.support.window_input import CONTROL, words
+from tests.support.zoom_gestures import press
+from visualizer.attention.derived import WeightTransform
+from visualizer.features.view_controls.colours_widget import (
+    CURVES,
+    LENSES,
+    LIMITS,
+    SEQUENTIAL,
+    ColoursPane,
+)
+from visualizer.heatmap.label_metrics import ends
+from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QLineEdit
+
+    from tests.support.window_input import Hand
+
+
+@pytest.fixture
+def open_pane(hand: Hand) -> Hand:
+    hand.settle()
+    hand.key(Qt.Key.Key_F11)
+    hand.until(pane(hand).isVisible)
+    hand.settle()
+    return hand
+
+
+def pane(hand: Hand) -> ColoursPane:
+    shown = hand.window.panes["Colours"]
+    assert isinstance(shown, ColoursPane)
+    return shown
+
+
+def choose(hand: Hand, box: QComboBox, chosen: str) -> None:
+    """Open a list and choose by the keys."""
+    pane(hand).ensureWidgetVisible(box)
+    hand.click(box)
+    QTest.keyClick(box.view(), Qt.Key.Key_Home)
+    for _ in range(box.findText(chosen)):
+        QTest.keyClick(box.view(), Qt.Key.Key_Down)
+    QTest.keyClick(box.view(), Qt.Key.Key_Return)
+    hand.activate()
+    hand.settle()
+    assert box.currentText() == chosen
+
+
+def type_end(hand: Hand, stage: str, side: str, text: str) -> None:
+    """Click into a box, mark what is there, type, and press Enter."""
+    box = boxes(hand)[stage, side]
+    hand_types(hand, box, text)
+    QTest.keyClick(box, Qt.Key.Key_Return)
+    hand.settle()
+
+
+def boxes(hand: Hand) -> dict[tuple[str, str], QLineEdit]:
+    return pane(hand).boxes
+
+
+def problem(hand: Hand) -> str:
+    label = pane(hand).problem
+    return words(label) if label.isVisibleTo(pane(hand)) else ""
+
+
+def colouring(hand: Hand) -> ColourOptions:
+    return hand.window.workspace.view.colouring
+
+
+def bar(hand: Hand, stage: str) -> tuple[str, str, str]:
+    return ends(hand.panel(stage))
+
+
+def picture(hand: Hand) -> bytes:
+    QApplication.processEvents()
+    image = hand.board.viewport().grab().toImage()
+    return bytes(image.constBits())
+
+
+# ------------------------------------------------------------------------------------- choices
+
+
+@pytest.mark.parametrize(
+    ("curve", "weights", "scores"),
+    [
+        (ColourCurve.LOG, ("≤0.0001", "weights, log", "1.00"), "scores, log"),
+        (ColourCurve.RANK, ("smallest", "weights, rank", "largest"), "scores, rank"),
+    ],
+)
+def test_a_curve_changes_the_picture_and_its_words(
+    open_pane: Hand, curve: ColourCurve, weights: tuple[str, ...], scores: str
+) -> None:
+    before = picture(open_pane)
+    choose(open_pane, pane(open_pane).curve, CURVES[curve])
+    assert picture(open_pane) != before
+    assert bar(open_pane, "weights") == weights
+    low, middle, high = bar(open_pane, "scores")
+    assert middle == scores
+    assert low == f"−{high}"
+    choose(open_pane, pane(open_pane).curve, CURVES[ColourCurve.LINEAR])
+    assert picture(open_pane) == before
+    assert bar(open_pane, "weights") == ("0", "weights", "1.00")
+
+
+@pytest.mark.parametrize("limits", [ColourLimits.ROW, ColourLimits.PANEL])
+def test_limits_change_the_picture_and_its_words(open_pane: Hand, limits: ColourLimits) -> None:
+    before, words_before = picture(open_pane), bar(open_pane, "scores")
+    choose(open_pane, pane(open_pane).limits, LIMITS[limits])
+    assert picture(open_pane) != before
+    said = [ends(open_pane.panel("scores", head)) for head in (0, 1)]
+    if limits is ColourLimits.ROW:
+        assert said == 2 * [("−row’s largest", "scores", "row’s largest")] or said == 2 * [
+            ("−row's largest", "scores", "row's largest")
+        ]
+    else:
+        for head, (low, _, high) in enumerate(said):
+            largest = np.abs(open_pane.panel("scores", head).values).max()
+            assert float(high) == pytest.approx(largest, abs=0.0051)
+            assert low == f"−{high}"
+        assert said[0] != said[1]
+    choose(open_pane, pane(open_pane).limits, LIMITS[ColourLimits.SHARED])
+    assert bar(open_pane, "scores") == words_before  # as the automatic ones are for these
+    choose(open_pane, pane(open_pane).limits, LIMITS[ColourLimits.AUTO])
+    assert picture(open_pane) == before
+
+
+@pytest.mark.parametrize("name", [name for name in SEQUENTIAL if name != "viridis"])
+def test_a_map_changes_the_picture(open_pane: Hand, name: str) -> None:
+    before = picture(open_pane)
+    choose(open_pane, pane(open_pane).map, SEQUENTIAL[name])
+    assert picture(open_pane) != before
+    assert open_pane.panel("weights").colour.map == name
+    choose(open_pane, pane(open_pane).map, SEQUENTIAL["viridis"])
+    assert picture(open_pane) == before
+
+
+def test_weights_without_the_first_token(open_pane: Hand) -> None:
+    before = picture(open_pane)
+    choose(open_pane, pane(open_pane).lens, LENSES[WeightTransform.WITHOUT_FIRST])
+    assert picture(open_pane) != before
+    shown = open_pane.panel("weights")
+    assert "first token hidden, ÷ the rest" in shown.notes
+    np.testing.assert_allclose(shown.values[1:].sum(axis=1), 1, atol=1e-6)
+    assert not shown.values[:, 0].any()
+    choose(open_pane, pane(open_pane).lens, LENSES[WeightTransform.PLAIN])
+    assert picture(open_pane) == before
+
+
+def test_weights_times_the_length_of_their_values(open_pane: Hand) -> None:
+    before = picture(open_pane)
+    choose(open_pane, pane(open_pane).lens, LENSES[WeightTransform.TIMES_VALUE])
+    assert picture(open_pane) != before
+    assert bar(open_pane, "weights")[1] == "weights × ‖value‖"
+    run = open_pane.window.workspace.run
+    assert run
+    weights, values = (run.trace.read(name, (0,)) for name in ("weights", "values"))
+    expected = weights * np.linalg.norm(values, axis=1)
+    np.testing.assert_allclose(open_pane.panel("weights").values, expected, rtol=1e-5)
+
+
+def test_what_is_chosen_by_keys_is_shown_in_the_pane(open_pane: Hand) -> None:
+    press(open_pane, Qt.Key.Key_2)
+    press(open_pane, Qt.Key.Key_8)
+    shown = pane(open_pane)
+    assert shown.curve.currentText() == CURVES[ColourCurve.LOG]
+    assert shown.limits.currentText() == LIMITS[ColourLimits.ROW]
+
+
+def test_a_choice_is_named_to_readers_of_the_screen(open_pane: Hand) -> None:
+    shown = pane(open_pane)
+    for box in (shown.lens, shown.curve, shown.limits, shown.map):
+        assert heard(box).name
+        assert heard(box).value == box.currentText()
+
+
+# ----------------------------------------------------------------------------------- typed ends
+
+
+@pytest.fixture
+def typed(open_pane: Hand) -> Hand:
+    """A pane with boxes for the ends."""
+    assert boxes(open_pane) == {}
+    choose(open_pane, pane(open_pane).limits, LIMITS[ColourLimits.TYPED])
+    QApplication.processEvents()
+    return open_pane
+
+
+def test_boxes_have_the_ends_that_are_there(typed: Hand) -> None:
+    assert [*boxes(typed)] == [
+        (stage, side) for stage in ("scores", "weights", "context") for side in ("low", "high")
+    ]
+    assert boxes(typed)["weights", "low"].text() == "0"
+    assert boxes(typed)["weights", "high"].text() == "1"
+    high = boxes(typed)["scores", "high"].text()
+    assert boxes(typed)["scores", "low"].text() == f"−{high}"
+    assert not boxes(typed)["scores", "low"].isEnabled()  # it follows the other
+    for box in boxes(typed).values():
+        assert heard(box).name
+
+
+def test_typed_ends_change_the_picture_and_its_words(typed: Hand) -> None:
+    before = picture(typed)
+    type_end(typed, "weights", "low", "0.2")
+    type_end(typed, "weights", "high", "0,5")
+    assert picture(typed) != before
+    for head in (0, 1):
+        shown = typed.panel("weights", head)
+        assert ends(shown) == ("0.20", "weights", "0.50")
+        counts = np.tri(6, dtype=bool)
+        above, below = (shown.values[counts] > 0.5).sum(), (shown.values[counts] < 0.2).sum()
+        assert shown.notes == (f"▲ {above} above, ▼ {below} below",)
+    assert problem(typed) == ""
+    type_end(typed, "scores", "high", "0.25")
+    assert bar(typed, "scores") == ("−0.25", "scores", "0.25")
+    assert boxes(typed)["scores", "low"].text() == "−0.25"
+    choose(typed, pane(typed).limits, LIMITS[ColourLimits.AUTO])
+    assert boxes(typed) == {}
+    assert bar(typed, "weights") == ("0", "weights", "1.00")
+    choose(typed, pane(typed).limits, LIMITS[ColourLimits.TYPED])
+    assert bar(typed, "weights") == ("0.20", "weights", "0.50")  # they are remembered
+
+
+@pytest.mark.parametrize(
+    ("stage", "side", "text", "said"),
+    [
+        ("weights", "low", "x", "“x” is no number. Use one such as 0.5."),
+        ("weights", "high", "", "“” is no number. Use one such as 0.5."),
+        ("weights", "high", "inf", "“inf” is no number. Use one such as 0.5."),
+        ("weights", "high", "nan", "“nan” is no number. Use one such as 0.5."),
+        ("weights", "low", "1", "The low end, 1, must be below the high end, 1."),
+        ("weights", "low", "7", "The low end, 7, must be below the high end, 1."),
+        ("weights", "high", "0", "The low end, 0, must be below the high end, 0."),
+        ("weights", "low", "-0.5", "Nothing here is below 0. Use a low end of 0 or more."),
+        ("scores", "high", "-3", "The high end, -3, must be above 0."),
+        ("scores", "high", "0", "The high end, 0, must be above 0."),
+    ],
+)
+def test_what_cannot_be_is_said_and_changes_nothing(
+    typed: Hand, stage: str, side: str, text: str, said: str
+) -> None:
+    before, chosen = picture(typed), colouring(typed)
+    type_end(typed, stage, side, text)
+    assert problem(typed) == said
+    assert colouring(typed) == chosen
+    assert picture(typed) == before
+    type_end(typed, stage, side, "0.4")
+    assert problem(typed) == ""
+    assert colouring(typed) != chosen
+
+
+def test_the_box_that_is_wrong_is_the_one_that_is_named(typed: Hand) -> None:
+    type_end(typed, "weights", "low", "x")
+    type_end(typed, "weights", "high", "0.9")
+    assert problem(typed) == "“x” is no number. Use one such as 0.5."
+    type_end(typed, "weights", "low", "0.1")
+    assert problem(typed) == ""
+    assert bar(typed, "weights") == ("0.10", "weights", "0.90")
+
+
+def test_who_leaves_a_box_has_typed(typed: Hand) -> None:
+    box = boxes(typed)["weights", "high"]
+    hand_types(typed, box, "0.7")
+    typed.key(Qt.Key.Key_Tab)
+    typed.settle()
+    assert bar(typed, "weights")[2] == "0.70"
+
+
+def hand_types(hand: Hand, box: QLineEdit, text: str) -> None:
+    pane(hand).ensureWidgetVisible(box)
+    hand.click(box)
+    box.selectAll()
+    QTest.keyClick(box, Qt.Key.Key_Delete)
+    QTest.keyClicks(box, text)
+
+
+def test_enter_alone_changes_nothing(typed: Hand) -> None:
+    before = colouring(typed)
+    box = boxes(typed)["scores", "high"]
+    typed.click(box)
+    QTest.keyClick(box, Qt.Key.Key_Return)
+    typed.settle()
+    assert colouring(typed) == before
+
+
+def test_other_limits_by_keys_while_one_types_are_kept(typed: Hand) -> None:
+    hand_types(typed, boxes(typed)["weights", "high"], "0.7")
+    press(typed, Qt.Key.Key_7, CONTROL)
+    QApplication.processEvents()
+    typed.settle()
+    assert colouring(typed).limits is ColourLimits.AUTO
+    assert boxes(typed) == {}
+
+
+def test_a_stage_may_go_while_one_types_into_its_box(typed: Hand) -> None:
+    hand_types(typed, boxes(typed)["scores", "high"], "0.7")
+    typed.window.workspace.toggle_stage("scores")
+    QApplication.processEvents()
+    typed.settle()
+    assert ("scores", "high") not in boxes(typed)
+    assert colouring(typed).limits is ColourLimits.TYPED
+
+
+def test_other_numbers_have_other_ends_in_the_boxes(typed: Hand) -> None:
+    before = boxes(typed)["scores", "high"].text()
+    typed.paste_sentence("one two three")
+    typed.settle()
+    assert boxes(typed)["scores", "high"].text() != before
+    assert boxes(typed)["weights", "high"].text() == "1"

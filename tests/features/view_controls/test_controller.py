@@ -1,0 +1,134 @@
+"""Looking closer, in other colours, at other heads: at a real window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from visualizer.attention.derived import HeadAggregate
+from visualizer.features.view_controls.colours_widget import LIMITS, ColoursPane
+from visualizer.heatmap.board_picture import PICTURE
+from visualizer.session.cells import Cell
+from visualizer.session.view_options import ColourLimits
+from visualizer.session.zoom import Zoom
+
+if TYPE_CHECKING:
+    from tests.support.window_input import Hand
+    from visualizer.heatmap.colour_scale import ColourScale
+
+LONG, SHORT = (" ".join(f"w{at}" for at in range(count)) for count in (60, 20))
+CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
+
+
+def zoom(hand: Hand) -> Zoom | None:
+    return hand.shown.zoom
+
+
+# ------------------------------------------------------------------------------ closer
+
+
+def test_of_a_shorter_text_one_looks_closer_at_what_is_seen(hand: Hand) -> None:
+    hand.paste_sentence(LONG)
+    hand.settle()
+    gaze = hand.window.gaze
+    gaze.zoom_at(6, "weights", 60, 60)
+    hand.settle()
+    assert zoom(hand) == Zoom(range(50, 60), range(50, 60))
+    hand.paste_sentence(SHORT)
+    hand.settle()
+    assert zoom(hand) == Zoom(range(10, 20), range(10, 20))
+    gaze.centre(5, 10)
+    hand.settle()
+    assert zoom(hand) == Zoom(range(10), range(5, 15))
+    hand.press(Qt.Key.Key_Plus)
+    hand.settle()
+    assert zoom(hand) == Zoom(range(2, 8), range(7, 13))
+
+
+def test_a_pan_of_a_shorter_text_goes_by_a_part_of_what_is_seen(hand: Hand) -> None:
+    hand.paste_sentence(LONG)
+    hand.settle()
+    hand.window.gaze.zoom_at(3, "weights", 60, 60)
+    hand.paste_sentence(SHORT)
+    hand.settle()
+    assert zoom(hand) == Zoom(range(20), range(20)) or zoom(hand) is None
+    hand.window.gaze.pan(-1, -1)
+    hand.settle()
+    assert zoom(hand) is None
+
+
+# ------------------------------------------------------------------------------ folds
+
+
+def test_with_a_fold_goes_the_cell_that_is_pinned_in_it(hand: Hand) -> None:
+    hand.type_number("heads", "2")
+    hand.settle()
+    hand.press(Qt.Key.Key_M, CONTROL | SHIFT)
+    hand.settle()
+    cell = Cell("weights", (3, 1), HeadAggregate.MEAN)
+    hand.click_cell(cell)
+    hand.settle()
+    assert hand.window.workspace.screen.panel(PICTURE).cursor.pinned == cell
+    hand.press(Qt.Key.Key_M, CONTROL | SHIFT)
+    hand.settle()
+    assert hand.window.workspace.screen.panel(PICTURE).cursor.pinned is None
+
+
+# ------------------------------------------------------------------------------ typed ends
+
+
+@pytest.fixture
+def pane(hand: Hand) -> ColoursPane:
+    hand.press(Qt.Key.Key_F11, Qt.KeyboardModifier.NoModifier)
+    hand.settle()
+    pane = hand.window.panes["Colours"]
+    assert isinstance(pane, ColoursPane)
+    pane.limits.setCurrentIndex(pane.limits.findText(LIMITS[ColourLimits.TYPED]))
+    pane.limits.activated.emit(pane.limits.currentIndex())
+    hand.settle()
+    return pane
+
+
+def colour(hand: Hand, stage: str) -> ColourScale:
+    return hand.panel(stage).colour
+
+
+def put(hand: Hand, pane: ColoursPane, stage: str, side: str, text: str) -> None:
+    box = pane.boxes[stage, side]
+    box.setFocus()
+    box.selectAll()
+    QTest.keyClicks(box, text)
+    QTest.keyClick(box, Qt.Key.Key_Return)
+    hand.settle()
+
+
+def test_typed_ends_are_the_ends_of_the_colours(hand: Hand, pane: ColoursPane) -> None:
+    put(hand, pane, "weights", "high", "0,5")
+    found = colour(hand, "weights")
+    assert (found.low, found.high, found.limits) == (0, 0.5, ColourLimits.TYPED)
+    assert any("above" in note for note in hand.panel("weights").notes)
+    put(hand, pane, "scores", "high", "3")
+    assert (colour(hand, "scores").low, colour(hand, "scores").high) == (-3, 3)
+
+
+def test_weights_have_no_end_below_0(hand: Hand, pane: ColoursPane) -> None:
+    before = colour(hand, "weights")
+    put(hand, pane, "weights", "low", "-0.5")
+    assert "below 0" in pane.problem.text()
+    assert not pane.problem.isHidden()
+    assert colour(hand, "weights") == before
+
+
+def test_an_end_that_was_only_visited_stays_as_exact_as_it_was(
+    hand: Hand, pane: ColoursPane
+) -> None:
+    high = colour(hand, "scores").high
+    box = pane.boxes["scores", "high"]
+    assert float(box.text()) != high  # it is written with fewer digits
+    box.setFocus()
+    QTest.keyClick(box, Qt.Key.Key_Return)
+    hand.settle()
+    assert colour(hand, "scores").high == high

@@ -1,0 +1,283 @@
+"""Panels never overlap, cells are whole pixels, and a point finds the cell that is drawn there."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtGui import QImage, QPainter
+
+from tests.support.hand_made_panels import LOG, ROW_SCALE, a_board, a_heatmap
+from visualizer.heatmap.colour_scale import ColourScale
+from visualizer.heatmap.label_metrics import ends
+from visualizer.heatmap.label_paint import paint_bar, paint_notes
+from visualizer.heatmap.layout import LARGEST_CELL, SMALLEST_SIDE, lay_out, room
+from visualizer.heatmap.model import Axis, Board, Heatmap
+from visualizer.session.view_options import ColourCurve, ColourLimits
+from visualizer.widgets.theme import LIGHT, metrics
+
+if TYPE_CHECKING:
+    from visualizer.heatmap.layout import BoardLayout, PanelSlot
+
+pytestmark = pytest.mark.usefixtures("application")
+
+RATIOS = st.sampled_from([1.0, 1.25, 1.5, 1.75, 2.0, 3.0, 4 / 3])
+WIDTHS = st.floats(200, 3000)
+HEIGHTS = st.floats(100, 2000) | st.just(math.inf)
+BOARDS = st.builds(
+    a_board,
+    stages=st.integers(1, 6),
+    heads=st.integers(1, 5),
+    tokens=st.integers(1, 40),
+    columns=st.none() | st.integers(1, 80),
+    notes=st.sampled_from([(), ("kept ×2",), ("kept ×2", "each cell: largest of 16 × 16")]),
+    colour=st.sampled_from(ROW_SCALE),
+    sums=st.none() | st.just(np.ones(1)),
+)
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
+def test_panels_never_overlap(board: Board, width: float, height: float, ratio: float) -> None:
+    layout = lay_out(board, width, height, ratio)
+    assert len(layout.slots) == len(board.heatmaps)
+    for one, other in itertools.combinations(layout.slots, 2):
+        assert not one.whole.adjusted(0.01, 0.01, -0.01, -0.01).intersects(other.whole)
+    for slot in layout.slots:
+        assert slot.whole.contains(slot.cells)
+        assert slot.whole.left() >= 0
+        assert slot.whole.top() >= layout.head - 1 / ratio
+        assert slot.whole.right() <= layout.width
+        assert slot.whole.bottom() <= layout.height
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
+def test_cells_are_whole_pixels_of_the_screen(
+    board: Board, width: float, height: float, ratio: float
+) -> None:
+    for slot in lay_out(board, width, height, ratio).slots:
+        for length in (slot.cell_width, slot.cell_height, slot.cells.left(), slot.cells.top()):
+            assert abs(length * ratio - round(length * ratio)) < 1e-6
+        assert slot.cell_width * ratio >= 1 - 1e-6
+        assert slot.cell_width <= LARGEST_CELL + 1e-6
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
+def test_cells_are_square_where_columns_are_tokens(
+    board: Board, width: float, height: float, ratio: float
+) -> None:
+    slots = lay_out(board, width, height, ratio).slots
+    for slot in slots:
+        rows, columns = slot.heatmap.values.shape
+        assert slot.cells.width() == pytest.approx(columns * slot.cell_width)
+        assert slot.cells.height() == pytest.approx(rows * slot.cell_height)
+        if slot.heatmap.columns.is_token:
+            assert slot.cell_width == slot.cell_height
+        else:
+            assert slot.cell_width <= slot.cell_height
+    assert len({slot.cell_height for slot in slots}) == 1
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS, st.data())
+def test_a_cells_centre_finds_the_cell(
+    board: Board, width: float, height: float, ratio: float, data: st.DataObject
+) -> None:
+    layout = lay_out(board, width, height, ratio)
+    slot = data.draw(st.sampled_from(layout.slots))
+    rows, columns = slot.heatmap.values.shape
+    row, column = data.draw(st.tuples(st.integers(0, rows - 1), st.integers(0, columns - 1)))
+    centre = slot.cell(row, column).center()
+    assert slot.at(centre) == (row, column)
+    assert layout.slot_at(centre) is slot
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
+def test_beside_the_cells_there_is_no_cell(
+    board: Board, width: float, height: float, ratio: float
+) -> None:
+    for slot in lay_out(board, width, height, ratio).slots:
+        cells = slot.cells
+        for point in (
+            cells.topLeft() - cells.topLeft() / 1e3 - (cells.bottomRight() - cells.topLeft()),
+            cells.bottomRight() * 1.5,
+        ):
+            assert slot.at(point) is None
+
+
+# ---------------------------------------------------------------------------------- by example
+
+
+def by_stage(layout: BoardLayout) -> dict[str, list[PanelSlot]]:
+    found: dict[str, list[PanelSlot]] = {}
+    for slot in layout.slots:
+        found.setdefault(slot.heatmap.stage, []).append(slot)
+    return found
+
+
+def test_stages_are_columns_and_heads_are_rows() -> None:
+    layout = lay_out(a_board(3, 2, 6), 1280, 800)
+    for slots in by_stage(layout).values():
+        assert len({slot.cells.left() for slot in slots}) == 1
+        assert slots[0].cells.top() < slots[1].cells.top()
+    first = [slots[0] for slots in by_stage(layout).values()]
+    assert len({slot.cells.top() for slot in first}) == 1
+    assert [slot.has_row_labels for slot in first] == [True, False, False]
+    assert [left for _, left in layout.titles] == [slot.cells.left() for slot in first]
+
+
+def test_one_stage_wraps_its_heads_into_a_grid() -> None:
+    layout = lay_out(a_board(1, 6, 6), 1280, 800)
+    assert 1 < len({slot.cells.left() for slot in layout.slots}) <= 6
+    assert all(slot.has_row_labels for slot in layout.slots)
+    assert len({(slot.cells.left(), slot.cells.top()) for slot in layout.slots}) == 6
+    assert layout.width <= 1280
+
+
+def test_panels_grow_with_the_window() -> None:
+    sizes = [lay_out(a_board(3, 1, 8), width, 900).slots[0].cell_width for width in (800, 1600)]
+    assert sizes[0] < sizes[1] <= LARGEST_CELL
+
+
+def test_a_head_is_seen_whole_where_not_all_of_them_are() -> None:
+    one, three = (lay_out(a_board(3, heads, 6), 2500, 700).slots for heads in (1, 3))
+    assert one[0].whole.bottom() <= 700
+    assert three[0].whole.bottom() <= 700
+    assert three[-1].whole.bottom() > 700
+
+
+def test_side_by_side_until_they_could_not_be_read() -> None:
+    wide = lay_out(a_board(3, 1, 12), 1280, 900)
+    assert wide.width <= 1280
+    narrow = lay_out(a_board(6, 1, 12), 500, 900)
+    assert narrow.width > 500  # to be scrolled to
+    assert narrow.slots[0].cells.width() >= SMALLEST_SIDE - 12
+
+
+def test_pooled_cells_stand_for_their_first() -> None:
+    board = a_board(1, 1, 4)
+    heatmap = board.heatmaps[0]
+    pooled = type(heatmap)(
+        **{
+            **{name: getattr(heatmap, name) for name in heatmap.__slots__},
+            "rows": type(heatmap.rows)("query", tuple("abcdefgh"), 2),
+            "columns": type(heatmap.columns)("key", tuple("abcdefgh"), 2),
+        }
+    )
+    slot = lay_out(Board(((pooled,),)), 800, 600).slots[0]
+    assert slot.cell(3, 6) == slot.cell(2, 7)
+    assert slot.at(slot.cell(3, 6).center()) == (2, 6)
+
+
+def test_a_heads_row_is_named_by_its_first_panel_with_heads() -> None:
+    without, heads = a_board(1, 1, 6).columns[0][0], a_board(2, 3, 6).columns
+    board = Board(((replace(without, stage="input", head=None, label=""),), *heads))
+    first = [slot for slot in lay_out(board, 1280, 800).slots if slot.has_row_labels]
+    assert [slot.heatmap.head for slot in first] == [None, 0, 1, 2]
+    lefts = {slot.cells.left() for slot in first if slot.heatmap.head is not None}
+    assert len(lefts) == 1
+    assert min(lefts) > first[0].cells.right() + first[1].gutter
+
+
+def test_nothing_takes_no_room() -> None:
+    layout = lay_out(Board(), 1280, 800)
+    assert (layout.slots, layout.width, layout.height) == ((), 0, 0)
+
+
+def pooled(heatmap: Heatmap) -> Heatmap:
+    """The same panel in blocks of two by two."""
+    axes = {name: replace(getattr(heatmap, name), block=2) for name in ("rows", "columns")}
+    return replace(heatmap, values=heatmap.values[::2, ::2], **axes)
+
+
+@given(st.integers(1, 4), st.integers(1, 5), st.floats(1, 9999), HEIGHTS, RATIOS)
+def test_room_is_whole_steps_and_does_not_depend_on_what_was_pooled(
+    stages: int, heads: int, width: float, height: float, ratio: float
+) -> None:
+    board = a_board(stages, heads, 64)
+    cells = room(board, width, height, ratio)
+    assert cells % 8 == 0
+    assert cells > 0
+    smaller = Board(tuple(tuple(pooled(one) for one in column) for column in board.columns))
+    assert cells == room(smaller, width, height, ratio)
+
+
+@pytest.mark.parametrize(
+    "colour",
+    [
+        *ROW_SCALE,
+        LOG,
+        ColourScale("CET-CBD1", ColourCurve.LINEAR, ColourLimits.SHARED, -2.69e-3, 2.69e-3),
+        ColourScale("CET-CBD1", ColourCurve.LINEAR, ColourLimits.SHARED, -1.5e20, 1.5e20),
+    ],
+    ids=str,
+)
+def test_the_numbers_under_a_bar_do_not_touch(colour: ColourScale) -> None:
+    board = Board(((a_heatmap([[0.5]], colour=colour),),))
+    (slot,) = lay_out(board, 1280, 800).slots
+    low, middle, high = (metrics(12).horizontalAdvance(end) for end in ends(slot.heatmap))
+    room = slot.whole.right() - slot.cells.left()
+    assert low + middle + high + 16 <= room
+
+
+# ------------------------------------------------------------------------------------ of a part
+
+
+def part_of(heatmap: Heatmap, first: float, share: float) -> Heatmap:
+    """Look at some tokens of a panel, from one on."""
+
+    def seen(axis: Axis) -> Axis:
+        if not axis.is_token:
+            return axis
+        count = len(axis.labels)
+        size = max(1, round(count * share))
+        start = round((count - size) * first)
+        return replace(axis, part=range(start, start + size))
+
+    rows, columns = seen(heatmap.rows), seen(heatmap.columns)
+    values = np.full((len(rows.seen), len(columns.seen)), 0.5, dtype=np.float32)
+    return replace(heatmap, rows=rows, columns=columns, values=values)
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS, st.floats(0, 1), st.floats(0.01, 1))
+def test_a_part_takes_no_more_room_than_the_whole(
+    board: Board, width: float, height: float, ratio: float, first: float, share: float
+) -> None:
+    columns = (tuple(part_of(one, first, share) for one in column) for column in board.columns)
+    whole = lay_out(board, width, height, ratio)
+    part = lay_out(Board(tuple(columns)), width, height, ratio)
+    assert part.width <= whole.width + 0.01
+    for one, other in zip(part.slots, whole.slots, strict=True):
+        assert one.cells.topLeft() == other.cells.topLeft()
+        assert one.cells.height() == pytest.approx(other.cells.height())
+        assert one.whole.width() <= other.whole.width() + 0.01
+        rows, across = one.heatmap.values.shape
+        assert one.cell_width * across == pytest.approx(one.cells.width())
+        assert one.cell_height * rows == pytest.approx(one.cells.height())
+        if one.heatmap.columns.is_token:
+            assert one.cells == other.cells
+        else:
+            assert one.cells.width() >= other.cells.width() - 0.01 or (
+                one.cell_width == pytest.approx(one.cell_height)
+            )
+
+
+@pytest.mark.parametrize(
+    "notes", [(), ("kept ×1.25",), ("largest: 0.1", "light hatch: A forbids it")]
+)
+def test_a_foot_has_room_for_letters_that_reach_below_the_line(notes: tuple[str, ...]) -> None:
+    slot = lay_out(Board(((a_heatmap([[0.5]], notes=notes),),)), 1280, 800).slots[0]
+
+    foot = slot.whole.bottom()
+    image = QImage(1280, int(foot) + 40, QImage.Format.Format_RGB32)
+    image.fill(0xFFFFFF)
+    painter = QPainter(image)
+    paint_bar(painter, slot, LIGHT)
+    paint_notes(painter, slot, LIGHT)
+    painter.end()
+    below = image.copy(0, math.ceil(foot), 1280, 30)
+    assert {below.pixel(x, y) & 0xFFFFFF for x in range(1280) for y in range(30)} == {0xFFFFFF}

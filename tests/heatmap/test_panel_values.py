@@ -1,0 +1,427 @@
+"""A part of a panel, folded, through a lens, pooled: the trace's numbers, by NumPy of its own."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.screens import needs, resolved, warm
+from tests.support.small_runs import a_run, board, panel
+from visualizer.attention.derived import HeadAggregate, WeightTransform
+from visualizer.attention.masks import allowed
+from visualizer.attention.spec import Mask, Normalisation, Route
+from visualizer.attention.stages import is_hatched
+from visualizer.features.view_controls.model import present_looks
+from visualizer.heatmap.board import present_board
+from visualizer.heatmap.cursor import cell_of, drawn, panel_of, walked
+from visualizer.heatmap.model import Board
+from visualizer.session.cells import Cell
+from visualizer.session.view import View
+from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions
+from visualizer.session.zoom import Zoom, fitted
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.heatmap.model import Axis, Heatmap
+
+TOKENS = 13
+TEXT = " ".join(f"w{number}" for number in range(TOKENS))
+OTHER = " ".join(f"v{number}" for number in range(TOKENS - 2))
+SIZES: dict[str, Any] = {"d_in": 5, "d_out": 6, "heads": 3}
+RUNS = (
+    a_run(TEXT, **SIZES),
+    a_run(TEXT, mask=Mask.WINDOW, window=3, route=Route.AFTER, dropout=0.4, **SIZES),
+    a_run(TEXT, mask=Mask.NONE, normalisation=Normalisation.SUM, output_projection=True, **SIZES),
+    a_run(TEXT, OTHER, dropout=0.5, **SIZES),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A panel, and what it was asked to be of."""
+
+    run: Run
+    stage: str
+    head: int | None
+    fold: HeadAggregate | None
+    view: View
+
+    @property
+    def panel(self) -> Heatmap:
+        shown = board(self.run, **{name: getattr(self.view, name) for name in FIELDS})
+        whose = (self.stage, self.head, self.fold)
+        return next(one for one in shown.heatmaps if (one.stage, one.head, one.fold) == whose)
+
+    def numbers(self) -> tuple[np.ndarray, bool]:
+        """All of the panel by float64 NumPy, and whether any number of the stage is below 0."""
+        trace = self.run.trace
+        whole = made(self.run, self.stage, self.view.lens)
+        if self.fold:
+            axis = len(trace.batch)
+            whole = whole.mean(axis) if self.fold is HeadAggregate.MEAN else whole.max(axis)
+        is_signed = bool((whole[np.isfinite(whole)] < 0).any())
+        head = () if self.head is None else (self.head,)
+        return whole[(*self.run.index(self.view.text), *head)], is_signed
+
+
+FIELDS = ("stages", "heads", "folds", "lens", "zoom", "room", "text", "colouring")
+
+
+def made(run: Run, stage: str, lens: WeightTransform) -> np.ndarray:
+    numbers = run.trace.read(stage).astype(np.float64)
+    if not run.trace.stage(stage).is_weights or lens is WeightTransform.PLAIN:
+        return numbers
+    if lens is WeightTransform.TIMES_VALUE:
+        values = run.trace.read("values").astype(np.float64)
+        return np.asarray(numbers * np.sqrt((values**2).sum(-1))[..., None, :])
+    left = numbers.copy()
+    left[..., 0] = 0
+    sums = left.sum(-1, keepdims=True)
+    return np.asarray(np.divide(left, sums, out=np.zeros_like(left), where=sums != 0))
+
+
+@st.composite
+def spans(draw: st.DrawFn) -> range:
+    size = draw(st.integers(2, TOKENS))
+    start = draw(st.integers(0, TOKENS - size))
+    return range(start, start + size)
+
+
+@st.composite
+def looked(draw: st.DrawFn, /, **fixed: Any) -> Looked:
+    run = draw(st.sampled_from(RUNS))
+    stage = draw(st.sampled_from(run.trace.names))
+    has_heads = "head" in run.trace.stage(stage).dims
+    head = draw(st.none() | st.integers(0, 2)) if has_heads else None
+    fold = draw(st.sampled_from(HeadAggregate)) if has_heads and head is None else None
+    drawn_fields = {
+        "stages": frozenset({stage}),
+        "folds": frozenset({fold} if fold else ()),
+        "lens": draw(st.sampled_from(WeightTransform)),
+        "zoom": draw(st.none() | st.builds(Zoom, spans(), spans())),
+        "room": draw(st.integers(2, 16)),
+        "text": draw(st.integers(0, len(run.texts) - 1)),
+    }
+    return Looked(run, stage, head, fold, View(**{**drawn_fields, **fixed}))
+
+
+def pooled(numbers: np.ndarray, is_signed: bool) -> float:
+    """The number that stands for a block, by the words of the panel."""
+    found = numbers[numbers != -np.inf]
+    if not found.size:
+        return -math.inf
+    if not is_signed:
+        return float(found.max())
+    largest = np.abs(found).max()
+    return float(largest if largest in found else -largest)
+
+
+def blocks(axis: Axis) -> list[slice]:
+    """The rows or columns of the stage that are in each drawn cell."""
+    edges = [*range(axis.seen.start, axis.seen.stop, axis.block), axis.seen.stop]
+    return [slice(*edge) for edge in itertools.pairwise(edges)]
+
+
+# ------------------------------------------------------------------------------------ numbers
+
+
+@given(looked())
+def test_every_number_is_the_traces(given_: Looked) -> None:
+    heatmap, (numbers, is_signed) = given_.panel, given_.numbers()
+    rows, columns = blocks(heatmap.rows), blocks(heatmap.columns)
+    expected = [[pooled(numbers[row, column], is_signed) for column in columns] for row in rows]
+    np.testing.assert_allclose(heatmap.values, expected, rtol=1e-5, atol=1e-7)
+
+
+@given(looked())
+def test_what_is_asked_for_is_seen_in_blocks_of_which_there_is_room(given_: Looked) -> None:
+    heatmap, stage = given_.panel, given_.run.trace.stage(given_.stage)
+    zoom = fitted(given_.view.zoom, (TOKENS, TOKENS))
+    parts = zoom.of(stage) if zoom else (None, None)
+    room = given_.view.room
+    for axis, part, size in zip(
+        (heatmap.rows, heatmap.columns), parts, given_.numbers()[0].shape, strict=True
+    ):
+        if part is None:
+            assert axis.seen == range(size)
+            assert axis.block == math.ceil(size / room)
+            continue
+        assert axis.block & (axis.block - 1) == 0  # the least power of two with room
+        assert math.ceil(len(part) / axis.block) <= room
+        assert axis.block == 1 or math.ceil(len(part) / (axis.block // 2)) > room
+        assert axis.seen.start % axis.block == 0
+        assert 0 <= part.start - axis.seen.start < axis.block
+        assert 0 <= axis.seen.stop - part.stop < axis.block
+        assert axis.seen.stop <= size
+    assert heatmap.is_zoomed == (zoom is not None)
+    assert heatmap.is_pooled == (heatmap.rows.block * heatmap.columns.block > 1)
+
+
+@given(looked())
+def test_a_panel_takes_the_same_room_whatever_is_seen_of_it(given_: Looked) -> None:
+    whole = replace(given_, view=replace(given_.view, zoom=None)).panel
+    assert given_.panel.side == whole.side == whole.values.shape
+
+
+# ------------------------------------------------------------------------------- what belongs
+
+
+@given(looked())
+def test_labels_and_marks_are_of_the_same_tokens(given_: Looked) -> None:
+    heatmap, run = given_.panel, given_.run
+    tokens = run.texts[given_.view.text]
+    assert heatmap.rows.labels == tokens
+    assert heatmap.columns.labels == (
+        tokens
+        if heatmap.columns.name == "key"
+        else tuple(str(number + 1) for number in range(given_.numbers()[0].shape[1]))
+    )
+    spec = run.trace.spec
+    if not is_hatched(spec, given_.stage):
+        assert heatmap.forbidden is None
+        return
+    may = np.broadcast_to(allowed(spec, TOKENS, given_.stage), run.trace.read(given_.stage).shape)[
+        (*run.index(given_.view.text), 0)
+    ]
+    assert heatmap.forbidden is not None
+    for at, row in enumerate(blocks(heatmap.rows)):
+        for across, column in enumerate(blocks(heatmap.columns)):
+            assert heatmap.forbidden[at, across] == (not may[row, column].any())
+            assert heatmap.rows.first(at) == row.start
+            assert heatmap.rows.cell(row.stop - 1) == at
+
+
+@given(looked(lens=WeightTransform.PLAIN))
+def test_dropped_cells_are_of_the_same_tokens(given_: Looked) -> None:
+    heatmap = given_.panel
+    if given_.stage != "dropped" or given_.fold:
+        assert heatmap.dropped is None
+        return
+    assert given_.head is not None
+    index = (*given_.run.index(given_.view.text), given_.head)
+    before, left = (given_.run.trace.read(name, index) for name in ("weights", "dropped"))
+    assert heatmap.dropped is not None
+    for at, row in enumerate(blocks(heatmap.rows)):
+        for across, column in enumerate(blocks(heatmap.columns)):
+            was, is_ = (numbers[row, column] for numbers in (before, left))
+            assert heatmap.dropped[at, across] == (bool(was.any()) and not is_.any())
+
+
+@given(looked(colouring=ColourOptions(limits=ColourLimits.ROW)))
+def test_the_ends_of_rows_are_those_of_the_whole_row(given_: Looked) -> None:
+    heatmap, (numbers, _) = given_.panel, given_.numbers()
+    sizes = np.where(np.isfinite(numbers), np.abs(numbers), 0)
+    expected = [sizes[row].max() for row in blocks(heatmap.rows)]
+    assert heatmap.row_ends is not None
+    np.testing.assert_allclose(heatmap.row_ends, expected, rtol=1e-5)
+
+
+@given(looked(colouring=ColourOptions(limits=ColourLimits.PANEL)))
+def test_the_ends_of_a_panel_are_those_of_all_of_it(given_: Looked) -> None:
+    colour, (numbers, is_signed) = given_.panel.colour, given_.numbers()
+    largest = np.abs(numbers[np.isfinite(numbers)]).max()
+    assert colour.high == pytest.approx(largest or 1, rel=1e-5)
+    is_signed |= not given_.run.trace.stage(given_.stage).is_weights
+    assert colour.low == (-colour.high if is_signed else 0)
+
+
+@given(looked(lens=WeightTransform.PLAIN))
+def test_row_sums_are_those_of_the_whole_row(given_: Looked) -> None:
+    heatmap, (numbers, _) = given_.panel, given_.numbers()
+    is_share = (
+        given_.run.trace.stage(given_.stage).is_weights and given_.fold is not HeadAggregate.MAX
+    )
+    sums = numbers[heatmap.rows.seen.start : heatmap.rows.seen.stop].sum(axis=1)
+    if not is_share or heatmap.is_pooled or np.allclose(sums, 1, atol=1e-4):
+        assert heatmap.sums is None
+    else:
+        assert heatmap.sums is not None
+        np.testing.assert_allclose(heatmap.sums, sums, rtol=1e-5, atol=1e-6)
+
+
+def test_of_a_part_only_what_is_seen_is_ranked_and_it_is_said() -> None:
+    ranked, said = ColourOptions(ColourCurve.RANK), "ranked among those seen"
+    assert panel(RUNS[0], "scores", colouring=ranked).notes == ()
+    part = Zoom(range(3, 9), range(4, 8))
+    assert panel(RUNS[0], "scores", colouring=ranked, zoom=part).notes == (said,)
+    assert panel(RUNS[0], "scores", zoom=part).notes == ()
+
+
+# ---------------------------------------------------------------------------------- the lenses
+
+
+@given(looked(lens=WeightTransform.WITHOUT_FIRST))
+def test_where_the_first_token_is_hidden_it_is_said(given_: Looked) -> None:
+    heatmap = given_.panel
+    is_weights = given_.run.trace.stage(given_.stage).is_weights
+    assert ("first token hidden, ÷ the rest" in heatmap.notes) == is_weights
+    if not is_weights or heatmap.columns.block > 1:
+        assert heatmap.hidden is None
+        return
+    assert heatmap.hidden is not None
+    assert heatmap.hidden.shape == heatmap.values.shape
+    assert (heatmap.hidden == (np.array(heatmap.columns.seen) == 0)).all()
+
+
+@pytest.mark.parametrize("head", range(3))
+def test_without_the_first_token_the_rest_is_shared_out_anew(head: int) -> None:
+    weights = RUNS[0].trace.read("weights", (head,)).astype(np.float64)
+    values = panel(RUNS[0], "weights", head, lens=WeightTransform.WITHOUT_FIRST).values
+    np.testing.assert_allclose(values[1:].sum(axis=1), 1, atol=1e-5)
+    assert not values[0].any()  # it reads nothing but the first
+    ratio = weights[5, 2] / weights[5, 4]
+    assert values[5, 2] / values[5, 4] == pytest.approx(ratio, rel=1e-4)
+
+
+def test_what_is_hidden_or_dropped_is_not_out_of_range() -> None:
+    typed = ColourOptions(
+        limits=ColourLimits.TYPED, typed=(("weights", 0.2, 0.5), ("dropped", 0.2, 0.5))
+    )
+    run = RUNS[0]
+    hidden = panel(run, "weights", lens=WeightTransform.WITHOUT_FIRST, colouring=typed)
+    numbers = made(run, "weights", WeightTransform.WITHOUT_FIRST)[0]
+    counts = np.tri(TOKENS, dtype=bool)
+    counts[:, 0] = False
+    above, below = (numbers[counts] > 0.5).sum(), (numbers[counts] < 0.2).sum()
+    assert hidden.notes[-1] == f"▲ {above} above, ▼ {below} below"
+
+    run = a_run(TEXT, dropout=0.5, **SIZES)
+    dropped = panel(run, "dropped", colouring=typed)
+    left, before = (run.trace.read(name, (0,)) for name in ("dropped", "weights"))
+    kept = np.tri(TOKENS, dtype=bool) & ~((left == 0) & (before != 0))
+    assert not kept.all()
+    above, below = (left[kept] > 0.5).sum(), (left[kept] < 0.2).sum()
+    assert dropped.notes[-1] == f"▲ {above} above, ▼ {below} below"
+
+
+def test_ends_typed_while_weights_were_signed_go_from_0_where_they_are_not() -> None:
+    typed = ColourOptions(limits=ColourLimits.TYPED, typed=(("weights", -0.6, 0.6),))
+    colour = panel(RUNS[2], "weights", colouring=typed).colour
+    assert (colour.low, colour.high, colour.is_signed) == (-0.6, 0.6, True)
+    colour = panel(RUNS[0], "weights", colouring=typed).colour
+    assert (colour.low, colour.high, colour.is_signed) == (0, 0.6, False)
+
+
+# --------------------------------------------------------------------------------- the overview
+
+
+@pytest.mark.parametrize("room", [4, 16])
+def test_the_map_is_all_of_the_panel_that_is_pinned_or_of_the_first_weights(room: int) -> None:
+    zoom = Zoom(range(2, 6), range(3, 9))
+    fields: dict[str, Any] = {"room": room, "stages": frozenset({"scores", "weights", "context"})}
+    assert board(RUNS[0], **fields).overview is None
+    for pinned, stage, head in (
+        (None, "weights", 0),
+        (Cell("scores", (1, 4, 4)), "scores", 1),
+        (Cell("context", (2, 4, 0)), "weights", 2),
+        (Cell("weights", (4, 4), HeadAggregate.MEAN), "weights", 0),
+    ):
+        shown = board(RUNS[0], zoom=zoom, pinned=pinned, **fields)
+        overview = shown.overview
+        assert overview
+        assert shown.zoom == zoom
+        assert (overview.stage, overview.head) == (stage, head)
+        np.testing.assert_array_equal(overview.values, RUNS[0].trace.read(stage, (head,)))
+
+
+def test_what_the_map_needs_is_read_before_whichever_cell_is_pinned() -> None:
+    long = a_run(" ".join(200 * ["a"]))
+    view = View(stages=frozenset({"weights", "scores"}), zoom=Zoom(range(9), range(9)))
+    assert needs(long, view) != needs(long, replace(view, zoom=None))
+    for other in (
+        replace(view, zoom=Zoom(range(5, 9), range(9))),
+        replace(view, pinned=Cell("scores", (0, 1, 1))),
+    ):
+        assert needs(long, view) == needs(long, other)
+    warm(long, view)
+    kept = {name: long.trace.holding(name).kept for name in view.stages}
+    assert all(("pooled", 3, 3) in known for known in kept.values())
+    pinned = replace(view, pinned=Cell("scores", (1, 1, 1)))
+    shown = present_board(resolved(long, pinned), Board())
+    assert shown.overview
+    assert shown.overview.stage == "scores"
+    assert kept == {name: long.trace.holding(name).kept for name in view.stages}
+
+
+# -------------------------------------------------------------------------- the cursor and words
+
+
+def a_board(**fields: Any) -> Board:
+    stages = frozenset({"weights", "context"})
+    return board(RUNS[0], stages=stages, **fields)
+
+
+@given(looked(folds=frozenset(HeadAggregate)))
+def test_a_drawn_cell_is_the_one_that_gave_its_number(given_: Looked) -> None:
+    shown = board(given_.run, **{name: getattr(given_.view, name) for name in FIELDS})
+    for heatmap in shown.heatmaps:
+        numbers = replace(given_, head=heatmap.head, fold=heatmap.fold).numbers()[0]
+        for at, across in np.ndindex(heatmap.values.shape):
+            first = cell_of(heatmap, heatmap.rows.first(at), heatmap.columns.first(across))
+            assert panel_of(shown, first) is heatmap
+            cell = drawn(resolved(given_.run, given_.view), shown, first)
+            row, column = cell.place[-2:]
+            assert (heatmap.rows.cell(row), heatmap.columns.cell(column)) == (at, across)
+            shown_number = float(heatmap.values[at, across])
+            assert numbers[row, column] == pytest.approx(shown_number, rel=1e-5, abs=1e-7)
+
+
+def test_from_nowhere_one_walks_to_the_first_cell_that_is_seen() -> None:
+    shown = a_board(zoom=Zoom(range(4, 8), range(6, 9)))
+    assert walked(shown, None, 1, 0) == Cell("weights", (0, 4, 6))
+
+
+@pytest.mark.parametrize("fold", HeadAggregate)
+def test_one_walks_into_the_rows_of_folds_and_on(fold: HeadAggregate) -> None:
+    shown = a_board(folds=frozenset(HeadAggregate))
+    last = Cell("weights", (2, TOKENS - 1, 3))
+    mean, largest = (Cell("weights", (0, 3), by) for by in HeadAggregate)
+    assert walked(shown, last, 1, 0) == mean
+    assert walked(shown, replace(mean, place=(TOKENS - 1, 3)), 1, 0) == largest
+    assert walked(shown, Cell("weights", (0, 3), fold), -1, 0) in {
+        last,
+        Cell("weights", (TOKENS - 1, 3), HeadAggregate.MEAN),
+    }
+    beside = walked(shown, Cell("weights", (2, TOKENS - 1), fold), 0, 1)
+    assert beside == Cell("context", (2, 0), fold)
+
+
+def test_what_is_seen_is_said() -> None:
+    for zoom, said in (
+        (None, ("", "")),
+        (
+            Zoom(range(2, 6), range(3, 9)),
+            (f"3–6 × 4–9 of {TOKENS}", f"Queries 3–6, keys 4–9 of {TOKENS} are seen"),
+        ),
+        (Zoom(range(99), range(2)), ("", "")),
+    ):
+        view = View(zoom=zoom)
+        shown = board(RUNS[0], zoom=zoom)
+        looks = present_looks(resolved(RUNS[0], view), shown)
+        assert (looks.part, looks.part_in_words) == said
+
+
+def test_the_rows_of_panels_have_the_names_of_whose_they_are() -> None:
+    shown = a_board(folds=frozenset(HeadAggregate), heads=frozenset({1}))
+    for column in shown.columns:
+        assert [heatmap.label for heatmap in column] == ["Head 2", "Mean", "Largest"]
+    alone = a_board(folds=frozenset({HeadAggregate.MAX}), heads=frozenset[int]())
+    assert {heatmap.fold for heatmap in alone.heatmaps} == {HeadAggregate.MAX}
+
+
+def test_texts_side_by_side_have_a_head_though_only_folds_are_shown() -> None:
+    shown = board(
+        RUNS[3],
+        stages=frozenset({"weights"}),
+        heads=frozenset[int](),
+        folds=frozenset({HeadAggregate.MEAN}),
+        spread=True,
+    )
+    assert [(heatmap.text, heatmap.head) for heatmap in shown.heatmaps] == [(0, 0), (1, 0)]

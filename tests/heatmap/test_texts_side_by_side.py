@@ -1,0 +1,105 @@
+"""The texts of a batch side by side: each with its own words, all under one cursor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+
+from tests.support.window_input import CONTROL
+from visualizer.attention.embedding import PADDING
+from visualizer.attention.spec import AttentionSpec, Device
+from visualizer.session.cells import Cell
+from visualizer.session.document import Document, LineSplit
+
+if TYPE_CHECKING:
+    from PySide6.QtCore import QPoint
+    from pytestqt.qtbot import QtBot
+
+    from tests.support.window_fixtures import Open
+    from tests.support.window_input import Hand
+
+TEXTS = ("The cat sat", "A dog ran to me", "Birds")
+
+
+@pytest.fixture
+def texts(open_window: Open, qtbot: QtBot) -> Hand:
+    """A window with three texts side by side."""
+    from tests.support.window_input import Hand
+
+    spec = AttentionSpec(heads=2, d_out=4, device=Device.CPU)
+    window = open_window(Document("\n".join(TEXTS), lines=LineSplit.APART, spec=spec))
+    hand = Hand(qtbot, window)
+    hand.until(lambda: window.workspace.run is not None)
+    hand.settle()
+    hand.press(Qt.Key.Key_T, CONTROL | Qt.KeyboardModifier.AltModifier)
+    hand.settle()
+    return hand
+
+
+def place(hand: Hand, text: int, row: int, column: int) -> QPoint:
+    slots = hand.board._layout.slots
+    (slot,) = (
+        slot for slot in slots if slot.heatmap.stage == "weights" and slot.heatmap.text == text
+    )
+    return slot.cell(row, column).center().toPoint() - hand.board._offset().toPoint()
+
+
+def test_every_text_has_its_own_panel_of_its_own_words(texts: Hand) -> None:
+    run = texts.window.workspace.run
+    assert run is not None
+    panels = [shown for shown in texts.shown.heatmaps if shown.stage == "weights"]
+    assert [panel.label for panel in panels] == ["Text 1", "Text 2", "Text 3"]
+    assert [panel.notes for panel in panels] == 3 * [("head 1",)]
+    for number, panel in enumerate(panels):
+        np.testing.assert_array_equal(panel.values, run.trace.read("weights", (number, 0)))
+        words = tuple(TEXTS[number].split())
+        assert panel.rows.labels[: len(words)] == words
+        assert set(panel.rows.labels[len(words) :]) <= {PADDING}
+
+
+def test_the_pointer_looks_at_the_text_that_it_is_over(texts: Hand) -> None:
+    texts.move_to(place(texts, 1, 2, 1))
+    texts.until(lambda: texts.said.startswith("ran (query 3) reads"))
+    assert "dog" in texts.said
+    assert texts.chips == tuple(TEXTS[1].split())
+    texts.move_to(place(texts, 0, 2, 1))
+    texts.until(lambda: texts.said.startswith("sat (query 3) reads"))
+
+
+def test_a_click_pins_in_its_text_and_the_keys_stay_there(texts: Hand) -> None:
+    texts.move_to(place(texts, 1, 4, 0))
+    texts.click(texts.board.viewport(), place(texts, 1, 4, 0))
+    texts.settle()
+    view = texts.window.workspace.view
+    assert (view.text, view.pinned) == (1, Cell("weights", (0, 4, 0)))
+    texts.board.setFocus()
+    texts.key(Qt.Key.Key_Down)
+    texts.settle()
+    view = texts.window.workspace.view
+    assert (view.text, view.pinned) == (1, Cell("weights", (0, 4, 0)))  # the last row
+
+
+def test_another_head_is_seen_by_pinning_or_choosing_it(texts: Hand) -> None:
+    texts.window.workspace.look(pinned=Cell("weights", (1, 0, 0)))
+    texts.settle()
+    assert {shown.head for shown in texts.shown.heatmaps if shown.stage == "weights"} == {1}
+    texts.window.pointer.let_go()
+    texts.window.gaze.solo_head(1)
+    texts.settle()
+    assert {shown.head for shown in texts.shown.heatmaps if shown.stage == "weights"} == {1}
+
+
+def test_while_something_is_played_there_is_one_text(texts: Hand) -> None:
+    texts.window.player.seek_stage("weights")
+    texts.settle()
+    assert {shown.text for shown in texts.shown.heatmaps} == {0}
+    texts.window.player.to_end()
+    texts.settle()
+    assert {shown.text for shown in texts.shown.heatmaps} == {0, 1, 2}
+
+
+def test_a_single_text_cannot_be_spread(hand: Hand) -> None:
+    assert not hand.window.actions_.by_id["gaze.toggle_spread"].isEnabled()

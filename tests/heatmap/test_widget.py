@@ -1,0 +1,248 @@
+"""The heatmaps in the window: what is pointed at, what the keys do, what is painted anew."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QCursor, QImage, QPainter
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from tests.support.hand_made_panels import a_heatmap, axis
+from tests.support.window_input import words
+from visualizer.heatmap import label_paint
+from visualizer.heatmap import paint as heatmap_paint
+from visualizer.heatmap.cursor import CellCursor
+from visualizer.heatmap.cursor_paint import paint_cursor
+from visualizer.heatmap.layout import lay_out
+from visualizer.heatmap.model import Board
+from visualizer.session.cells import Cell
+from visualizer.widgets.theme import DARK, LIGHT, Theme
+
+if TYPE_CHECKING:
+    from tests.support.window_input import Hand
+    from visualizer.heatmap.layout import PanelSlot
+
+
+def long_text(hand: Hand) -> None:
+    hand.paste_sentence(" ".join(f"w{number % 7}" for number in range(700)))
+    hand.settle()
+
+
+def many_heads(hand: Hand) -> None:
+    hand.type_number("d_out", "6")
+    hand.type_number("heads", "6")
+    hand.settle()
+    assert hand.board.verticalScrollBar().maximum() > 0
+
+
+def rest(hand: Hand, at: QPoint) -> None:
+    """Put the pointer somewhere on the heatmaps and leave it there."""
+    QTest.mouseMove(hand.board.viewport(), at)
+    hand.until(hand.board.viewport().underMouse)
+    QApplication.processEvents()
+
+
+# --------------------------------------------------------------------------------- pooled cells
+
+
+def test_of_a_pooled_cell_the_number_that_is_seen_is_told(hand: Hand) -> None:
+    long_text(hand)
+    heatmap = hand.panel("weights")
+    block, workspace = heatmap.rows.block, hand.window.workspace
+    assert block > 1
+    for row, column in ((0, 0), (3, 1), (8, 8), (10, 2)):
+        first = Cell("weights", (0, row * block, column * block))
+        hand.hover(first)
+        told = workspace.view.hovered
+        assert told
+        assert [at // block for at in told.place[1:]] == [row, column]
+        assert workspace.run
+        assert workspace.run.trace.read("weights", told.place) == heatmap.values[row, column]
+        assert f"largest of {block} × {block} cells" in words(hand.window.inspector.heading)
+    hand.click_cell(first)
+    assert workspace.view.pinned == told
+    hand.click_cell(first)
+    assert workspace.view.pinned is None
+
+
+def test_arrow_keys_walk_by_drawn_cells(hand: Hand) -> None:
+    long_text(hand)
+    block = hand.panel("scores").rows.block
+    hand.board.setFocus()
+    seen = []
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Down, Qt.Key.Key_Down, Qt.Key.Key_Right):
+        hand.key(key)
+        pinned = hand.window.workspace.view.pinned
+        assert pinned
+        seen.append(tuple(at // block for at in pinned.place[1:]))
+    assert seen == [(0, 0), (1, 0), (2, 0), (2, 1)]
+
+
+def test_from_a_stage_that_was_hidden_one_starts_at_the_first(hand: Hand) -> None:
+    hand.click_cell(Cell("context", (0, 1, 0)))
+    hand.click(hand.window.rail.button("context"))
+    hand.settle()
+    hand.board.setFocus()
+    hand.key(Qt.Key.Key_Right)
+    assert hand.window.workspace.view.pinned == Cell("scores", (0, 0, 0))
+
+
+# ---------------------------------------------------------------------------------- the pointer
+
+
+def test_another_cell_under_a_resting_pointer_is_told(hand: Hand) -> None:
+    many_heads(hand)
+    rest(hand, hand.point(Cell("weights", (1, 2, 1))))
+    view = hand.window.workspace.view
+    assert view.hovered == Cell("weights", (1, 2, 1))
+    area, below = (hand.board.area_of(Cell("weights", (1, row, 1))) for row in (2, 3))
+    assert area
+    assert below
+    bar = hand.board.verticalScrollBar()
+    bar.setValue(bar.value() + below.top() - area.top())
+    assert hand.window.workspace.view.hovered == Cell("weights", (1, 3, 1))
+
+
+def test_a_new_picture_under_a_resting_pointer_is_told(hand: Hand) -> None:
+    rest(hand, hand.point(Cell("weights", (0, 5, 5))))
+    assert hand.said.startswith("step (query 6) reads ")
+    hand.window.workspace.set_text("one two three")
+    hand.settle()
+    hand.until(lambda: hand.window.workspace.view.hovered != Cell("weights", (0, 5, 5)))
+    hovered = hand.window.workspace.view.hovered
+    point = hand.board.viewport().mapFromGlobal(QCursor.pos())
+    assert hovered == hand.board._cell_at(QPointF(point))
+
+
+def test_a_resting_pointer_does_not_talk_into_walking(hand: Hand) -> None:
+    many_heads(hand)
+    rest(hand, hand.point(Cell("weights", (0, 2, 1))))
+    hand.window.pointer.pin(Cell("weights", (3, 5, 0)))
+    hand.board.setFocus()
+    before = hand.board.verticalScrollBar().value()
+    hand.key(Qt.Key.Key_Down)
+    QApplication.processEvents()
+    assert hand.board.verticalScrollBar().value() > before
+    assert hand.window.workspace.view.hovered is None
+    assert words(hand.window.inspector.heading).startswith("Weights · head 5, query 1, key 1")
+
+
+# -------------------------------------------------------------------------------- what is painted
+
+
+def has_frame(hand: Hand) -> bool:
+    image = hand.board.viewport().grab().toImage()
+    accent, edge = QColor(hand.window.theme.accent), image.rect().adjusted(1, 1, -1, -1)
+    return all(
+        image.pixelColor(point) == accent
+        for point in (edge.topLeft(), edge.bottomLeft(), edge.bottomRight(), edge.topRight())
+    )
+
+
+def test_who_comes_by_the_keys_sees_a_frame(hand: Hand) -> None:
+    hand.sentence.setFocus()
+    hand.click_cell(Cell("weights", (0, 1, 0)))
+    assert hand.board.hasFocus()
+    assert not has_frame(hand)  # who clicks knows where they are
+    hand.sentence.setFocus()
+    hand.board.setFocus(Qt.FocusReason.TabFocusReason)
+    assert has_frame(hand)
+    hand.key(Qt.Key.Key_Tab)
+    assert not hand.board.hasFocus()
+    assert not has_frame(hand)
+
+
+def test_another_screen_has_pictures_of_its_own(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand.board.viewport().grab()
+    ratios = {picture.devicePixelRatio() for _, picture in hand.board._pictures.values()}
+    assert ratios == {hand.board.devicePixelRatioF()}
+    sizes = [slot.cell_width for slot in hand.board._layout.slots]
+    monkeypatch.setattr(hand.board, "devicePixelRatioF", lambda: 1.75)
+    QApplication.sendEvent(hand.board, QEvent(QEvent.Type.DevicePixelRatioChange))
+    hand.board.viewport().grab()
+    ratios = {picture.devicePixelRatio() for _, picture in hand.board._pictures.values()}
+    assert ratios == {1.75}
+    assert sizes != [slot.cell_width for slot in hand.board._layout.slots]
+    for slot in hand.board._layout.slots:
+        assert slot.cell_width * 1.75 == pytest.approx(round(slot.cell_width * 1.75))
+
+
+def lit(slot: PanelSlot, cursor: CellCursor, theme: Theme) -> QImage:
+    whole = slot.whole.adjusted(0, 0, 60, 30)
+    size = (round(whole.right()), round(whole.bottom()))
+    image = QImage(*size, QImage.Format.Format_RGB32)
+    image.fill(QColor(theme.paper))
+    painter = QPainter(image)
+    heatmap_paint.paint_slot(painter, slot, theme)
+    paint_cursor(painter, slot, cursor, theme)
+    painter.end()
+    return image
+
+
+def colours(image: QImage, area: QRectF) -> set[str]:
+    part = image.copy(area.toAlignedRect())
+    points = ((x, y) for x in range(part.width()) for y in range(part.height()))
+    return {part.pixelColor(x, y).name().upper() for x, y in points}
+
+
+@pytest.mark.usefixtures("application")
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
+@pytest.mark.parametrize("value", [0.0, 0.3, 0.6, 1.0])
+def test_the_frame_of_a_cell_is_seen_on_every_colour(value: float, theme: Theme) -> None:
+    heatmap = a_heatmap([[value] * 12] * 12)
+    slot = lay_out(Board(((heatmap,),)), 600, 600).slots[0]
+    cell = Cell("weights", (0, 5, 5))
+    for cursor in (CellCursor(hovered=cell), CellCursor(pinned=cell)):
+        seen = colours(lit(slot, cursor, theme), slot.cell(5, 5).adjusted(-3, -3, 3, 3))
+        assert {theme.accent.upper(), theme.paper.upper()} <= seen
+
+
+@pytest.mark.usefixtures("application")
+def test_a_lit_label_hides_those_it_would_overlap() -> None:
+    heatmap = a_heatmap([[0.5] * 40] * 40)
+    placed = lay_out(Board(((heatmap,),)), 500, 500).slots[0]
+    assert placed.cell_height < 14
+    shown = {at for at, _ in label_paint.shown_labels(heatmap.rows, placed.cell_height)}
+    row = next(at for at in range(1, 39) if at not in shown)
+    image = lit(placed, CellCursor(query=row, key=row), LIGHT)
+    box = label_paint.row_label_box(placed, row)
+    assert LIGHT.accent.upper() in colours(image, box)
+    neighbours = label_paint.row_label_box(placed, row - 1) | label_paint.row_label_box(
+        placed, row + 1
+    )
+    assert LIGHT.ink.upper() not in colours(image, neighbours)
+    assert LIGHT.ink.upper() in colours(lit(placed, CellCursor(), LIGHT), neighbours)
+
+
+@pytest.mark.usefixtures("application")
+@pytest.mark.parametrize("block", [1, 3])
+def test_rows_and_columns_of_chosen_tokens_are_framed(block: int) -> None:
+    rows, columns = axis("query", 12, block), axis("key", 12, block)
+    heatmap = a_heatmap([[0.5] * 12] * 12, rows=rows, columns=columns)
+    placed = lay_out(Board(((heatmap,),)), 600, 600).slots[0]
+    chosen = frozenset({2 * block, 2 * block + 1, 3 * block, 7 * block, 999})
+
+    def framed(cursor: CellCursor) -> tuple[set[int], set[int]]:
+        image, accent = lit(placed, cursor, LIGHT), LIGHT.accent.upper()
+
+        def is_lit(row: int, column: int, wide: float, high: float) -> bool:
+            middle = placed.cell(row * block, column * block).center()
+            area = QRectF(middle.x() - wide / 2, middle.y() - high / 2, wide, high)
+            return accent in colours(image, area)
+
+        height, width = placed.cell_height + 2, placed.cell_width + 2
+        down = {row for row in range(12) if is_lit(row, 10, 2, height)}
+        return down, {column for column in range(12) if is_lit(10, column, width, 2)}
+
+    assert framed(CellCursor()) == (set(), set())
+    down, across = framed(CellCursor(queries=chosen))
+    assert {2, 3, 7} <= down <= {1, 2, 3, 4, 6, 7, 8}
+    assert across == set()
+    down, across = framed(CellCursor(keys=chosen))
+    assert {2, 3, 7} <= across <= {1, 2, 3, 4, 6, 7, 8}
+    assert down == set()

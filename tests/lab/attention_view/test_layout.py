@@ -1,0 +1,148 @@
+"""Layers × heads are in sight at once, never overlap, and say once what they share."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtGui import QImage, QPainter
+
+from tests.support.probe_readings import a_reading
+from visualizer.heatmap.label_paint import are_upright, paint_bar, paint_titles, shown_columns
+from visualizer.heatmap.layout import LARGEST_CELL
+from visualizer.heatmap.model import Board
+from visualizer.lab.attention_view.layout import SMALLEST, lay_out_layers, layer_room
+from visualizer.lab.attention_view.model import board_of
+from visualizer.language.training_settings import ModelKind
+from visualizer.widgets.theme import LIGHT, metrics
+
+pytestmark = pytest.mark.usefixtures("application")
+
+RATIOS = st.sampled_from([1.0, 1.25, 1.5, 2.0, 3.0, 4 / 3])
+WIDTHS, HEIGHTS = st.floats(100, 3000), st.floats(60, 2000)
+
+
+def a_board(layers: int, heads: int, tokens: int, is_scored: bool = True, room: int = 256) -> Board:
+    known = np.full((layers, heads), 0.5) if is_scored else None
+    reading = a_reading(layers, heads, tokens, attending=known)
+    return board_of(reading, ModelKind.TRANSFORMER, room)
+
+
+BOARDS = st.builds(
+    a_board, st.integers(1, 6), st.integers(1, 8), st.integers(1, 80), st.booleans(),
+    st.sampled_from([16, 256]),
+)  # fmt: skip
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
+def test_panels_never_overlap_and_cells_are_whole_pixels(
+    board: Board, width: float, height: float, ratio: float
+) -> None:
+    layout = lay_out_layers(board, width, height, ratio)
+    assert {id(slot.heatmap) for slot in layout.slots} == {id(one) for one in board.heatmaps}
+    for one, other in itertools.combinations(layout.slots, 2):
+        assert not one.whole.adjusted(0.01, 0.01, -0.01, -0.01).intersects(other.whole)
+    for slot in layout.slots:
+        assert slot.whole.contains(slot.cells)
+        assert slot.whole.left() >= 0
+        assert slot.whole.top() >= layout.head - 1 / ratio
+        assert slot.whole.right() <= layout.width
+        assert slot.whole.bottom() <= layout.height + 1 / ratio
+        assert slot.cell_width == slot.cell_height <= LARGEST_CELL
+        for length in (slot.cell_width, slot.cells.left(), slot.cells.top()):
+            assert abs(length * ratio - round(length * ratio)) < 1e-6
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
+def test_no_panel_is_too_small_to_be_read(
+    board: Board, width: float, height: float, ratio: float
+) -> None:
+    for slot in lay_out_layers(board, width, height, ratio).slots:
+        assert slot.cells.width() >= min(SMALLEST, LARGEST_CELL) - 1e-6
+
+
+@pytest.mark.parametrize(("layers", "heads"), [(1, 1), (2, 2), (3, 4)])
+@pytest.mark.parametrize("tokens", [1, 2, 32, 64])
+@pytest.mark.parametrize("ratio", [1.0, 2.0])
+def test_what_is_usual_is_in_sight_without_scrolling(
+    layers: int, heads: int, tokens: int, ratio: float
+) -> None:
+    layout = lay_out_layers(a_board(layers, heads, tokens), 640, 440, ratio)
+    assert layout.width <= 640
+    assert layout.height <= 440
+
+
+def test_panels_grow_with_the_window() -> None:
+    board = a_board(2, 2, 32)
+    sizes = [lay_out_layers(board, side, side).slots[0].cell_width for side in (400, 700, 1400)]
+    assert sizes == sorted(set(sizes))
+
+
+def test_what_panels_share_is_written_once() -> None:
+    layout = lay_out_layers(a_board(2, 3, 8), 900, 700)
+    named = {(one.heatmap.layer, one.heatmap.head): one for one in layout.slots}
+    assert {place for place, one in named.items() if one.has_column_labels} == {
+        (0, 0), (0, 1), (0, 2),
+    }  # fmt: skip
+    assert {place for place, one in named.items() if one.has_row_labels} == {(0, 0), (1, 0)}
+    image = QImage(900, 700, QImage.Format.Format_RGB32)
+    image.fill(0xFFFFFF)
+    painter = QPainter(image)
+    for slot in layout.slots:
+        paint_bar(painter, slot, LIGHT)
+    painter.end()
+    blank = image.copy()
+    blank.fill(0xFFFFFF)
+    assert image == blank
+    painter = QPainter(image)
+    paint_titles(painter, layout.titles, LIGHT)
+    painter.end()
+    bar = [image.pixelColor(x, 25) for x in range(900)]
+    assert any(colour.green() > 200 > 80 > colour.blue() for colour in bar)  # its yellow end
+
+
+@given(st.integers(1, 6), st.integers(1, 8), WIDTHS, HEIGHTS, RATIOS)
+def test_room_does_not_depend_on_what_was_pooled(
+    layers: int, heads: int, width: float, height: float, ratio: float
+) -> None:
+    cells = {
+        layer_room(a_board(layers, heads, 64, room=room), width, height, ratio)
+        for room in (8, 32, 256)
+    }
+    assert len(cells) == 1
+    assert min(cells) % 8 == 0
+    assert min(cells) >= 128
+
+
+def test_nothing_takes_no_room() -> None:
+    layout = lay_out_layers(Board(), 800, 600)
+    assert (layout.slots, layout.width, layout.height) == ((), 0, 0)
+    assert layer_room(Board(), 800, 600, 1.0) == 128
+
+
+@given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
+def test_single_characters_are_not_turned_and_those_written_do_not_touch(
+    board: Board, width: float, height: float, ratio: float
+) -> None:
+    slot = lay_out_layers(board, width, height, ratio).slots[0]
+    assert not are_upright(slot)
+    wide, cell = metrics(12).horizontalAdvance, slot.cell_width
+    shown = [(slot.heatmap.columns.cell(at) * cell, wide(text)) for at, text in shown_columns(slot)]
+    assert shown
+    for (left, one), (right, other) in itertools.pairwise(shown):
+        assert right - left >= (one + other) / 2 - 0.01
+
+
+def test_words_are_turned_where_they_are_wider_than_cells() -> None:
+    reading = replace(a_reading(1, 1, 4), tokens=("Your", "journey", "starts", "with"))
+    board = board_of(reading, ModelKind.TRANSFORMER)
+    narrow, wide = (lay_out_layers(board, side, side).slots[0] for side in (200, 900))
+    widest = metrics(12).horizontalAdvance("journey")
+    assert narrow.cell_width < widest
+    assert are_upright(narrow)
+    assert are_upright(wide) == (widest > wide.cell_width - 4)
+    assert len(shown_columns(narrow)) == 4

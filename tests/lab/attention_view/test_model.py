@@ -1,0 +1,235 @@
+"""The attention of a model in training as panels, and what is said of a cell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.probe_readings import a_reading
+from visualizer.lab.attention_view.model import (
+    NO_ATTENTION,
+    SEES_THE_FUTURE,
+    LabAttentionPanel,
+    LabCellPointer,
+    board_of,
+    place_of,
+    present_attention,
+    sentence,
+    strongest,
+)
+from visualizer.lab.attention_view.probe_reading import ProbeReading
+from visualizer.language.training_settings import ModelKind
+from visualizer.language.wire_format import Message, MessageUnpacker
+from visualizer.session.cells import Cell
+from visualizer.session.view_options import ColourLimits, ColourOptions
+
+KNOWN = np.array([[0.1, 0.25], [0.938, 0.5]])
+
+
+def shown(
+    reading: ProbeReading | None, model: ModelKind = ModelKind.TRANSFORMER, **also: object
+) -> LabAttentionPanel:
+    return present_attention(reading, model, LabCellPointer(), **also)  # type: ignore[arg-type]
+
+
+def test_a_reading_is_what_the_message_says() -> None:
+    made = a_reading(2, 3, 5, step=70, attending=np.full((2, 3), 0.5), cut=4)
+    assert made.weights is not None
+    assert made.attending is not None
+    arrays = {"weights": made.weights, "logits": made.logits, "attending": made.attending}
+    sent = Message("read", {"id": 1, "step": 70, "tokens": list(made.tokens), "cut": 4}, arrays)
+    (message,) = MessageUnpacker().feed(sent.pack())
+    read = ProbeReading.of(message)
+    assert (read.step, read.tokens, read.cut, read.layers, read.heads) == (
+        70, made.tokens, 4, 2, 3,
+    )  # fmt: skip
+    assert read.weights is not None
+    assert np.array_equal(read.weights, made.weights)
+    assert np.array_equal(read.logits, made.logits)
+
+
+def test_a_row_is_a_layer_and_a_column_is_a_head() -> None:
+    reading = a_reading(3, 2, 6)
+    board = board_of(reading, ModelKind.TRANSFORMER)
+    assert reading.weights is not None
+    assert [len(column) for column in board.columns] == [3, 3]
+    for head, column in enumerate(board.columns):
+        for layer, panel in enumerate(column):
+            assert (panel.layer, panel.head) == (layer, head)
+            assert (panel.label, panel.title) == (f"Layer {layer + 1}", f"Head {head + 1}")
+            assert np.array_equal(panel.values, reading.weights[layer, head])
+            assert (panel.rows.name, panel.columns.name) == ("query", "key")
+            assert (panel.colour.low, panel.colour.high) == (0, 1)
+            assert panel.sums is None
+
+
+def test_what_is_later_is_forbidden_but_to_the_average() -> None:
+    reading = a_reading(1, 1, 4)
+    (panel,) = board_of(reading, ModelKind.DOT_PRODUCT).heatmaps
+    assert panel.forbidden is not None
+    assert {tuple(at) for at in np.argwhere(panel.forbidden).tolist()} == {
+        (query, key) for query in range(4) for key in range(4) if key > query
+    }
+    uniform = replace(reading, weights=np.full((1, 1, 4, 4), 0.25))
+    found = shown(uniform, ModelKind.AVERAGE)
+    assert found.board.heatmaps[0].forbidden is None
+    assert found.notices == (SEES_THE_FUTURE,)
+
+
+def test_a_model_without_attention_says_so() -> None:
+    found = shown(replace(a_reading(), weights=None), ModelKind.BIGRAM)
+    assert found.message == NO_ATTENTION
+    assert not found.board.heatmaps
+    assert shown(None).message == "The attention is on its way."
+
+
+def test_scores_are_said_and_the_best_head_is_marked() -> None:
+    board = board_of(a_reading(attending=KNOWN), ModelKind.ATTENTION_ONLY)
+    notes = {(panel.layer, panel.head): panel.notes for panel in board.heatmaps}
+    words = {place: " ".join(note[0].split()) for place, note in notes.items()}
+    assert words[1, 0] == "94 %"
+    assert words[0, 0] == "10 %"
+    assert [(one.layer, one.head) for one in board.heatmaps if one.is_marked] == [(1, 0)]
+    assert len({len(note[0]) for note in notes.values()}) == 1
+    assert {panel.unit for panel in board.heatmaps} == {"weights;  %: on the right token"}
+
+
+def test_the_largest_of_noise_is_not_marked() -> None:
+    """Of eight tokens, chance is 0.34: a quarter of the way to 1 is 0.505."""
+    for best, marked in ((0.2, []), (0.5, []), (0.51, [(0, 1)]), (1.0, [(0, 1)])):
+        reading = a_reading(2, 2, 8, attending=np.array([[0.1, best], [np.nan, 0.15]]))
+        panels = board_of(reading, ModelKind.ATTENTION_ONLY).heatmaps
+        assert [(one.layer, one.head) for one in panels if one.is_marked] == marked
+
+
+def test_unknown_scores_are_not_said() -> None:
+    unknown = a_reading(attending=np.full((2, 2), np.nan))
+    board = board_of(unknown, ModelKind.ATTENTION_ONLY)
+    assert not any(panel.notes or panel.is_marked for panel in board.heatmaps)
+    assert {panel.unit for panel in board.heatmaps} == {"weights"}
+    assert unknown.best is None
+
+
+def test_tokens_that_were_cut_are_said() -> None:
+    assert shown(a_reading(cut=1)).notices == ("The first token was left out: the block is full.",)
+    assert "3 tokens were" in shown(a_reading(cut=3)).notices[0]
+
+
+def test_of_the_same_it_is_the_same_board() -> None:
+    reading = a_reading()
+    before = shown(reading)
+    pointed = present_attention(
+        reading, ModelKind.TRANSFORMER, LabCellPointer(Cell("layer 1", (0, 3, 1))), before=before
+    )
+    assert pointed.board is before.board
+    assert (pointed.cursor.query, pointed.cursor.key) == (3, 1)
+    assert shown(a_reading(), before=before).board is not before.board
+
+
+def test_colours_by_row_end_at_each_rows_largest() -> None:
+    reading = a_reading(2, 2, 6)
+    board = board_of(reading, ModelKind.TRANSFORMER, 256, ColourOptions(limits=ColourLimits.ROW))
+    assert reading.weights is not None
+    for panel in board.heatmaps:
+        assert panel.row_ends is not None
+        assert panel.layer is not None
+        own = reading.weights[panel.layer, panel.head]
+        assert np.array_equal(panel.row_ends, own.max(axis=1))
+
+
+@given(st.integers(1, 40), st.integers(1, 12))
+def test_pooled_cells_are_the_largest_of_their_blocks(tokens: int, room: int) -> None:
+    reading = a_reading(1, 2, tokens)
+    board = board_of(reading, ModelKind.TRANSFORMER, room)
+    assert reading.weights is not None
+    for panel in board.heatmaps:
+        block, own = panel.rows.block, reading.weights[0, panel.head]
+        assert max(panel.values.shape) <= room
+        for (row, column), value in np.ndenumerate(panel.values):
+            part = own[row * block : (row + 1) * block, column * block : (column + 1) * block]
+            assert value == part.max()
+            cell = Cell("layer 1", (panel.head or 0, row * block, column * block))
+            query, key = strongest(reading, board, cell).place[-2:]
+            assert own[query, key] == value
+            assert panel.forbidden is not None
+            assert panel.forbidden[row, column] == (column > row)
+        assert panel.is_pooled == any("largest of" in note for note in panel.notes)
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 9), st.data())
+def test_walking_stays_on_the_board_and_reaches_the_next_layer(
+    layers: int, heads: int, tokens: int, data: st.DataObject
+) -> None:
+    board = board_of(a_reading(layers, heads, tokens), ModelKind.TRANSFORMER)
+    pointing = LabCellPointer()
+    steps = st.sampled_from([(1, 0), (-1, 0), (0, 1), (0, -1)])
+    for down, right in data.draw(st.lists(steps, max_size=30)):
+        pointing = pointing.walk(board, down, right)
+        assert pointing.pinned is not None
+        assert place_of(board, pointing.pinned) is not None
+    last = LabCellPointer(pinned=Cell("layer 1", (0, tokens - 1, 0))).walk(board, 1, 0).pinned
+    expected = Cell("layer 2", (0, 0, 0)) if layers > 1 else Cell("layer 1", (0, tokens - 1, 0))
+    assert last == expected
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        (Cell("layer 2", (0, 4, 1)), "query “b” (5) reads 93 % from “o” (2), layer 2 head 1"),
+        (
+            Cell("layer 1", (1, 1, 2)),
+            "query “o” (2) may not read “␣” (3): it comes later, layer 1 head 2",
+        ),
+        (Cell("layer 3", (0, 0, 0)), ""),
+        (Cell("layer 1", (0, 8, 0)), ""),
+    ],
+)
+def test_a_cell_in_words(cell: Cell, said: str) -> None:
+    reading = a_reading()
+    assert reading.weights is not None
+    weights = reading.weights.copy()
+    weights[1, 0, 4, 1] = 0.93
+    words = ("t", "o", " ", "a", "b", "c", "d", "e")
+    reading = replace(reading, weights=weights, tokens=words)
+    assert sentence(reading, board_of(reading, ModelKind.TRANSFORMER), cell) == said
+
+
+def test_weights_that_are_no_numbers_are_said() -> None:
+    reading = a_reading(1, 1, 4)
+    broken = replace(reading, weights=np.full((1, 1, 4, 4), np.nan, np.float32))
+    found = present_attention(
+        broken, ModelKind.TRANSFORMER, LabCellPointer(pinned=Cell("layer 1", (0, 2, 1)))
+    )
+    assert found.said == (
+        "query “␣” (3) has no weights: they are no numbers any more, layer 1 head 1"
+    )
+
+
+def test_of_a_pooled_cell_the_largest_is_said() -> None:
+    reading = a_reading(1, 1, 12)
+    assert reading.weights is not None
+    pointing = LabCellPointer(Cell("layer 1", (0, 8, 4)))
+    found = present_attention(reading, ModelKind.TRANSFORMER, pointing, room=3)
+    block = reading.weights[0, 0, 8:12, 4:8]
+    query, key = (int(at) for at in np.unravel_index(block.argmax(), block.shape))
+    assert (found.cursor.query, found.cursor.key) == (8 + query, 4 + key)
+    assert f"({9 + query}) reads" in found.said
+    assert f"({5 + key}), layer 1" in found.said
+
+
+def test_without_tokens_there_is_nothing_to_show() -> None:
+    empty = replace(a_reading(1, 1, 1), tokens=(), weights=np.zeros((1, 1, 0, 0)))
+    assert shown(empty).message == "Type a text that is to be read."
+
+
+def test_a_second_click_lets_go() -> None:
+    cell = Cell("layer 1", (0, 1, 0))
+    pinned = LabCellPointer().pin(cell)
+    assert pinned.pinned == cell
+    assert pinned.hover(None).pinned == cell
+    assert pinned.pin(cell).pinned is None
+    assert pinned.pin(None).pinned is None

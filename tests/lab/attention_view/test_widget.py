@@ -1,0 +1,171 @@
+"""The heatmaps of all layers and heads: what is pointed at, opened and said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+
+from tests.support.probe_readings import a_reading
+from visualizer.heatmap import paint as heatmap_paint
+from visualizer.lab.attention_view import widget as attention_view_widget
+from visualizer.lab.attention_view.model import LabAttentionPanel, LabCellPointer, present_attention
+from visualizer.lab.attention_view.widget import LabAttentionView
+from visualizer.language.training_settings import ModelKind
+from visualizer.session.cells import Cell
+from visualizer.widgets.theme import DARK, LIGHT
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QPainter
+
+    from tests.lab.conftest import Show
+    from visualizer.heatmap.layout import PanelSlot
+    from visualizer.lab.attention_view.probe_reading import ProbeReading
+    from visualizer.widgets.theme import Theme
+
+LEFT = Qt.MouseButton.LeftButton
+
+
+class Looked:
+    """A view with who keeps what is pointed at, as the lab does."""
+
+    def __init__(
+        self, reading: ProbeReading, show: Show, size: tuple[int, int] = (1000, 700)
+    ) -> None:
+        self.view, self.reading, self.pointing = LabAttentionView(), reading, LabCellPointer()
+        self.panel: LabAttentionPanel | None = None
+        self.opened: list[tuple[int, int]] = []
+        self.view.cellHovered.connect(lambda cell: self.keep(self.pointing.hover(cell)))
+        self.view.cellClicked.connect(lambda cell: self.keep(self.pointing.pin(cell)))
+        self.view.walked.connect(
+            lambda *by: self.keep(self.pointing.walk(self.view.board._board, *by))
+        )
+        self.view.layerWanted.connect(lambda *place: self.opened.append(place))
+        show(self.view, size)
+        self.keep(self.pointing)
+
+    def keep(self, pointing: LabCellPointer) -> None:
+        self.pointing = pointing
+        self.panel = present_attention(
+            self.reading, ModelKind.TRANSFORMER, pointing, before=self.panel
+        )
+        self.view.show_attention(self.panel, LIGHT)
+
+    def at(self, cell: Cell) -> QPoint:
+        area = self.view.board.area_of(cell)
+        assert area
+        return area.center()
+
+    def press(self, key: Qt.Key) -> None:
+        QTest.keyClick(self.view.board, key)
+
+
+@pytest.fixture
+def looked(show: Show) -> Looked:
+    return Looked(a_reading(2, 2, 6), show)
+
+
+def test_the_pointer_lights_one_cell_in_all_panels(looked: Looked) -> None:
+    cell = Cell("layer 2", (1, 4, 2))
+    QTest.mouseMove(looked.view.board.viewport(), looked.at(cell))
+    assert looked.pointing.hovered == cell
+    assert looked.panel
+    assert (looked.panel.cursor.query, looked.panel.cursor.key) == (4, 2)
+    assert looked.view.said.text().endswith("layer 2 head 2")
+
+
+def test_a_click_pins_and_keys_walk_into_the_next_head(looked: Looked) -> None:
+    board = looked.view.board.viewport()
+    QTest.mouseClick(board, LEFT, pos=looked.at(Cell("layer 1", (0, 5, 5))))
+    assert looked.pointing.pinned == Cell("layer 1", (0, 5, 5))
+    looked.press(Qt.Key.Key_Right)
+    assert looked.pointing.pinned == Cell("layer 1", (1, 5, 0))
+    looked.press(Qt.Key.Key_Down)
+    assert looked.pointing.pinned == Cell("layer 2", (1, 0, 0))
+    looked.press(Qt.Key.Key_Escape)
+    assert looked.pointing.pinned is None
+
+
+def test_a_double_click_opens_a_layer_and_a_head(looked: Looked) -> None:
+    place = looked.at(Cell("layer 2", (0, 3, 1)))
+    QTest.mouseDClick(looked.view.board.viewport(), LEFT, pos=place)
+    assert looked.opened == [(1, 0)]
+    QTest.mouseDClick(looked.view.board.viewport(), LEFT, pos=QPoint(2, 690))
+    assert looked.opened == [(1, 0)]
+
+
+def test_enter_opens_what_is_pinned(looked: Looked) -> None:
+    looked.press(Qt.Key.Key_Return)
+    assert looked.opened == []
+    looked.keep(LabCellPointer(pinned=Cell("layer 1", (1, 2, 0))))
+    looked.press(Qt.Key.Key_Return)
+    looked.press(Qt.Key.Key_Enter)
+    assert looked.opened == [(0, 1), (0, 1)]
+
+
+def test_where_the_keys_lead_is_said(looked: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(attention_view_widget, "announce", lambda _, words, __: said.append(words))
+    board = looked.view.board
+    board.setFocus(Qt.FocusReason.TabFocusReason)
+    looked.press(Qt.Key.Key_Down)
+    looked.press(Qt.Key.Key_Down)
+    looked.reading = a_reading(2, 2, 6, seed=9)
+    looked.keep(looked.pointing)  # what changes by itself is not said
+    assert [words.split(" ")[-5:] for words in said] == [
+        ["(1),", "layer", "1", "head", "1"],
+        ["(1),", "layer", "1", "head", "1"],
+    ]
+    assert board.property("value told").startswith("query “o” (2) reads")
+
+
+def test_panels_stay_where_they_are_while_scores_change(show: Show) -> None:
+    low, high = (a_reading(attending=np.full((2, 2), score)) for score in (0.004, 1.0))
+    looked = Looked(low, show)
+    cell = Cell("layer 2", (1, 4, 2))
+    before, looked.reading = looked.at(cell), high
+    looked.keep(LabCellPointer())
+    assert looked.at(cell) == before
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_what_is_shown_is_what_another_view_would_paint_anew(show: Show, theme: Theme) -> None:
+    """Of a reading after others, whose frames are kept, the very same pixels."""
+    live, fresh = LabAttentionView(), LabAttentionView()
+    for view in (live, fresh):
+        show(view, (1100, 700))
+    found = LabAttentionPanel()
+    for seed in range(3):
+        known = np.random.default_rng(seed).random((2, 3))
+        reading = a_reading(2, 3, 12, seed=seed, attending=known)
+        found = present_attention(reading, ModelKind.TRANSFORMER, LabCellPointer(), before=found)
+        live.show_attention(found, theme)
+        live.grab()
+    fresh.show_attention(found, theme)
+    assert live.grab().toImage() == fresh.grab().toImage()
+
+
+def test_labels_are_written_once_while_numbers_change(
+    show: Show, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Panels that differ in their numbers alone share what stands around these.
+
+    Keys are named over the first layer, queries beside the first head.
+    """
+    written = []
+
+    def count(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+        written.append((slot.heatmap.layer, slot.heatmap.head))
+
+    monkeypatch.setattr(heatmap_paint, "paint_frame", count)
+    view = LabAttentionView()
+    show(view, (1400, 900))
+    for seed in range(3):
+        reading = a_reading(2, 3, 12, seed=seed, attending=np.full((2, 3), seed / 10))
+        panel = present_attention(reading, ModelKind.TRANSFORMER, LabCellPointer())
+        view.show_attention(panel, LIGHT)
+        view.grab()
+    assert sorted(written) == [(0, 0), (0, 1), (1, 0), (1, 1)]

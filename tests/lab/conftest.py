@@ -1,0 +1,71 @@
+"""The lab, and its widgets without it: shown as large as on a screen, and clicked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QCoreApplication, QEvent
+from PySide6.QtWidgets import QApplication
+
+from tests.support.lab_input import FAKE, Student
+from visualizer.lab.runs.run_store import kept
+from visualizer.lab.training.process_controller import TrainingProcess, ask_to_stop, is_at_work
+from visualizer.lab.window import LabWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtWidgets import QWidget
+    from pytestqt.qtbot import QtBot
+
+    Show = Callable[[QWidget, tuple[int, int]], None]
+
+
+@pytest.fixture
+def show(application: QApplication, qtbot: QtBot) -> Show:
+    """Shows a widget of a size."""
+
+    def show_(widget: QWidget, size: tuple[int, int]) -> None:
+        qtbot.addWidget(widget)
+        widget.resize(*size)
+        widget.show()
+        qtbot.waitExposed(widget)
+
+    return show_
+
+
+def _let_go(window: LabWindow) -> None:
+    window.lab.leave()
+    app = QApplication.instance()
+    assert app
+    while app.findChildren(TrainingProcess):
+        QApplication.processEvents()
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    for run in kept(window.lab.home):
+        if is_at_work(run.folder):
+            ask_to_stop(run.folder)  # one that goes on without the window
+        while is_at_work(run.folder):
+            QApplication.processEvents()
+
+
+@pytest.fixture
+def let_go() -> Callable[[LabWindow], None]:
+    """Closes a lab as one should, before a test ends."""
+    return _let_go
+
+
+@pytest.fixture
+def lab_window(application: QApplication, qtbot: QtBot) -> LabWindow:
+    """The lab as it is opened, with a training that only pretends."""
+    window = LabWindow(FAKE)
+    window.resize(1280, 800)
+    window.show()
+    qtbot.addWidget(window, before_close_func=_let_go)
+    qtbot.waitExposed(window)
+    return window
+
+
+@pytest.fixture
+def student(lab_window: LabWindow, qtbot: QtBot) -> Student:
+    return Student(qtbot, lab_window)

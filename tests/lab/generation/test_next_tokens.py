@@ -1,0 +1,99 @@
+"""What comes next as bars: whose they are, what they sum to, what is said of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visualizer.lab.generation.next_tokens import present_bars
+from visualizer.language.sampling import NO_NUMBERS, Sampling
+
+SAMPLINGS = st.builds(Sampling, st.floats(0, 3), st.none() | st.integers(1, 40), st.floats(0.01, 1))
+LETTERS = tuple("abcdefghijklmnopqrstuvwxyz \n0123456789")
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max())
+    return np.asarray(powers / powers.sum())
+
+
+@given(
+    st.lists(st.floats(-10, 10), min_size=1, max_size=len(LETTERS)), SAMPLINGS, st.integers(1, 15)
+)
+def test_bars_are_the_largest_and_all_sum_to_one(
+    logits: list[float], sampling: Sampling, most: int
+) -> None:
+    numbers = np.array([[0.0] * len(logits), logits])
+    panel = present_bars("ab", numbers, LETTERS[: len(logits)], sampling, most)
+    expected = softmax(numbers[1])
+    assert sum(bar.expected for bar in panel.bars) == pytest.approx(1)
+    assert sum(bar.chosen for bar in panel.bars) == pytest.approx(1)
+    own = [bar for bar in panel.bars if bar.token is not None]
+    assert [bar.expected for bar in own] == sorted((bar.expected for bar in own), reverse=True)
+    for bar in own:
+        assert bar.token is not None
+        assert bar.expected == pytest.approx(expected[bar.token])
+    assert len(panel.bars) <= most + 1
+    assert len(panel.bars) == len(logits) or panel.bars[-1].token is None
+    assert all(0 <= bar.expected <= panel.end for bar in panel.bars)
+    assert all(bar.words in panel.words for bar in panel.bars)
+
+
+def test_what_is_left_out_is_said() -> None:
+    logits = np.log(np.array([[0.6, 0.3, 0.1]]))
+    panel = present_bars("a", logits, ("x", " ", "\n"), Sampling(top_k=2))
+    assert [bar.words for bar in panel.bars] == [
+        "“x”: 60 %, chosen with 67 %",
+        "“␣”: 30 %, chosen with 33 %",
+        "“⏎”: 10 %, left out",
+    ]
+    assert [bar.shares for bar in panel.bars] == [
+        "67 % (model 60 %)",
+        "33 % (model 30 %)",
+        "0 % (model 10 %)",
+    ]
+    assert panel.legend.endswith("Left out: 1 token with 10 % of the probability.")
+    assert panel.heading == "After “a”"
+
+
+def test_what_is_left_out_is_counted_after_the_temperature() -> None:
+    """Square roots of 0.64, 0.32 and 0.04, which temperature 2 takes, are 0.8, 0.566 and 0.2."""
+    logits = np.log(np.array([[0.64, 0.32, 0.04]]))
+    panel = present_bars("a", logits, LETTERS[:3], Sampling(2, top_k=2))
+    lost = 0.2 / (0.8 + 0.32**0.5 + 0.2)
+    assert panel.legend.endswith(
+        f"Left out: 1 token with {100 * lost:.0f} % of the probability at temperature 2."
+    )
+    always = present_bars("a", logits, LETTERS[:3], Sampling(0))
+    assert always.legend.endswith("At temperature 0, the likeliest is always drawn.")
+    assert [bar.shares for bar in always.bars][:2] == ["100 % (model 64 %)", "0 % (model 32 %)"]
+
+
+def test_with_nothing_left_out_there_is_nothing_to_explain() -> None:
+    panel = present_bars("a", np.zeros((1, 20)), LETTERS[:20], Sampling())
+    assert panel.legend == ""
+    others = panel.bars[-1]
+    assert others.token is None
+    assert (others.expected, others.chosen) == pytest.approx((0.4, 0.4))
+    assert panel.bars[-1].words == "8 others: 40 %"
+    assert panel.end == 0.5
+
+
+@pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
+def test_what_are_no_numbers_have_no_bars(broken: float) -> None:
+    panel = present_bars("a", np.full((1, 3), broken), LETTERS[:3], Sampling())
+    assert panel.bars == ()
+    assert panel.legend == NO_NUMBERS
+
+
+def test_a_token_that_is_never_expected_has_no_probability() -> None:
+    panel = present_bars("a", np.array([[0.0, -np.inf]]), LETTERS[:2], Sampling())
+    assert [bar.expected for bar in panel.bars] == [1, 0]
+
+
+def test_nothing_read_has_no_bars() -> None:
+    panel = present_bars((), np.zeros((0, 3)), ("a", "b", "c"), Sampling())
+    assert panel.bars == ()
+    assert panel.words == ""

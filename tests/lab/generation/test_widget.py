@@ -1,0 +1,142 @@
+"""A text that is continued under a hand: drawn, stepped back, gone another way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor
+from PySide6.QtTest import QTest
+
+from visualizer.heatmap import colour_table
+from visualizer.lab.generation.model import ROOT, GenerationTree, begun, present_story
+from visualizer.lab.generation.widget import GenerationPane
+from visualizer.widgets.theme import DARK, LIGHT, Theme
+
+if TYPE_CHECKING:
+    from tests.lab.conftest import Show
+
+LEFT = Qt.MouseButton.LeftButton
+LETTERS = tuple("abcdefgh")
+EVEN = np.full(8, 0.125)
+
+
+class Told:
+    """A pane with who keeps the story."""
+
+    def __init__(self, show: Show) -> None:
+        self.pane, self.story, self.is_running = GenerationPane(), begun(tuple("once"), 1), False
+        pane = self.pane
+        pane.sampleWanted.connect(lambda: self.keep(self.story.drawn(EVEN, LETTERS, EVEN)))
+        pane.steppedBack.connect(lambda: self.keep(self.story.stepped_back()))
+        pane.steppedOn.connect(lambda: self.keep(self.story.stepped_on()))
+        pane.turned.connect(lambda by: self.keep(self.story.turned(by)))
+        pane.nodeChosen.connect(lambda node: self.keep(self.story.gone_to(node)))
+        pane.seedChosen.connect(lambda seed: self.keep(self.story.reseeded(seed)))
+        pane.runWanted.connect(self.run)
+        show(pane, (600, 240))
+        self.keep(self.story)
+
+    def keep(self, story: GenerationTree, theme: Theme = LIGHT) -> None:
+        self.story = story
+        self.pane.show_story(present_story(story, self.is_running), theme)
+
+    def run(self, is_running: bool) -> None:
+        self.is_running = is_running
+        self.keep(self.story)
+
+    def press(self, *keys: Qt.Key) -> None:
+        for key in keys:
+            QTest.keyClick(self.pane.strip, key)
+
+    def click_chip(self, chip: int) -> None:
+        place = self.pane.strip.box(chip).center().toPoint()
+        QTest.mouseClick(self.pane.strip.viewport(), LEFT, pos=place)
+
+
+@pytest.fixture
+def told(show: Show) -> Told:
+    return Told(show)
+
+
+def test_buttons_draw_and_step(told: Told) -> None:
+    for _ in range(3):
+        QTest.mouseClick(told.pane.sample, LEFT)
+    whole = told.story.tokens
+    assert len(whole) == 7
+    QTest.mouseClick(told.pane.back, LEFT)
+    assert "".join(told.story.tokens) == "".join(whole)[:-1]
+    QTest.mouseClick(told.pane.on, LEFT)
+    assert told.story.tokens == whole
+    assert not told.pane.on.isEnabled()
+    assert told.pane.said.text() == "3 tokens added"
+
+
+def test_keys_do_the_same(told: Told) -> None:
+    told.press(Qt.Key.Key_Return, Qt.Key.Key_Space)
+    whole = told.story.tokens
+    assert len(whole) == 6
+    told.press(Qt.Key.Key_Left, Qt.Key.Key_Backspace, Qt.Key.Key_Left)
+    assert told.story.at == ROOT
+    told.press(Qt.Key.Key_Right, Qt.Key.Key_Right)
+    assert told.story.tokens == whole
+
+
+def test_one_goes_another_way_and_back(told: Told) -> None:
+    told.keep(told.story.picked(0, "a", 0.5).stepped_back().picked(1, "b", 0.25))
+    QTest.mouseClick(told.pane.turn, LEFT)
+    assert told.story.tokens[-1] == "a"
+    told.press(Qt.Key.Key_Up)
+    assert told.story.tokens[-1] == "b"
+    told.press(Qt.Key.Key_Left)
+    assert not told.pane.turn.isEnabled()
+
+
+def test_a_click_on_a_chip_goes_there(told: Told) -> None:
+    told.press(Qt.Key.Key_Return, Qt.Key.Key_Return, Qt.Key.Key_Return)
+    told.click_chip(4)
+    assert len(told.story.path) == 1
+    told.click_chip(6)
+    assert len(told.story.path) == 3
+    told.click_chip(0)
+    assert told.story.at == ROOT
+
+
+def test_it_runs_until_it_is_stopped(told: Told) -> None:
+    QTest.mouseClick(told.pane.run, LEFT)
+    assert told.is_running
+    assert told.pane.run.text() == "Stop"
+    assert not told.pane.sample.isEnabled()
+    QTest.mouseClick(told.pane.run, LEFT)
+    assert not told.is_running
+
+
+def test_a_seed_is_typed(told: Told) -> None:
+    told.pane.seed.selectAll()
+    QTest.keyClicks(told.pane.seed, "42")
+    assert told.story.seed == 42
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_a_chip_has_the_colour_of_its_probability(told: Told, theme: Theme) -> None:
+    told.keep(told.story.picked(0, "a", 0.0).picked(1, "b", 1.0), theme)
+    image = told.pane.strip.viewport().grab().toImage()
+    table = colour_table.table("viridis", theme)
+    for chip, entry in ((4, 0), (5, colour_table.LARGEST)):
+        box = told.pane.strip.box(chip)
+        found = image.pixelColor(round(box.left()) + 5, round(box.center().y()))
+        assert found == QColor.fromRgb(int(table[entry]))
+
+
+def test_what_is_far_down_is_scrolled_to(told: Told) -> None:
+    for _ in range(200):
+        told.story = told.story.drawn(EVEN, LETTERS, EVEN)
+    told.keep(told.story)
+    last = told.pane.strip.box(203)
+    assert told.pane.strip.viewport().rect().contains(last.center().toPoint())
+    told.click_chip(203)
+    assert len(told.story.path) == 200
+    said = told.pane.strip.property("value told")
+    assert said.endswith("drawn at 12 %")

@@ -1,0 +1,52 @@
+"""Boxes over each other: none overlaps another, and no other places are nearer."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visualizer.lab.loss_plot.label_layout import spread
+
+PLACES = st.lists(st.floats(-100, 300), max_size=6).map(sorted)
+
+
+@st.composite
+def tasks(draw: st.DrawFn) -> tuple[list[float], float, float, float]:
+    """Give places that are wanted, a size, and ends between which all have room."""
+    wanted, size, low = draw(PLACES), draw(st.floats(1, 30)), draw(st.floats(-50, 50))
+    return wanted, size, low, low + len(wanted) * size + draw(st.floats(0, 200))
+
+
+@given(tasks())
+def test_none_overlaps_and_all_are_inside(task: tuple[list[float], float, float, float]) -> None:
+    wanted, size, low, high = task
+    places = spread(wanted, size, low, high)
+    assert len(places) == len(wanted)
+    for above, below in pairwise(places):
+        assert below >= above + size - 1e-9
+    assert all(low - 1e-9 <= place <= high - size + 1e-9 for place in places)
+
+
+@given(tasks(), st.data())
+def test_no_other_places_are_nearer(
+    task: tuple[list[float], float, float, float], data: st.DataObject
+) -> None:
+    wanted, size, low, high = task
+    free = max(0.0, high - low - len(wanted) * size)
+    gaps = sorted(data.draw(st.floats(0, free)) for _ in wanted)
+    others = [low + gap + at * size for at, gap in enumerate(gaps)]
+
+    def far(places: list[float]) -> float:
+        return sum((place - want) ** 2 for place, want in zip(places, wanted, strict=True))
+
+    assert far(spread(wanted, size, low, high)) <= far(others) + 1e-6
+
+
+def test_what_has_room_stays() -> None:
+    assert spread([1, 12, 50], 10, 0, 100) == [1, 12, 50]
+    assert spread([40, 40], 10, 0, 100) == [35, 45]
+    assert spread([95, 96, 97], 10, 0, 100) == pytest.approx([70, 80, 90])
+    assert spread([], 10, 0, 5) == []

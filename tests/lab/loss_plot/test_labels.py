@@ -1,0 +1,94 @@
+"""What is written over the plot of losses: near its lines, inside, and never over another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QAction
+
+from tests.lab.loss_plot.test_widget import colours, losses
+from visualizer.lab.loss_plot.label_layout import breaks_of, references_of
+from visualizer.lab.loss_plot.model import AxisScale, LossCurve, LossPlot, PlotLook, ReferenceLoss
+from visualizer.lab.loss_plot.present_plot import present_plot
+from visualizer.lab.loss_plot.widget import PlotPane
+from visualizer.lab.training.losses import Losses
+from visualizer.widgets.theme import LIGHT, metrics
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QApplication
+    from pytestqt.qtbot import QtBot
+
+SIZES = st.tuples(st.integers(160, 850), st.integers(1, 450))
+TO_BEAT = st.lists(st.floats(0.01, 40), max_size=4)
+
+
+def broken(at: int, count: int = 200) -> Losses:
+    """Give losses that are no numbers from a step on."""
+    steps = np.arange(1, count + 1)
+    values = np.where(steps < at, 3 + np.exp((steps - at) / 5.0 + 6), np.nan)
+    nothing = np.empty(0)
+    return Losses.of(steps, values, np.full(count, 1e-3), nothing.astype(int), nothing)
+
+
+def plotted(run: Losses, to_beat: list[float], scale: AxisScale) -> LossPlot:
+    references = [ReferenceLoss(f"guess {at}", loss) for at, loss in enumerate(to_beat)]
+    return present_plot([LossCurve("run", run)], PlotLook(0.9, scale), references)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(SIZES, TO_BEAT, st.sampled_from(AxisScale), st.none() | st.integers(2, 200))
+def test_words_are_inside_apart_and_in_the_order_of_their_lines(
+    application: QApplication,
+    size: tuple[int, int],
+    to_beat: list[float],
+    scale: AxisScale,
+    stop: int | None,
+) -> None:
+    plot = plotted(losses() if stop is None else broken(stop), to_beat, scale)
+    place = QRectF(40, 10, *size)
+    taken = breaks_of(place, plot)
+    words = references_of(place, plot, taken)
+    inner = place.adjusted(-0.01, -0.01, 0.01, 0.01)
+    for each in (*words, *taken):
+        assert inner.contains(each.box)
+    for above, below in pairwise(words):
+        assert above.line <= below.line
+        assert above.box.bottom() <= below.box.top() + 0.01
+    for each in words:
+        overlaps = [each.box.intersected(other.box) for other in taken]
+        assert all(over.height() < 0.01 or over.width() < 0.01 for over in overlaps)
+    if not taken:
+        room = int(place.height() / metrics(12).height())
+        assert len(words) == min(len(to_beat), max(0, room))
+
+
+def test_words_with_room_are_at_their_lines(application: QApplication) -> None:
+    plot = plotted(losses(), [3.3, 2.5], AxisScale.LINEAR)
+    inner = QRectF(40, 30, 640, 270)
+    words = references_of(inner, plot)
+    assert [each.text for each in words] == ["guess 0 3.30", "guess 1 2.50"]
+    for each, loss in zip(words, (3.3, 2.5), strict=True):
+        y = inner.bottom() - float(plot.y.share(loss)) * inner.height()
+        assert each.box.center().y() == pytest.approx(y)
+
+
+def test_what_the_plot_leaves_out_is_said_once_under_it(
+    application: QApplication, qtbot: QtBot
+) -> None:
+    pane = PlotPane({name: QAction(name, application) for name in ("losses", "steps")})
+    qtbot.addWidget(pane)
+    pane.resize(640, 300)
+    pane.show()
+    qtbot.waitExposed(pane)
+    plot = replace(plotted(broken(190), [3.3], AxisScale.LINEAR), breaks=())
+    (notice,) = plot.notices
+    pane.show_plot(plot, PlotLook(), LIGHT)
+    assert pane.notices.text() == notice
+    assert LIGHT.warning not in colours(pane.view.grab().toImage())

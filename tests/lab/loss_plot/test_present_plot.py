@@ -1,0 +1,202 @@
+"""The plot of losses as values: its lines, axes, reading and words."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from visualizer.lab.loss_plot.model import (
+    MESSAGE,
+    AxisScale,
+    LossCurve,
+    LossLine,
+    LossLineRole,
+    LossPlot,
+    PlotLook,
+    ReferenceLoss,
+)
+from visualizer.lab.loss_plot.present_plot import nearest, present_plot, read_at
+from visualizer.lab.training.losses import Losses
+from visualizer.language.training_progress import TrainingProgress, time_left
+
+BIGRAM = ReferenceLoss("bigram counts", 2.5)
+FREQUENCY = ReferenceLoss("guessing by frequency", 3.3)
+STEPS = np.arange(1, 11)
+TEN = Losses.of(STEPS, 4 - STEPS / 5, np.full(10, 1e-3), [0, 5, 10], [4.1, 3.0, 2.2])
+
+
+def plot_of(*losses: Losses, look: PlotLook | None = None, stand: int | None = None) -> LossPlot:
+    curves = [LossCurve(f"run {at}", one, at) for at, one in enumerate(losses, start=1)]
+    return present_plot(curves, look or PlotLook(), (FREQUENCY, BIGRAM), stand, (0, 5, 10))
+
+
+def line(plot: LossPlot, role: LossLineRole, name: str = "") -> LossLine:
+    return next(each for each in plot.lines if (each.role, each.name) == (role, name))
+
+
+def test_nothing_says_what_would_be_there() -> None:
+    for plot in (plot_of(), plot_of(Losses.of())):
+        assert (plot.lines, plot.message, plot.told) == ((), MESSAGE, MESSAGE)
+
+
+def test_a_measure_before_the_first_step_is_shown() -> None:
+    plot = plot_of(Losses.of(validation_steps=[0], validation=[4.1]))
+    assert [each.role for each in plot.lines] == [LossLineRole.VALIDATION]
+    assert plot.message == ""
+
+
+def test_lines_of_one_run() -> None:
+    plot = plot_of(TEN)
+    assert [each.role for each in plot.lines] == [
+        LossLineRole.EACH,
+        LossLineRole.TRAINING,
+        LossLineRole.VALIDATION,
+    ]
+    assert line(plot, LossLineRole.EACH).values is TEN.training
+    assert line(plot, LossLineRole.VALIDATION).values is TEN.validation
+    assert [key.words for key in plot.keys] == [
+        *("training, mean of about 20 steps", "each step", "validation")
+    ]
+    assert {key.colour for key in plot.keys} == {1}
+
+
+def test_without_smoothing_each_step_is_the_line() -> None:
+    plot = plot_of(TEN, look=PlotLook(smoothing=0))
+    assert [each.role for each in plot.lines] == [LossLineRole.TRAINING, LossLineRole.VALIDATION]
+    assert line(plot, LossLineRole.TRAINING).values.tolist() == TEN.training.tolist()
+    assert plot.keys[0].words == "training"
+
+
+def test_this_run_lies_over_the_others_and_faint_lines_under_all() -> None:
+    plot = plot_of(TEN, TEN, TEN)
+    assert [(each.role, each.name[-1:]) for each in plot.lines] == [
+        (role, name) for role in LossLineRole for name in "321"
+    ]
+    assert [(key.words, key.colour) for key in plot.keys[:3]] == [
+        *(("run 1", 1), ("run 2", 2), ("run 3", 3))
+    ]
+    assert {key.colour for key in plot.keys[3:]} == {None}
+
+
+def test_axes_have_room_for_all() -> None:
+    plot = plot_of(TEN)
+    assert (plot.x.low, plot.x.high) == (0, 10)
+    assert plot.y.low < 2 < 4.1 < plot.y.high
+    far = plot_of(Losses.of([1], [1.0], [0.1]))
+    assert far.y.high > 3.3
+    assert (plot.x.title, plot.y.title) == ("step", "loss, nats a token")
+
+
+@pytest.mark.parametrize("scale", AxisScale)
+@pytest.mark.parametrize(
+    "values", [[2.0], [0.0], [0.0, 0.0], [1.0, 1.0], [math.nan], [math.inf], [1e308]]
+)
+def test_axes_of_odd_losses_have_a_length(scale: AxisScale, values: list[float]) -> None:
+    losses = Losses.of(range(1, len(values) + 1), values, np.ones(len(values)))
+    plot = present_plot([LossCurve("", losses)], PlotLook(losses=scale, steps=scale))
+    for axis in (plot.x, plot.y):
+        assert axis.low < axis.high
+        assert axis.low > 0 or scale is AxisScale.LINEAR
+        assert np.isfinite(axis.share(np.array([axis.low, axis.high]))).all()
+    assert plot.told
+
+
+def diverged() -> Losses:
+    values = np.append(4 - STEPS[:6] / 5, [1e9, math.inf, math.nan, math.nan])
+    return Losses.of(STEPS, values, np.ones(10), [5, 10], [3.0, math.nan])
+
+
+def test_a_divergence_does_not_flatten_what_was_before() -> None:
+    plot = plot_of(diverged())
+    assert plot.y.high < 20
+    assert plot.notices == ("Losses up to 1.00e+09 stand above the plot.",)
+    assert [(one.step, one.words) for one in plot.breaks] == [(8, "no number at step 8")]
+    for said in ("The loss is no number at step 8.", *plot.notices):
+        assert said in plot.told
+    on_log = plot_of(diverged(), look=PlotLook(losses=AxisScale.LOG))
+    assert on_log.y.high > 1e9
+    assert on_log.notices == ()
+
+
+def test_the_nearest_points_are_read() -> None:
+    reading = read_at(plot_of(TEN), 7)
+    rows = {row.title: row.value for row in reading.rows}
+    assert (reading.step, rows["each step"]) == (7, "2.600")
+    assert rows["validation"] == "3.000 (step 5)"
+    assert rows["learning rate"] == "0.001"
+    assert read_at(plot_of(TEN), 99).step == 10
+    assert read_at(plot_of(TEN), -1).step == 0
+
+
+def test_of_several_runs_the_faint_lines_are_not_read() -> None:
+    reading = read_at(plot_of(TEN, TEN), 5)
+    assert {row.title for row in reading.rows} == {
+        f"run {run}, {role}"
+        for run in (1, 2)
+        for role in (LossLineRole.TRAINING, LossLineRole.VALIDATION)
+    }
+
+
+def test_nearest_is_the_nearest() -> None:
+    steps = np.array([2, 4, 10])
+    for step in np.linspace(0, 12, 49):
+        found = nearest(steps, step)
+        assert abs(steps[found] - step) == np.abs(steps - step).min()
+
+
+def test_all_of_it_is_told() -> None:
+    told = plot_of(TEN).told
+    assert told.startswith("Step 10: ")
+    assert "Least validation: 2.200 at step 10." in told
+    assert "Below bigram counts, 2.500." in told
+    early = plot_of(Losses.of([1], [3.0], [0.1]), stand=1).told
+    assert "Not below bigram counts, 2.500." in early
+    assert "Below guessing by frequency, 3.300." in early
+    assert plot_of(TEN, stand=5).told.startswith("Step 5: validation 3.000, ")
+
+
+def test_what_was_smoothed_is_smoothed_further() -> None:
+    before = plot_of(TEN)
+    longer = TEN.extended([11], [1.0], [1e-3])
+    curves = [LossCurve("run 1", longer, 1)]
+    plot = present_plot(curves, PlotLook(), before=before)
+    anew = present_plot(curves, PlotLook())
+    found, wanted = (line(one, LossLineRole.TRAINING).values for one in (plot, anew))
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    assert np.shares_memory(found, plot.smoothed[0].values)
+
+
+# ---------------------------------------------------------------------------------------- pace
+
+
+@pytest.mark.parametrize(
+    ("seconds", "says"),
+    [
+        (3, "a few seconds left"),
+        (33, "30 s left"),
+        (58, "1 min left"),
+        (242, "4 min left"),
+        (3599, "1 h left"),
+        (4800, "1 h 20 min left"),
+        (86_400, "1 day left"),
+        (400_000, "5 days left"),
+        (math.inf, ""),
+        (math.nan, ""),
+        (-1, ""),
+    ],
+)
+def test_time_left_in_words(seconds: float, says: str) -> None:
+    assert time_left(seconds) == says
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    assert TrainingProgress(0, 3000, 1e-3).facts == ("step 0 of 3,000", "learning rate 0.001")
+    assert TrainingProgress(1200, 3000, 3e-4, 12_345.6, 242).facts == (
+        "step 1,200 of 3,000",
+        "4 min left",
+        "12,300 tokens a second",
+        "learning rate 0.0003",
+    )
+    assert TrainingProgress(1, 2, 1, 87.4).facts[1] == "87 tokens a second"

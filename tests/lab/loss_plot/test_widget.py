@@ -1,0 +1,399 @@
+"""The plot of losses as a person meets it: pointed at, dragged along, walked by keys, looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QBuffer, QEvent, QPoint, QPointF, QSize, Qt
+from PySide6.QtGui import (
+    QAccessible,
+    QColor,
+    QImage,
+    QMouseEvent,
+    QPainter,
+    QTextDocument,
+    QWheelEvent,
+)
+from PySide6.QtSvg import QSvgGenerator
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLabel
+
+from tests.support.accessible_text import heard
+from tests.support.window_input import LEFT
+from visualizer.lab.loss_plot.model import (
+    MESSAGE,
+    AxisScale,
+    LossCurve,
+    LossPlot,
+    PlotLook,
+    ReferenceLoss,
+)
+from visualizer.lab.loss_plot.present_plot import present_plot
+from visualizer.lab.loss_plot.widget import KEYS, LossPlotView
+from visualizer.lab.training.losses import Losses
+from visualizer.widgets import accessibility
+from visualizer.widgets.theme import DARK, LIGHT, Theme, head_colour
+
+if TYPE_CHECKING:
+    from pytestqt.qtbot import QtBot
+
+SIZE = QSize(700, 340)
+STOPS = tuple(range(0, 1001, 100))
+REFERENCES = (ReferenceLoss("guessing by frequency", 3.3), ReferenceLoss("bigram counts", 2.5))
+
+
+def losses(count: int = 1000) -> Losses:
+    steps = np.arange(1, count + 1)
+    measured = np.arange(0, count + 1, max(1, count // 10))
+    return Losses.of(
+        steps,
+        2 + 2 * np.exp(-steps / 200) + 0.05 * np.sin(steps),
+        np.full(count, 1e-3),
+        measured,
+        2.1 + 2 * np.exp(-measured / 200),
+    )
+
+
+def plot_of(
+    *runs: Losses,
+    stand: int | None = None,
+    stops: tuple[int, ...] = STOPS,
+    look: PlotLook | None = None,
+) -> LossPlot:
+    curves = [LossCurve(f"run {at}", one, at) for at, one in enumerate(runs)]
+    return present_plot(curves, look or PlotLook(), REFERENCES, stand, stops)
+
+
+class Reader:
+    """A hand at the plot, and what it is told; what is picked is shown, as the lab does."""
+
+    def __init__(self, qtbot: QtBot, plot: LossPlot, theme: Theme = LIGHT) -> None:
+        self.view = LossPlotView()
+        qtbot.addWidget(self.view)
+        self.view.resize(SIZE)
+        self.view.show_plot(plot, theme)
+        self.view.show()
+        qtbot.waitExposed(self.view)
+        self.view.activateWindow()
+        self.view.setFocus(Qt.FocusReason.TabFocusReason)
+        qtbot.waitUntil(self.view.hasFocus)
+        self.picked: list[int | None] = []
+        self.view.stepPicked.connect(self.pick)
+        self.view.presentPicked.connect(self.let_go)
+
+    def pick(self, step: int | None) -> None:
+        self.picked.append(step)
+        self.view.show_plot(plot_of(losses(), stand=step), LIGHT)
+
+    def let_go(self) -> None:
+        self.pick(None)
+
+    def move(self, step: float, is_held: bool = False) -> None:
+        self.move_to(self.view.place_of(step), is_held)
+
+    def move_to(self, at: QPointF, is_held: bool = False) -> None:
+        none = Qt.MouseButton.NoButton
+        event = QMouseEvent(
+            QEvent.Type.MouseMove,
+            at,
+            QPointF(self.view.mapToGlobal(at)),
+            none,
+            LEFT if is_held else none,
+            Qt.KeyboardModifier.NoModifier,
+        )
+        QApplication.sendEvent(self.view, event)
+
+    def press(self, step: float) -> None:
+        QTest.mousePress(self.view, LEFT, pos=self.view.place_of(step).toPoint())
+
+    def key(self, key: Qt.Key) -> int | None:
+        QTest.keyClick(self.view, key)
+        return self.picked[-1] if self.picked else None
+
+    def picture(self) -> QImage:
+        return self.view.grab().toImage()
+
+
+@pytest.fixture
+def reader(application: QApplication, qtbot: QtBot) -> Reader:
+    accessibility.install()
+    return Reader(qtbot, plot_of(losses()))
+
+
+def colours(image: QImage) -> set[str]:
+    words = image.convertToFormat(QImage.Format.Format_RGB32)  # it lives while it is read
+    pixels = np.unique(np.frombuffer(words.constBits(), np.uint32))
+    return {f"#{colour & 0xFFFFFF:06X}" for colour in pixels.tolist()}
+
+
+# ------------------------------------------------------------------------------------ the hand
+
+
+def test_a_click_picks_the_nearest_step_that_is_kept(reader: Reader) -> None:
+    reader.press(340)
+    assert reader.picked == [300]
+
+
+def test_dragging_goes_through_training_and_each_step_once(reader: Reader) -> None:
+    reader.press(100)
+    for step in (110, 140, 160, 390, 410):
+        reader.move(step, is_held=True)
+    QTest.mouseRelease(reader.view, LEFT)
+    reader.move(900)
+    assert reader.picked == [100, 200, 400]
+
+
+def test_dragging_beyond_the_ends_stays_at_them(reader: Reader) -> None:
+    reader.press(500)
+    reader.move(5000, is_held=True)
+    reader.move(-5000, is_held=True)
+    assert reader.picked == [500, 1000, 0]
+
+
+def test_pointing_shows_numbers_and_leaving_takes_them_away(reader: Reader) -> None:
+    before = reader.picture()
+    reader.move(500)
+    pointed = reader.picture()
+    assert pointed != before
+    assert LIGHT.raised in colours(pointed) - colours(before)
+    reader.move(700)
+    assert reader.picture() != pointed
+    QApplication.sendEvent(reader.view, QEvent(QEvent.Type.Leave))
+    assert reader.picture() == before
+    assert reader.picked == []
+
+
+def test_keys_walk_through_the_steps_that_are_kept(reader: Reader) -> None:
+    assert reader.key(Qt.Key.Key_Home) == 0
+    assert reader.key(Qt.Key.Key_Right) == 100
+    assert reader.key(Qt.Key.Key_PageUp) == 1000
+    assert reader.key(Qt.Key.Key_Left) == 900
+    assert reader.key(Qt.Key.Key_PageDown) == 0
+    count = len(reader.picked)
+    reader.key(Qt.Key.Key_Left)
+    assert len(reader.picked) == count
+    assert reader.key(Qt.Key.Key_End) == 1000
+    assert reader.key(Qt.Key.Key_Escape) is None
+    assert reader.key(Qt.Key.Key_Left) == 900
+
+
+def test_where_no_steps_are_kept_any_can_be_picked(application: QApplication, qtbot: QtBot) -> None:
+    reader = Reader(qtbot, plot_of(losses(), stops=()))
+    reader.press(337)
+    assert reader.picked[-1] == pytest.approx(337, abs=3)
+    other = Reader(qtbot, plot_of(losses(), stops=(), stand=500))
+    assert other.key(Qt.Key.Key_Right) == 510
+
+
+def test_commands_are_left_to_the_window(reader: Reader) -> None:
+    QTest.keyClick(reader.view, Qt.Key.Key_Left, Qt.KeyboardModifier.ControlModifier)
+    assert reader.picked == []
+
+
+def test_an_empty_plot_says_so_and_takes_nothing(application: QApplication, qtbot: QtBot) -> None:
+    reader = Reader(qtbot, LossPlot())
+    for key in (Qt.Key.Key_Left, Qt.Key.Key_Home, Qt.Key.Key_Escape):
+        reader.key(key)
+    QTest.mouseClick(reader.view, LEFT, pos=QPoint(300, 150))
+    reader.move_to(QPointF(300, 150))
+    assert reader.picked == []
+    assert heard(reader.view).value == MESSAGE
+    assert LIGHT.quiet in colours(reader.picture())
+
+
+# -------------------------------------------------------------------------- readers of the screen
+
+
+def test_it_says_what_it_is(reader: Reader) -> None:
+    told = heard(reader.view)
+    assert (told.role, told.name) == (QAccessible.Role.Chart, "Losses")
+    assert told.description == KEYS
+    assert told.value == plot_of(losses()).told
+
+
+def test_what_keys_lead_to_is_said_and_what_the_pointer_does_is_not(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(
+        "visualizer.lab.loss_plot.widget.announce",
+        lambda widget, words, politeness: said.append(words),
+    )
+    reader.key(Qt.Key.Key_Home)
+    reader.press(500)
+    assert [each.partition(":")[0] for each in said] == ["Step 0"]
+
+
+# -------------------------------------------------------------------------------- what is seen
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
+def test_lines_have_their_colours_on_the_themes_paper(
+    application: QApplication, qtbot: QtBot, theme: Theme
+) -> None:
+    reader = Reader(qtbot, plot_of(losses(), losses(500), stand=300), theme)
+    seen = colours(reader.picture())
+    assert {theme.paper, theme.ink, theme.quiet, theme.accent} <= seen
+    assert {head_colour(0, theme), head_colour(1, theme)} <= seen
+
+
+@pytest.mark.parametrize("count", [1, 2, 100, 100_000])
+@pytest.mark.parametrize("scale", AxisScale)
+@pytest.mark.parametrize("size", [(1, 1), (60, 40), (640, 300), (1200, 400)])
+def test_any_number_of_points_is_drawn_in_any_size(
+    application: QApplication, qtbot: QtBot, count: int, scale: AxisScale, size: tuple[int, int]
+) -> None:
+    plot = plot_of(losses(count), look=PlotLook(losses=scale, steps=scale))
+    reader = Reader(qtbot, plot)
+    reader.view.setFixedSize(*size)
+    assert head_colour(0, LIGHT) in colours(reader.picture()) or size[0] < 640
+    assert reader.view.chart
+    points = [len(line.xData) for line in reader.view.chart.lines]
+    assert max(points) <= max(2 * size[0] + 8, 8)
+
+
+def test_lines_stand_where_their_losses_are(application: QApplication, qtbot: QtBot) -> None:
+    run = losses(100)
+    plot = plot_of(run, look=PlotLook(smoothing=0, losses=AxisScale.LOG, steps=AxisScale.LOG))
+    chart = Reader(qtbot, plot).view.chart
+    assert chart
+    for drawn, line in zip(chart.lines, plot.lines, strict=True):
+        np.testing.assert_allclose(plot.x.value(drawn.xData), np.maximum(line.steps, 1))
+        np.testing.assert_allclose(plot.y.value(drawn.yData), line.values)
+
+
+def divergent(scale: AxisScale) -> LossPlot:
+    held = losses(100)
+    values = held.training.copy()
+    values[60:] = np.append(np.logspace(0, 300, 30), [np.nan, np.inf] * 5)
+    run = Losses.of(held.steps, values, held.rates, [0, 100], [4.0, np.nan])
+    return plot_of(run, look=PlotLook(losses=scale))
+
+
+@pytest.mark.parametrize("scale", AxisScale)
+def test_a_divergence_is_marked(application: QApplication, qtbot: QtBot, scale: AxisScale) -> None:
+    reader = Reader(qtbot, divergent(scale))
+    assert {LIGHT.warning, head_colour(0, LIGHT)} <= colours(reader.picture())
+    assert "no number at step 91" in drawing(reader)
+
+
+def test_what_is_no_number_is_left_open(application: QApplication, qtbot: QtBot) -> None:
+    chart = Reader(qtbot, divergent(AxisScale.LINEAR)).view.chart
+    assert chart
+    each = chart.lines[0]
+    assert np.isnan(each.yData[-10:]).all()
+    assert np.isfinite(each.yData[:-10]).all()
+    assert np.abs(each.yData[:-10]).max() <= 2
+
+
+def test_a_spike_is_seen_however_many_steps_there_are(
+    application: QApplication, qtbot: QtBot
+) -> None:
+    values = np.full(200_000, 3.0)
+    values[140_000] = 6.0
+    steps = np.arange(1, 200_001)
+    plot = plot_of(Losses.of(steps, values, steps), look=PlotLook(smoothing=0), stops=())
+    reader = Reader(qtbot, plot)
+    image = reader.picture()
+    x = round(reader.view.place_of(140_000).x())
+    colour = QColor(head_colour(0, LIGHT))
+    height = [
+        y
+        for y in range(image.height())
+        for beside in range(x - 3, x + 4)
+        if image.pixelColor(beside, y).blue() - image.pixelColor(beside, y).red()
+        > (colour.blue() - colour.red()) / 3
+    ]
+    assert max(height) - min(height) > SIZE.height() / 3
+
+
+def drawing(reader: Reader) -> str:
+    """What is drawn, as shapes and words."""
+    assert reader.view.chart
+    buffer = QBuffer()
+    generator = QSvgGenerator()
+    generator.setOutputDevice(buffer)
+    generator.setSize(SIZE)
+    painter = QPainter(generator)
+    reader.view.chart.view.scene().render(painter)
+    painter.end()
+    return bytes(buffer.data().data()).decode()
+
+
+def test_axes_lines_and_what_is_to_be_beaten_are_drawn_with_words(reader: Reader) -> None:
+    text = drawing(reader)
+    assert "bigram counts 2.50" in text
+    assert "guessing by frequency 3.30" in text
+    assert "1,000" in text
+    assert "<polyline" in text or "<path" in text
+
+
+def test_the_legend_names_lines_and_axes(application: QApplication, qtbot: QtBot) -> None:
+    words = seen_words(Reader(qtbot, plot_of(losses(), losses(500))))
+    for each in ("run 0", "run 1", "each step", "validation", "loss, nats a token, by step"):
+        assert each in words
+
+
+def seen_words(reader: Reader) -> str:
+    (legend,) = reader.view.findChildren(QLabel)
+    document = QTextDocument()
+    document.setHtml(legend.text())
+    return document.toPlainText().replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_names_of_runs_are_words_and_no_markup(application: QApplication, qtbot: QtBot) -> None:
+    curves = [LossCurve("<b>x</b> & <img src=y>", losses()), LossCurve("other", losses(500), 1)]
+    reader = Reader(qtbot, present_plot(curves, PlotLook()))
+    assert "<b>x</b> & <img src=y>" in seen_words(reader)
+    reader.move(500)
+    pointed = reader.view.chart and reader.view.chart.told
+    assert pointed
+    assert "<b>x</b> & <img src=y>, training" in pointed.toPlainText()
+
+
+def test_lines_are_drawn_anew_only_for_other_losses(reader: Reader) -> None:
+    chart = reader.view.chart
+    assert chart
+    drawn = list(chart.lines)
+    for step in (100, 200, 300):
+        reader.move(step)
+        reader.picture()
+    assert chart.lines == drawn
+    reader.view.show_plot(plot_of(losses(500)), LIGHT)
+    assert not set(chart.lines) & set(drawn)
+    again = list(chart.lines)
+    reader.view.resize(500, 300)
+    assert not set(chart.lines) & set(again)
+    in_scene = [item for item in chart.view.scene().items() if item in (*drawn, *again)]
+    assert in_scene == []
+
+
+def test_what_is_hidden_is_drawn_when_it_is_seen(reader: Reader) -> None:
+    chart = reader.view.chart
+    assert chart
+    drawn = list(chart.lines)
+    reader.view.hide()
+    reader.view.show_plot(plot_of(losses(500)), LIGHT)
+    assert chart.lines == drawn
+    reader.view.show()
+    assert not set(chart.lines) & set(drawn)
+
+
+def test_no_menu_and_no_wheel_change_the_plot(reader: Reader) -> None:
+    chart = reader.view.chart
+    assert chart
+    before = chart.box.viewRange()
+    place = reader.view.place_of(500)
+    none = Qt.KeyboardModifier.NoModifier
+    QTest.mouseClick(reader.view, Qt.MouseButton.RightButton, none, place.toPoint())
+    assert QApplication.activePopupWidget() is None
+    target = reader.view.childAt(place.toPoint()) or reader.view
+    assert target is reader.view
+    wheel = QWheelEvent(
+        place, QPointF(reader.view.mapToGlobal(place)), QPoint(), QPoint(0, 120),
+        Qt.MouseButton.NoButton, none, Qt.ScrollPhase.NoScrollPhase, False,
+    )  # fmt: skip
+    QApplication.sendEvent(target, wheel)
+    assert chart.box.viewRange() == before

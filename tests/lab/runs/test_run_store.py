@@ -1,0 +1,107 @@
+"""Runs on the disk: listed, named, renamed, deleted, and never anything else."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from visualizer.errors import InputError
+from visualizer.lab.runs.run_store import (
+    delete,
+    fresh,
+    keep_probe,
+    kept,
+    kept_probe,
+    losses_of,
+    renamed,
+)
+from visualizer.lab.settings.model import put, sample_of
+from visualizer.language.corpora.corpus import load
+from visualizer.language.run_folder import RunFolder, RunMetadata
+from visualizer.language.training_settings import CorpusKind, TrainingSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def a_run(folder: Path, when: float = 1_000.0) -> Path:
+    RunFolder(folder).begin(RunMetadata(TrainingSettings(), ("a", "b"), 1.0, 0.5, "abab", "print"))
+    os.utime(RunFolder(folder).about.path, (when, when))
+    return folder
+
+
+def test_runs_are_listed_newest_first_and_nothing_else(tmp_path: Path) -> None:
+    a_run(tmp_path / "old", 1_000)
+    a_run(tmp_path / "new", 2_000)
+    (tmp_path / "no run").mkdir()
+    assert [run.name for run in kept(tmp_path)] == ["new", "old"]
+    assert kept(tmp_path / "nowhere") == ()
+
+
+def test_a_new_run_gets_a_name_of_its_own(tmp_path: Path) -> None:
+    first = fresh(tmp_path, TrainingSettings())
+    assert first.name == "repeat-attention-only-1"
+    a_run(first)
+    assert fresh(tmp_path, TrainingSettings()).name == "repeat-attention-only-2"
+
+
+def test_a_run_is_renamed(tmp_path: Path) -> None:
+    folder = renamed(a_run(tmp_path / "old"), " two words ")
+    assert folder == tmp_path / "two words"
+    assert [run.name for run in kept(tmp_path)] == ["two words"]
+    assert renamed(folder, "two words") == folder
+
+
+@pytest.mark.parametrize("name", ["", "  ", "..", "a/b", "a\\b", "a:b", "taken"])
+def test_names_that_cannot_be_are_refused(tmp_path: Path, name: str) -> None:
+    a_run(tmp_path / "taken")
+    folder = a_run(tmp_path / "run")
+    with pytest.raises(InputError):
+        renamed(folder, name)
+    assert len(kept(tmp_path)) == 2
+
+
+def test_only_runs_are_deleted(tmp_path: Path) -> None:
+    delete(a_run(tmp_path / "run"))
+    assert kept(tmp_path) == ()
+    own = tmp_path / "photographs"
+    own.mkdir()
+    with pytest.raises(InputError, match="no run"):
+        delete(own)
+    assert own.is_dir()
+
+
+def test_losses_are_read_or_refused(tmp_path: Path) -> None:
+    folder = a_run(tmp_path / "run")
+    with pytest.raises(InputError, match="cannot be read"):
+        losses_of(folder)
+    RunFolder(folder).losses.path.write_text(
+        "step,training,validation,rate,seconds\n0,3.5,,0.1,0.000\n"
+    )
+    assert losses_of(folder).training.tolist() == [3.5]
+
+
+def test_the_text_begins_as_the_file_or_the_task_does(tmp_path: Path) -> None:
+    file = tmp_path / "poem.txt"
+    file.write_text("Tyger Tyger", encoding="utf-8")
+    own = put(put(TrainingSettings(), "kind", CorpusKind.FILE), "path", str(file))
+    assert sample_of(own) == "Tyger Tyger"
+    assert sample_of(TrainingSettings()) == load(TrainingSettings()).text[:600]
+    assert sample_of(put(TrainingSettings(), "heads", 3)) == ""
+    with pytest.raises(InputError, match="cannot be read"):
+        sample_of(put(own, "path", str(tmp_path)))
+
+
+@pytest.mark.parametrize("text", ["a b", "“é” ␣ 字\t", "x" * 10_000])
+def test_what_was_read_is_kept_with_the_run(tmp_path: Path, text: str) -> None:
+    folder = a_run(tmp_path / "one")
+    assert kept_probe(folder) == ""
+    keep_probe(folder, text)
+    keep_probe(folder, "")
+    assert kept_probe(folder) == text
+    keep_probe(tmp_path / "none", text)
+    assert not (tmp_path / "none").exists()
+    RunFolder(folder).probe.path.write_bytes(b"\xff\xfe")
+    assert kept_probe(folder) == ""

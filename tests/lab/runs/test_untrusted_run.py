@@ -1,0 +1,155 @@
+"""A run from elsewhere in the lab's window: seen without a trace, and no way out of its folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import Qt
+
+from tests.support.lab_input import FAKE, NONE, Student
+from tests.support.planted_links import KINDS, make_outside, plant, tree
+from visualizer.errors import InputError
+from visualizer.lab.training import process_controller
+from visualizer.lab.window import LabWindow
+from visualizer.language.run_folder import RunFolder, RunMetadata
+from visualizer.language.training_settings import TrainingSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from PySide6.QtWidgets import QApplication
+    from pytestqt.qtbot import QtBot
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="links take a right on Windows")
+
+NAMES = ("losses.csv", "checkpoint.safetensors", "lock", "orders", "background.log", "stop",
+         "probe.txt", "snapshots")  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = RunFolder(tmp_path / "from elsewhere")
+    about = RunMetadata(
+        TrainingSettings(steps=50), tuple("abcdefgh"), 2.0, 1.5, "abcdabcd", "print"
+    )
+    made.begin(about)
+    made.losses.append(b"step,training,validation,rate,seconds\n")
+    return made.path
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    return make_outside(tmp_path / "outside")
+
+
+def see(student: Student, folder: Path) -> None:
+    student.window.open_run(folder)
+    student.until(lambda: student.window.puller.reading is not None)
+
+
+@pytest.mark.parametrize(
+    "age", [None, 0, -(10**6)], ids=["no orders", "new orders", "of the future"]
+)
+def test_a_run_that_is_only_seen_stays_as_it_is(
+    application: QApplication, qtbot: QtBot, let_go: Callable[[LabWindow], None],
+    folder: Path, monkeypatch: pytest.MonkeyPatch, age: int | None,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(process_controller, "LONGEST_S", 1.0)
+    if age is not None:
+        (folder / "orders").touch()
+        when = time.time() - age
+        os.utime(folder / "orders", (when, when))
+    before = tree(folder)
+    window = LabWindow(FAKE)
+    qtbot.addWidget(window, before_close_func=let_go)
+    window.show()
+    student = Student(qtbot, window)
+    see(student, folder)
+    assert student.button != "Pause"  # it does not go on by itself
+    window.close()
+    let_go(window)
+    assert tree(folder) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_with_a_way_out_is_refused(
+    student: Student, folder: Path, outside: Path, name: str, kind: str
+) -> None:
+    plant(folder / name, kind, outside)
+    before = tree(outside), tree(folder)
+    student.window.open_run(folder)
+    assert student.window.lab.run is None
+    refused = student.window.lab.refused
+    assert refused
+    assert refused.sentence.startswith(f"“{name}” in {folder} cannot be used: it is ")
+    assert (tree(outside), tree(folder)) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["lock", "orders", "losses.csv", "snapshots"])
+def test_a_run_with_a_way_out_is_listed_and_deleted(
+    student: Student, folder: Path, outside: Path, name: str, kind: str
+) -> None:
+    home = student.window.lab.home
+    own = shutil.copytree(folder, home / "run")
+    plant(own / name, kind, outside)
+    before = tree(outside)
+    student.window.keeper.look()
+    student.window.keeper.overlay("run", True)
+    if name == "losses.csv":
+        student.until(lambda: "it is " in student.window.statusBar().currentMessage())
+    else:
+        student.until(lambda: "run" in student.window.keeper.overlaid)
+    student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
+    student.press(Qt.Key.Key_Down, NONE)
+    student.window.keeper._delete("run")
+    assert not own.exists()
+    assert tree(outside) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["orders", "background.log"])
+def test_it_does_not_go_on_in_the_background_through_a_link(
+    folder: Path, outside: Path, name: str, kind: str
+) -> None:
+    plant(folder / name, kind, outside)
+    before = tree(outside)
+    with pytest.raises(InputError, match=r"could not be left to go on.*: it is "):
+        process_controller.go_on(folder, ("/nowhere/python",))
+    process_controller.take_back(folder)
+    process_controller.ask_to_stop(folder)
+    assert tree(outside) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nobody_is_asked_to_stop_through_a_link(folder: Path, outside: Path, kind: str) -> None:
+    plant(folder / "stop", kind, outside)
+    before = tree(outside)
+    process_controller.ask_to_stop(folder)
+    assert tree(outside) == before
+
+
+def test_one_in_the_background_reads_its_orders_and_writes_its_log(
+    application: QApplication, qtbot: QtBot, folder: Path
+) -> None:
+    (folder / "background.log").write_text("of another time, and much longer")
+    copy = "import sys; sys.stderr.buffer.write(sys.stdin.buffer.read())"
+    process_controller.go_on(folder, (sys.executable, "-S", "-c", copy))
+    orders, log = (folder / name for name in ("orders", "background.log"))
+    qtbot.waitUntil(lambda: log.read_bytes() == orders.read_bytes(), timeout=30_000)
+    assert str(folder).encode() in log.read_bytes()
+
+
+def test_what_was_typed_is_kept_with_the_run(student: Student, folder: Path) -> None:
+    see(student, folder)
+    student.type_probe("hgf")
+    student.until(lambda: student.window.puller.text == "hgf")
+    student.window.lab.leave()
+    assert (folder / "probe.txt").read_text() == "hgf"

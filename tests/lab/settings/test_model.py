@@ -1,0 +1,119 @@
+"""Settings as they are shown: each problem where it belongs, all held fast by a run."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from visualizer.errors import InputError
+from visualizer.lab.settings.model import LAB_SETTINGS, OWN, RANGES, get, present_setup, put
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.training_settings import (
+    PRESETS,
+    CorpusKind,
+    CorpusSource,
+    ModelKind,
+    Preset,
+    TrainingSettings,
+    problems,
+)
+from visualizer.session.settings_table import SettingKind
+
+NAMES = [setting.name for setting in LAB_SETTINGS]
+NOT_SHOWN = {"source", "threads"}
+"""The first is several settings; the second changes last digits and is for the command line."""
+
+
+def test_every_setting_of_a_training_is_in_the_table() -> None:
+    assert {one.name for one in fields(TrainingSettings)} - NOT_SHOWN <= set(NAMES)
+    assert {one.name for one in fields(CorpusSource)} - {"seed"} <= set(NAMES)
+    assert len(NAMES) == len(set(NAMES))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_put_is_got_and_nothing_else_changes(name: str) -> None:
+    values = {
+        "preset": "world-transformer",
+        "kind": CorpusKind.WORLD,
+        "path": "poem.txt",
+        "dropout": 0.25,
+        "rate": 0.5,
+    }
+    setting = next(one for one in LAB_SETTINGS if one.name == name)
+    value = values.get(name, setting.choices[-1][0] if setting.choices else 77)
+    before, after = TrainingSettings(), put(TrainingSettings(), name, value)
+    assert get(after, name) == value
+    if name != "preset":
+        others = [other for other in NAMES if other not in {name, "preset"}]
+        assert [get(after, other) for other in others] == [get(before, other) for other in others]
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_a_preset_that_is_chosen_says_what_is_to_be_seen(preset: Preset) -> None:
+    chosen = put(TrainingSettings(), "preset", preset.name)
+    assert chosen == preset.settings
+    assert get(chosen, "preset") == preset.name
+    assert present_setup(chosen, None, "").says == preset.says
+    own = replace(chosen, seed=1)
+    assert (get(own, "preset"), present_setup(own, None, "").says) == (OWN, "")
+
+
+def test_one_begins_with_an_induction_head() -> None:
+    assert PRESETS[0].settings == TrainingSettings()
+    assert TrainingSettings().source.kind is CorpusKind.REPEAT
+
+
+def test_the_notes_presets_keep_a_file_and_tasks_do_not() -> None:
+    own = put(put(TrainingSettings(), "kind", CorpusKind.FILE), "path", "poem.txt")
+    own = put(own, "tokenizer", Tokenizer.WORDS)
+    notes = put(own, "preset", "notes-transformer")
+    assert (notes.source.path, notes.source.tokenizer) == ("poem.txt", Tokenizer.CHARACTERS)
+    assert (notes.model, notes.block, notes.batch, notes.rate) == (
+        ModelKind.TRANSFORMER,
+        8,
+        128,
+        1e-3,
+    )
+    assert (notes.warmup, notes.steps) == (0, 10_000)
+    assert get(notes, "preset") == "notes-transformer"
+    assert get(replace(notes, threads=2), "preset") == "notes-transformer"
+    assert put(own, "preset", PRESETS[0].name) == TrainingSettings()
+
+
+def test_a_problem_is_at_its_setting_with_what_mends_it() -> None:
+    setup = present_setup(replace(TrainingSettings(), heads=3), None, "")
+    wrong = [one for one in setup.settings if one.problem]
+    (heads,) = wrong
+    assert heads.setting.name == "heads"
+    assert heads.mends == "Set heads to 2"
+
+
+def test_what_was_refused_is_at_its_setting_or_elsewhere() -> None:
+    at_text = present_setup(TrainingSettings(), InputError("text", "One letter only."), "")
+    assert [one.setting.name for one in at_text.settings if one.problem] == ["kind"]
+    assert at_text.elsewhere == ()
+    folder = present_setup(TrainingSettings(), InputError("folder", "There is no run."), "")
+    assert folder.elsewhere == ("There is no run.",)
+
+
+def test_a_run_holds_all_but_its_steps() -> None:
+    setup = present_setup(TrainingSettings(), None, "", "It was started with these.")
+    assert [one.setting.name for one in setup.settings if one.counts] == ["steps"]
+
+
+def test_what_has_no_effect_does_not_count() -> None:
+    setup = present_setup(replace(TrainingSettings(), model=ModelKind.BIGRAM), None, "")
+    idle = {one.setting.name for one in setup.settings if not one.counts}
+    assert idle == {"path", "tokenizer", "heads", "layers", "dropout"}
+
+
+def test_every_number_can_be_typed_wrong_so_that_it_is_explained() -> None:
+    for setting in LAB_SETTINGS:
+        if setting.kind in {SettingKind.WHOLE, SettingKind.SMALL}:
+            least, most = RANGES[setting.name]
+            ends = {least, most} if setting.name == "dropout" else {most}
+            found = [
+                problems(put(TrainingSettings(), setting.name, type(most)(end))) for end in ends
+            ]
+            assert any(found) or setting.name == "seed"

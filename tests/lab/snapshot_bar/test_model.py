@@ -1,0 +1,84 @@
+"""Training time on a log axis: which moments there are, where they are, what is said of one."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visualizer.lab.snapshot_bar.model import SnapshotTimeline, present_scrub
+from visualizer.lab.training.losses import Measured
+
+STEPS = st.lists(st.integers(0, 10_000), max_size=20)
+
+
+@given(STEPS, st.integers(0, 10_000), st.none() | st.integers(0, 10_000))
+def test_stops_go_from_left_to_right_and_end_now(
+    steps: list[int], now: int, looked: int | None
+) -> None:
+    scrub = present_scrub(steps, now, looked)
+    assert scrub.stops[-1] is None
+    assert scrub.shares[-1] == 1
+    assert list(scrub.shares) == sorted(scrub.shares)
+    assert all(0 <= share <= 1 for share in scrub.shares)
+    assert 0 <= scrub.at < len(scrub.stops)
+    if looked is None:
+        assert scrub.is_last
+    elif looked in steps:
+        assert scrub.looked == looked
+
+
+@given(STEPS, st.integers(1, 10_000), st.floats(-0.5, 1.5))
+def test_the_nearest_stop_is_nearest(steps: list[int], now: int, share: float) -> None:
+    scrub = present_scrub(steps, now, None)
+    found = scrub.nearest(share)
+    least = min(abs(one - share) for one in scrub.shares)
+    assert abs(scrub.shares[found] - share) == pytest.approx(least)
+
+
+def test_ten_times_as_many_steps_are_as_far_apart() -> None:
+    scrub = SnapshotTimeline(now=99_999)
+    places = [scrub.share(10**power - 1) for power in range(1, 6)]
+    assert [round(one, 9) for one in places] == [0.2, 0.4, 0.6, 0.8, 1.0]
+    assert scrub.share(0) == 0
+    assert scrub.share(9) == pytest.approx(math.log(10) / math.log(100_000))
+
+
+def test_what_was_thinned_out_is_looked_at_nearby() -> None:
+    assert present_scrub([0, 10, 100], 500, 60).looked == 100
+    assert present_scrub([0, 10, 100], 500, 50).looked == 10
+    assert present_scrub([], 500, 50).looked is None
+
+
+@pytest.mark.parametrize(
+    ("looked", "losses", "said"),
+    [
+        (
+            10,
+            (Measured(2.5, 10), Measured(2.61234, 10)),
+            "Step 10 of 1,500: training loss 2.500, validation loss 2.612",
+        ),
+        (
+            100,
+            (Measured(2.5, 100), Measured(2.75, 10)),
+            "Step 100 of 1,500: training loss 2.500, validation loss 2.750 at step 10",
+        ),
+        (None, (Measured(2.5, 1499), None), "Now, step 1,500: training loss 2.500"),
+        (None, (Measured(2.5, 1400), None), "Now, step 1,500: training loss 2.500 at step 1,400"),
+        (0, (None, None), "Step 0 of 1,500"),
+    ],
+)
+def test_a_moment_in_words(
+    looked: int | None, losses: tuple[Measured | None, Measured | None], said: str
+) -> None:
+    assert present_scrub([0, 10, 100], 1500, looked, *losses).said == said
+
+
+def test_one_goes_no_further_than_the_ends() -> None:
+    scrub = present_scrub([0, 10], 100, 0)
+    assert scrub.beside(-1) == 0
+    assert scrub.beside(1) == 1
+    assert scrub.beside(9) == 2
+    assert [step for step, _ in scrub.ticks] == [0, 1, 10]

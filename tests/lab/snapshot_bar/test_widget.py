@@ -1,0 +1,126 @@
+"""The bar of training time under a hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+
+from visualizer.lab.snapshot_bar.model import present_scrub
+from visualizer.lab.snapshot_bar.widget import SnapshotBar
+from visualizer.lab.training.losses import Measured
+from visualizer.widgets.theme import LIGHT
+
+if TYPE_CHECKING:
+    from pytestqt.qtbot import QtBot
+
+    from tests.lab.conftest import Show
+
+LEFT = Qt.MouseButton.LeftButton
+KEPT = (0, 10, 100)
+
+
+class Scrubbed:
+    """A bar with who keeps where one looks."""
+
+    def __init__(self, show: Show) -> None:
+        self.bar = SnapshotBar()
+        self.seen: list[int | None] = []
+        self.is_waiting = False
+        show(self.bar, (700, 60))
+        self.bar.stepLooked.connect(self.look)
+        self.show_at(None)
+
+    def look(self, step: int | None) -> None:
+        self.seen.append(step)
+        self.show_at(step)
+
+    def show_at(self, step: int | None) -> None:
+        self.step = step
+        loss = Measured(2.0, 1000 if step is None else step)
+        self.bar.show_scrub(present_scrub(KEPT, 1000, step, loss, None, self.is_waiting), LIGHT)
+
+    def drag(self, *stops: int) -> None:
+        track = self.bar.track
+        places = [QPoint(round(track.x_of(stop)), 8) for stop in stops]
+        QTest.mousePress(track, LEFT, pos=places[0])
+        for place in places[1:]:
+            QTest.mouseMove(track, place)
+        QTest.mouseRelease(track, LEFT, pos=places[-1])
+
+
+@pytest.fixture
+def scrubbed(show: Show) -> Scrubbed:
+    return Scrubbed(show)
+
+
+def test_a_drag_looks_at_kept_moments(scrubbed: Scrubbed) -> None:
+    scrubbed.drag(0, 1, 2, 3)
+    assert scrubbed.seen == [0, 10, 100, None]
+
+
+def test_keys_and_buttons_step(scrubbed: Scrubbed) -> None:
+    QTest.keyClick(scrubbed.bar.track, Qt.Key.Key_Left)
+    QTest.mouseClick(scrubbed.bar.back, LEFT)
+    QTest.keyClick(scrubbed.bar.track, Qt.Key.Key_Home)
+    assert not scrubbed.bar.back.isEnabled()
+    QTest.mouseClick(scrubbed.bar.on, LEFT)
+    QTest.mouseClick(scrubbed.bar.to_now, LEFT)
+    assert scrubbed.seen == [100, 10, 0, 10, None]
+    assert not scrubbed.bar.on.isEnabled()
+
+
+def test_the_step_and_its_loss_are_said(scrubbed: Scrubbed) -> None:
+    scrubbed.drag(2)
+    assert scrubbed.bar.said.text() == "Step 100 of 1,000: training loss 2.000"
+
+
+def test_it_plays_from_the_beginning_to_now(scrubbed: Scrubbed, qtbot: QtBot) -> None:
+    scrubbed.bar._timer.setInterval(1)
+    with qtbot.waitSignal(scrubbed.bar.playingChanged):
+        QTest.mouseClick(scrubbed.bar.play, LEFT)
+    with qtbot.waitSignal(scrubbed.bar.playingChanged):
+        assert scrubbed.bar.play.accessibleName() == "Pause"
+    assert scrubbed.seen == [0, 10, 100, None]
+    assert not scrubbed.bar.is_playing
+    assert scrubbed.bar.play.accessibleName() == "Play the training"
+
+
+def test_it_plays_as_fast_as_is_chosen(scrubbed: Scrubbed) -> None:
+    speed, usual = scrubbed.bar.speed, scrubbed.bar._timer.interval()
+    assert speed.currentText() == "1×"
+    speed.setFocus()
+    for _ in range(9):
+        QTest.keyClick(speed, Qt.Key.Key_Down)
+    assert speed.currentText() == "8×"
+    assert scrubbed.bar._timer.interval() == round(usual / 8)
+    scrubbed.bar.change_speed(-1)
+    assert speed.currentText() == "4×"
+    for _ in range(9):
+        scrubbed.bar.change_speed(-1)
+    assert scrubbed.bar._timer.interval() == usual * 2
+
+
+def test_it_waits_for_what_is_on_its_way(scrubbed: Scrubbed) -> None:
+    scrubbed.is_waiting = True
+    QTest.mouseClick(scrubbed.bar.play, LEFT)
+    scrubbed.bar._timer.timeout.emit()
+    assert scrubbed.seen == [0]
+    scrubbed.is_waiting = False
+    scrubbed.show_at(0)
+    scrubbed.bar._timer.timeout.emit()
+    assert scrubbed.seen == [0, 10]
+    scrubbed.drag(0)
+    assert not scrubbed.bar.is_playing
+
+
+def test_with_nothing_kept_there_is_nothing_to_play(show: Show) -> None:
+    bar = SnapshotBar()
+    show(bar, (600, 60))
+    bar.show_scrub(present_scrub([], 0, None), LIGHT)
+    assert not any(one.isEnabled() for one in (bar.back, bar.play, bar.on, bar.to_now))
+    bar.toggle()
+    assert not bar.is_playing
+    assert bar.grab().width() == 600

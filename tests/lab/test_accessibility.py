@@ -1,0 +1,59 @@
+"""What readers of the screen get to know of the lab's widgets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtGui import QAccessible
+
+from tests.support.accessible_text import heard
+from tests.support.probe_readings import a_reading
+from visualizer.lab.attention_view.model import LabCellPointer, present_attention
+from visualizer.lab.attention_view.widget import LabAttentionView
+from visualizer.lab.generation.model import begun, present_story
+from visualizer.lab.generation.next_tokens import present_bars
+from visualizer.lab.generation.next_tokens_widget import NextTokenBarView
+from visualizer.lab.generation.widget import GenerationPane
+from visualizer.lab.snapshot_bar.model import present_scrub
+from visualizer.lab.snapshot_bar.widget import SnapshotBar
+from visualizer.lab.training.losses import Measured
+from visualizer.language.sampling import Sampling
+from visualizer.language.training_settings import ModelKind
+from visualizer.session.cells import Cell
+from visualizer.widgets import accessibility
+from visualizer.widgets.theme import LIGHT
+
+if TYPE_CHECKING:
+    from tests.lab.conftest import Show
+
+Role = QAccessible.Role
+
+
+def test_what_draws_itself_says_what_it_shows(show: Show) -> None:
+    accessibility.install()
+    attention, scrub, bars, story = (
+        LabAttentionView(),
+        SnapshotBar(),
+        NextTokenBarView(),
+        GenerationPane(),
+    )
+    for widget in (attention, scrub, bars, story):
+        show(widget, (600, 400))
+    pointing = LabCellPointer(pinned=Cell("layer 1", (0, 0, 0)))
+    attention.show_attention(present_attention(a_reading(), ModelKind.TRANSFORMER, pointing), LIGHT)
+    scrub.show_scrub(present_scrub([0, 10], 100, 10, Measured(2.0, 10)), LIGHT)
+    bars.show_bars(present_bars("a", np.zeros((1, 2)), "xy", Sampling()), LIGHT)
+    story.show_story(present_story(begun(("a",)).picked(0, "b", 0.25)), LIGHT)
+    found = {
+        part: (heard(part).role, heard(part).value)
+        for part in (attention.board, scrub.track, bars, story.strip)
+    }
+    assert found == {
+        attention.board: (
+            Role.Chart, "query “t” (1) reads 100 % from “t” (1), layer 1 head 1",
+        ),
+        scrub.track: (Role.Slider, "Step 10 of 100: training loss 2.000"),
+        bars: (Role.List, "After “a”; “x”: 50 %; “y”: 50 %"),
+        story.strip: (Role.List, "ab. “b”, picked at 25 %"),
+    }  # fmt: skip

@@ -1,0 +1,122 @@
+"""Tokens of a model, names of runs and what goes wrong are shown as they are in the lab too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtCore import QPoint
+from PySide6.QtGui import Qt
+from PySide6.QtWidgets import QLabel, QMessageBox
+
+from tests.support.hostile_markup import HOSTILE, hostile_places, is_hostile, rich, tip_at
+from tests.support.probe_readings import causal_weights
+from visualizer.lab.attention_view.model import LabCellPointer, present_attention
+from visualizer.lab.attention_view.probe_reading import ProbeReading
+from visualizer.lab.attention_view.widget import LabAttentionView
+from visualizer.lab.generation.model import begun, present_story
+from visualizer.lab.generation.next_tokens import present_bars
+from visualizer.lab.generation.next_tokens_widget import NextTokensPane
+from visualizer.lab.generation.widget import GenerationPane
+from visualizer.lab.runs.run_store import StoredRun
+from visualizer.lab.runs.widget import RunsPane, ask_delete, ask_leaving
+from visualizer.lab.training.model import Failure
+from visualizer.language.sampling import Sampling
+from visualizer.language.training_settings import ModelKind
+from visualizer.session.cells import Cell
+from visualizer.widgets.theme import LIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.lab.conftest import Show
+    from tests.support.lab_input import Student
+
+BOLD, FILE = HOSTILE[:2]
+COUNT = len(HOSTILE)
+
+
+def plain(tips: Iterable[str]) -> list[bool]:
+    return [not Qt.mightBeRichText(tip) for tip in tips if is_hostile(tip)]
+
+
+def test_what_may_come_next_is_plain(show: Show) -> None:
+    pane = NextTokensPane()
+    show(pane, (400, 600))
+    logits = np.zeros((1, COUNT))
+    pane.show_bars(present_bars(BOLD, logits, HOSTILE, Sampling()), LIGHT)
+    bars = pane.bars
+    tips = [tip_at(bars, bars.row(at).center().toPoint()) for at in range(COUNT)]
+    assert plain(tips) == [True] * COUNT
+    assert rich(pane) == []
+    assert hostile_places(pane)
+
+
+def test_a_story_is_plain(show: Show) -> None:
+    pane = GenerationPane()
+    show(pane, (900, 300))
+    story = begun(HOSTILE, 1).picked(0, BOLD, 0.5).picked(1, FILE, 0.25)
+    pane.show_story(present_story(story, False), LIGHT)
+    strip = pane.strip
+    places = [strip.box(chip).center().toPoint() for chip in range(COUNT + 2)]
+    tips = [tip_at(strip.viewport(), place) for place in places]
+    assert plain(tips) == [True] * (COUNT + 2)
+    assert rich(pane) == []
+    assert hostile_places(pane)
+
+
+def test_the_attention_of_a_model_is_plain(show: Show) -> None:
+    view = LabAttentionView()
+    show(view, (1000, 700))
+    reading = ProbeReading(
+        1, HOSTILE, np.zeros((COUNT, COUNT)), causal_weights(1, 1, COUNT), None, 0
+    )
+    for at in range(COUNT):
+        pointing = LabCellPointer().pin(Cell("layer 1", (0, at, 0)))
+        panel = present_attention(reading, ModelKind.TRANSFORMER, pointing, before=None)
+        view.show_attention(panel, LIGHT)
+        assert is_hostile(view.said.text())
+        assert rich(view) == []
+
+
+def test_the_names_of_runs_are_plain(student: Student) -> None:
+    window = student.window
+    pane = window.findChild(RunsPane)
+    assert isinstance(pane, RunsPane)
+    names = [text.replace("/", "|") for text in HOSTILE]
+    home = window.lab.home
+    pane.show_runs((StoredRun(home / name, 0.0) for name in names), frozenset(), frozenset(), "")
+    shown = hostile_places(pane)
+    assert {"QTreeWidget DisplayRole", "QTreeWidget ToolTipRole"} <= shown
+    assert rich(pane) == []
+    first = pane.list.visualRect(pane.list.model().index(0, 0)).topLeft()
+    assert plain([tip_at(pane.list.viewport(), first + QPoint(30, 4))]) == [True]
+
+
+def test_what_goes_wrong_and_what_is_asked_is_plain(student: Student) -> None:
+    window = student.window
+    window.notices.show_notices((FILE,), Failure(BOLD, FILE))
+    window.bar.line.setText(BOLD)
+    window.facts.setText(FILE)
+    window.probe_problem.setText(BOLD)
+    window.statusBar().showMessage(FILE)
+    assert rich(window) == []
+    assert "PlainLabel text" in hostile_places(window)
+    ask_leaving(window, BOLD, lambda: None, lambda: None)
+    ask_delete(window, FILE, lambda: None)
+    for name in ("leaving", "delete"):
+        box = window.findChild(QMessageBox, name)
+        assert box, name
+        formats = {one.textFormat() for one in box.findChildren(QLabel) if one.text()}
+        assert formats == {Qt.TextFormat.PlainText}
+        box.close()
+
+
+def test_a_setting_that_quotes_a_file_is_escaped(student: Student) -> None:
+    rows = student.window.settings_pane.rows
+    student.choose("kind", "A text file")
+    student.type("path", "/nowhere/<b>zqbold")
+    said = rows["path"].problem
+    student.until(lambda: is_hostile(said.text()))
+    assert rich(student.window) == []
+    assert student.problem("path")

@@ -1,0 +1,170 @@
+"""The lab with what really trains: its numbers are the model’s, and nothing is lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from tests.architecture.project_graph import ROOT
+from tests.support.lab_input import Student
+from tests.support.window_input import LEFT
+from visualizer import app
+from visualizer.heatmap.cursor import cell_of
+from visualizer.lab.runs.run_store import losses_of
+from visualizer.lab.training import process_controller
+from visualizer.lab.window import LabWindow
+from visualizer.language.run_folder import RunFolder
+from visualizer.language.training_settings import CorpusSource, TrainingSettings
+from visualizer.session.cells import Cell
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from PySide6.QtWidgets import QApplication
+    from pytestqt.qtbot import QtBot
+
+    from visualizer.documents.document_file import SavedDocument
+
+pytestmark = pytest.mark.slow
+
+PATIENCE_MS = 180_000
+"""A training stands back behind all else that the machine does."""
+SMALL = TrainingSettings(CorpusSource(size=4_000), block=8, width=8, batch=4, steps=60, threads=1)
+
+
+@pytest.fixture
+def real(application: QApplication, qtbot: QtBot, let_go: object) -> Student:
+    window = LabWindow()
+    window.resize(1280, 800)
+    window.lab.draft = SMALL
+    window.show()
+    qtbot.addWidget(window, before_close_func=let_go)  # type: ignore[arg-type]
+    qtbot.waitExposed(window)
+    return Student(qtbot, window, PATIENCE_MS)
+
+
+def test_a_layer_is_opened_with_the_numbers_of_the_model(real: Student) -> None:
+    real.click("toggle")
+    real.until_said("Done")
+    real.until(lambda: real.window.puller.reading is not None)
+    real.until(lambda: real.window.puller.reading.step == 60)  # type: ignore[union-attr]
+    reading = real.window.puller.reading
+    assert reading
+    assert reading.weights is not None
+    opened: list[SavedDocument] = []
+    real.window.layerOpened.connect(opened.append)
+    panel = real.window.attention.board._board.columns[1][1]  # layer 2, head 2
+    real.window.pictures.pin(cell_of(panel, 3, 2))
+    real.press(Qt.Key.Key_E)
+    real.until(lambda: bool(opened))
+    document, view = opened[0].document, opened[0].view
+    assert view.pinned == Cell("weights", (1, 3, 2))
+    assert document.tokens() == (reading.tokens,)
+    run = app.compute(document, None)
+    assert run.trace is not None
+    computed = run.trace.read("weights")
+    np.testing.assert_allclose(
+        computed.reshape(reading.weights[1].shape), reading.weights[1], atol=1e-6
+    )
+
+
+def test_it_goes_on_in_the_background_and_comes_back(real: Student) -> None:
+    real.type("steps", "1000000")
+    real.click("toggle")
+    real.until(lambda: bool(real.window.lab.run and real.window.lab.run.step))
+    assert real.window.lab.run
+    folder = real.window.lab.run.folder
+    QTest.mouseClick(real.window.settings_pane.another, LEFT)
+    real.answer("leaving", "&Go on in the background")
+    real.until(lambda: not process_controller.is_at_work(folder) or (folder / "orders").exists())
+    real.until(lambda: (folder / "orders").exists() and process_controller.is_at_work(folder))
+    left = losses_of(folder).last_step
+    real.window.open_run(folder)
+    real.until_said("Waiting until")
+    real.until(lambda: real.button == "Pause")
+    run = real.window.lab.run
+    assert run is not None
+    assert run.step >= left
+    assert (np.diff(run.losses.steps) == 1).all()
+
+
+SCRIPT = """
+import sys
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QApplication, QMessageBox
+from visualizer import app
+from tests.lab.test_real_training import SMALL
+from dataclasses import replace
+
+def look():
+    labs = [one for one in QApplication.topLevelWidgets() if type(one).__name__ == "LabWindow"]
+    if not labs or not labs[0].isVisible():
+        return  # it is being made
+    window, = labs
+    if window.lab.run is None:
+        window.lab.draft = replace(SMALL, steps=1_000_000)
+        window.lab.toggle()
+    elif window.lab.run.step:
+        timer.stop()
+        window.close()
+        box = window.findChild(QMessageBox, "leaving")
+        next(one for one in box.buttons() if one.text() == "&Stop here").click()
+
+timer = QTimer()
+make = app.make_application
+def made():
+    application = make()
+    timer.timeout.connect(look)
+    timer.start(50)
+    return application
+app.make_application = made
+sys.exit(app.main(["lab"]))
+"""
+
+
+def test_the_program_ends_when_the_checkpoint_is_written(tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, timeout=180,
+        check=False,
+    )  # fmt: skip
+    assert (run.returncode, run.stdout) == (0, "")
+    (folder,) = (tmp_path / "data").glob("*/*/runs/*")
+    assert RunFolder(folder).checkpoint.exists()
+    assert not process_controller.is_at_work(folder)
+
+
+def test_a_run_is_named_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        app.main(["lab", str(tmp_path)])
+    assert ended.value.code == 2
+    assert f"there is no run in '{tmp_path}'" in capsys.readouterr().err
+
+
+BROKEN = """
+import sys
+import visualizer.ui.lab.window as made
+from visualizer import app
+
+def broken(*parts, **more):
+    raise OSError("none can be made")
+
+made.LabWindow = broken
+sys.exit(app.main(["lab"]))
+"""
+
+
+def test_a_lab_that_cannot_be_made_ends_the_program() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", BROKEN], cwd=ROOT, capture_output=True, text=True, timeout=180,
+        check=False,
+    )  # fmt: skip
+    assert run.returncode == 1
+    assert "none can be made" in run.stderr

@@ -1,0 +1,139 @@
+"""The lab opened again: the last run is offered, and what was read of each is there again."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import Qt
+
+from tests.support.lab_input import FAKE, NONE, Student
+from visualizer.lab.training.process_controller import is_at_work
+from visualizer.lab.window import LabWindow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from PySide6.QtWidgets import QApplication
+    from pytestqt.qtbot import QtBot
+
+    Open = Callable[[], Student]
+
+
+@pytest.fixture
+def open_lab(application: QApplication, qtbot: QtBot, let_go: Callable[[LabWindow], None]) -> Open:
+    """Opens the lab; the one before is closed."""
+    opened: list[LabWindow] = []
+
+    def open_() -> Student:
+        for window in opened:
+            window.close()
+            let_go(window)
+        window = LabWindow(FAKE)
+        opened[:] = [window]
+        qtbot.addWidget(window, before_close_func=let_go)
+        window.resize(1280, 800)
+        window.show()
+        qtbot.waitExposed(window)
+        return Student(qtbot, window)
+
+    return open_
+
+
+def train(student: Student) -> None:
+    student.type("steps", "50")
+    student.click("toggle")
+    student.until_said("Done")
+
+
+def read(student: Student, text: str) -> None:
+    student.type_probe(text)
+    student.until(lambda: student.window.puller.text == text)
+
+
+def test_a_first_time_nothing_is_offered(open_lab: Open) -> None:
+    window = open_lab().window
+    assert window.left.currentWidget() is window.settings_pane
+    assert window.runs_pane.chosen == ""
+    doings = [window.menus.by_id[f"keeper.{name}"] for name in ("open_chosen", "rename", "delete")]
+    assert not any(action.isEnabled() for action in doings)
+
+
+def test_the_last_run_is_offered_with_what_was_read_of_it(open_lab: Open) -> None:
+    student = open_lab()
+    train(student)
+    read(student, "hgf")
+    first = student.window.lab.run
+    assert first
+    student.window.settings_pane.another.click()
+    train(student)
+    second = student.window.lab.run
+    assert second
+
+    student = open_lab()
+    window = student.window
+    assert window.lab.run is None
+    assert window.left.currentWidget() is window.runs_pane
+    assert window.runs_pane.chosen == second.name
+    assert window.menus.by_id["keeper.open_chosen"].isEnabled()
+    window.runs_pane.choose(first.name)
+    window.runs_pane.list.setFocus()
+    student.press(Qt.Key.Key_Return, NONE)
+    student.until(lambda: window.lab.run is not None and window.lab.run.is_open)
+    assert window.probe.text() == "hgf"
+    assert open_lab().window.runs_pane.chosen == first.name
+
+
+def test_what_was_read_is_of_the_run_and_not_of_the_window(open_lab: Open) -> None:
+    student = open_lab()
+    train(student)
+    read(student, "hgf")
+    student.window.settings_pane.another.click()
+    train(student)
+    assert student.window.probe.text() == "abcdabcd"
+
+
+@pytest.mark.slow
+def test_what_could_not_be_read_is_not_remembered(open_lab: Open) -> None:
+    student = open_lab()
+    train(student)
+    read(student, "hgf")
+    student.type_probe("!")
+    student.until(lambda: bool(student.window.puller.refused))
+    run = student.window.lab.run
+    assert run
+    student = open_lab()
+    student.window.open_run(run.folder)
+    student.until(lambda: student.window.puller.reading is not None)
+    assert student.window.probe.text() == "hgf"
+
+
+def test_a_run_that_was_renamed_is_offered_by_its_name(open_lab: Open) -> None:
+    student = open_lab()
+    train(student)
+    run = student.window.lab.run
+    assert run
+    student.window.settings_pane.another.click()
+    student.until(lambda: not is_at_work(run.folder))
+    student.window.keeper.rename_to(run.name, " mine ")
+    assert open_lab().window.runs_pane.chosen == "mine"
+
+
+def test_a_run_from_elsewhere_is_not_taken_for_one_of_the_list(
+    open_lab: Open, tmp_path: Path
+) -> None:
+    student = open_lab()
+    train(student)
+    first = student.window.lab.run
+    assert first
+    student.window.settings_pane.another.click()
+    train(student)
+    last = student.window.lab.run
+    assert last
+    student.window.settings_pane.another.click()
+    shutil.copytree(first.folder, tmp_path / first.name)
+    student.window.open_run(tmp_path / first.name)
+    student.until(lambda: bool(student.window.lab.run and student.window.lab.run.is_open))
+    assert open_lab().window.runs_pane.chosen == last.name

@@ -1,0 +1,212 @@
+"""The lab stays as it is under a hand: nothing shifts by words that come and go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QMouseEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QPlainTextEdit
+
+from tests.support.lab_input import FAKE, NONE, Student
+from tests.support.window_input import LEFT
+from visualizer.lab import collapse_controller
+from visualizer.lab.window import LabWindow
+from visualizer.widgets.setting_controls import CountControl, RateControl
+from visualizer.widgets.splitter import KeepingSplitter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+    from PySide6.QtWidgets import QWidget
+    from pytestqt.qtbot import QtBot
+
+
+def place(student: Student, widget: QWidget) -> QPoint:
+    return widget.mapTo(student.window, QPoint(0, 0))
+
+
+def drag(handle: QWidget, by: int) -> None:
+    """Pull a handle sideways."""
+    start = handle.rect().center()
+    QTest.mousePress(handle, LEFT, pos=start)
+    at = QPointF(start + QPoint(by, 0))
+    event = QMouseEvent(QEvent.Type.MouseMove, at, handle.mapToGlobal(at), LEFT, LEFT, NONE)
+    QApplication.sendEvent(handle, event)
+    QTest.mouseRelease(handle, LEFT, pos=start)
+
+
+def watch(student: Student) -> None:
+    """Train 100 steps, and have their end be read."""
+    student.type("steps", "100")
+    student.click("toggle")
+    student.until_said("Done")
+    student.until(lambda: student.window.puller.reading is not None)
+
+
+def test_the_buttons_of_training_stay_where_they_are(student: Student) -> None:
+    places, said = set(), set()
+
+    def look() -> None:
+        said.add(student.button)
+        places.add(place(student, student.window.bar.buttons["step"]).x())
+
+    look()
+    student.type("steps", "100000")
+    student.click("toggle")
+    student.until(lambda: student.button == "Pause")
+    look()
+    student.click("toggle")
+    student.until(lambda: student.button == "Resume")
+    look()
+    assert said == {"Start", "Pause", "Resume"}
+    assert len(places) == 1
+
+
+def test_sliders_stay_where_they_are_while_one_draws_from_less(student: Student) -> None:
+    watch(student)
+    pane = student.window.next
+    boxes = pane.controls
+    before = [place(student, one) for one in boxes.values()]
+    for name, text in (("top_k", "2"), ("top_p", "0"), ("top_p", "0.5"), ("temperature", "0")):
+        control = boxes[name]
+        assert isinstance(control, CountControl | RateControl)
+        control.box.selectAll()
+        QTest.keyClicks(control.box, text)
+        assert pane.problem.isVisible() == (text == "0" and name == "top_p")
+        assert [place(student, one) for one in boxes.values()] == before
+    assert pane.legend.text()
+
+
+def test_the_buttons_of_a_text_stay_where_they_are(student: Student) -> None:
+    watch(student)
+    story = student.window.story
+    buttons = (story.sample, story.run, story.back, story.on, story.turn, story.seed)
+    before, width = [place(student, one) for one in buttons], story.run.width()
+    QTest.mouseClick(story.run, LEFT)
+    assert story.run.text() == "Stop"
+    student.until(lambda: len(student.window.probe.text()) > 34)  # some are left out by then
+    student.until(lambda: "left out" in student.window.attention.notices.text())
+    assert [place(student, one) for one in buttons] == before
+    assert story.run.width() == width
+    QTest.mouseClick(story.run, LEFT)
+    assert [place(student, one) for one in buttons] == before
+
+
+def test_parts_are_as_large_after_any_number_of_starts(
+    application: QApplication, qtbot: QtBot, let_go: Callable[[LabWindow], None]
+) -> None:
+    wanted = []
+    for start in range(5):
+        window = LabWindow(FAKE)
+        qtbot.addWidget(window, before_close_func=let_go)
+        window.show()
+        qtbot.waitExposed(window)
+        student = Student(qtbot, window)
+        if start in {1, 3}:  # the text's column is there only with a run
+            watch(student)
+        wanted.append({name: each.wanted for name, each in window._splitters.items()})
+        window.close()
+        let_go(window)
+    assert wanted == 5 * wanted[:1]
+
+
+def test_what_a_hand_makes_of_the_parts_is_kept(student: Student) -> None:
+    across = student.window.across
+    watch(student)
+    drag(across.handle(1), 60)
+    left, _, right = across.sizes()
+    assert left == across.wanted[0] != 264
+    student.window.resize(900, 600)
+    student.window.resize(1280, 800)
+    assert across.sizes()[::2] == [left, right]
+
+
+def test_a_part_that_comes_back_is_as_large_as_it_was(
+    application: QApplication, show: Callable[[QWidget, tuple[int, int]], None]
+) -> None:
+    splitter = KeepingSplitter(Qt.Orientation.Horizontal, (100, 300, 200), 1)
+    parts = [QPlainTextEdit() for _ in range(3)]
+    for part in parts:
+        splitter.addWidget(part)
+    show(splitter, (900, 100))
+    before = splitter.sizes()
+    assert (before[0], before[2]) == (100, 200)
+    parts[2].hide()
+    application.processEvents()
+    assert splitter.sizes()[0] == 100
+    parts[2].show()
+    application.processEvents()
+    assert splitter.sizes() == before
+
+
+def test_a_hand_gives_a_size_to_the_parts_beside_it_alone(
+    application: QApplication, show: Callable[[QWidget, tuple[int, int]], None]
+) -> None:
+    splitter = KeepingSplitter(Qt.Orientation.Horizontal, (200, 300, 300), 1)
+    for _ in range(3):
+        part = QPlainTextEdit()
+        part.setMinimumWidth(40)
+        splitter.addWidget(part)
+    show(splitter, (1000, 100))
+    splitter.resize(400, 100)
+    application.processEvents()
+    squeezed = splitter.sizes()
+    assert squeezed[2] < 300
+    drag(splitter.handle(1), -20)
+    splitter.resize(1000, 100)
+    application.processEvents()
+    assert splitter.sizes()[0] == squeezed[0] - 20
+    assert splitter.sizes()[2] == 300
+
+
+def test_what_is_wrong_is_said_though_the_settings_are_folded_away(student: Student) -> None:
+    student.type("heads", "3")
+    student.press(Qt.Key.Key_F9, NONE)
+    assert not student.window.left.isVisible()
+    assert student.line == "64 does not divide into 3 heads. Use 2."
+
+
+def test_the_settings_come_back_for_another_run(student: Student) -> None:
+    watch(student)
+    student.press(Qt.Key.Key_F9, NONE)
+    student.window.menus.by_id["keeper.begin_another"].trigger()
+    assert student.window.settings_pane.isVisible()
+
+
+def test_on_a_narrow_screen_the_settings_are_folded_away_at_first(
+    application: QApplication, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = LabWindow(FAKE)
+    qtbot.addWidget(wide)
+    assert wide.folding.folded == set()
+    monkeypatch.setattr(
+        collapse_controller, "NARROW", wide.screen().availableGeometry().width() + 1
+    )
+    narrow = LabWindow(FAKE)
+    qtbot.addWidget(narrow)
+    assert narrow.folding.folded == {"left"}
+
+
+def test_parts_are_folded_away_by_keys_and_come_back(
+    student: Student, qtbot: QtBot, let_go: Callable[[LabWindow], None]
+) -> None:
+    watch(student)
+    window = student.window
+    before, board = window.across.sizes(), window.attention.board
+    size = board.size()
+    student.press(Qt.Key.Key_F9, NONE)
+    student.press(Qt.Key.Key_F8, NONE)
+    assert not window.left.isVisible()
+    assert not window.menus.by_id["folding.toggle left"].isChecked()
+    student.until(lambda: board.width() > size.width() and board.height() > size.height())
+    again = LabWindow(FAKE)
+    qtbot.addWidget(again, before_close_func=let_go)
+    assert again.folding.folded == {"left", "losses"}
+    student.press(Qt.Key.Key_F8, NONE)
+    student.press(Qt.Key.Key_1, Qt.KeyboardModifier.AltModifier)  # one goes to the settings
+    assert window.left.isVisible()
+    student.until(lambda: window.across.sizes() == before)
+    student.until(lambda: board.size() == size)

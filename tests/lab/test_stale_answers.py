@@ -1,0 +1,96 @@
+"""What is shown in the lab is of what it says it is of: of this text, of this run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from tests.support.lab_input import NONE, Student
+from tests.support.window_input import LEFT, words
+from visualizer.lab.attention_view.model import NO_TEXT
+from visualizer.language.sampling import Sampling
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QWidget
+
+
+@pytest.fixture
+def watching(student: Student) -> Student:
+    """A student before a training of 100 steps that is done, with its attention read."""
+    student.type("steps", "100")
+    student.click("toggle")
+    student.until_said("Done")
+    puller = student.window.puller
+    student.until(lambda: puller.reading is not None and puller.reading.step == 100)
+    return student
+
+
+def retype(student: Student, text: str) -> None:
+    student.type_probe(text)
+    if not text:
+        student.press(Qt.Key.Key_Delete, NONE)
+
+
+def problem(student: Student) -> str:
+    label = student.window.probe_problem
+    return words(label) if label.isVisibleTo(student.window) else ""
+
+
+def can_draw(student: Student) -> tuple[bool, ...]:
+    story, menus = student.window.story, student.window.menus.by_id
+    buttons: tuple[QWidget, ...] = (story.sample, story.run)
+    actions = (menus["teller.sample"], menus["teller.toggle"])
+    return (*(one.isEnabled() for one in buttons), *(one.isEnabled() for one in actions))
+
+
+def test_a_text_that_cannot_be_read_is_told_from_what_is_shown(watching: Student) -> None:
+    assert can_draw(watching) == (True,) * 4
+    retype(watching, "abba")
+    watching.until(lambda: watching.window.teller.reading is not None)
+    watching.keys("z")
+    watching.until(lambda: "“z” is not known." in problem(watching))
+    assert "Shown is still “abba” at step 100." in problem(watching)
+    assert can_draw(watching) == (False,) * 4
+    assert watching.window.next.bars._bars.bars == ()
+    retype(watching, "abb")
+    watching.until(lambda: watching.window.teller.reading is not None)
+    assert problem(watching) == ""
+    assert can_draw(watching) == (True,) * 4
+    assert watching.window.next.heading.text() == "After “b”"
+
+
+def test_an_empty_text_has_no_pictures_and_no_sentence_of_another(watching: Student) -> None:
+    retype(watching, "z")
+    watching.until(lambda: "“z” is not known." in problem(watching))
+    retype(watching, "")
+    assert problem(watching) == ""
+    assert can_draw(watching) == (False,) * 4
+    assert watching.window.pictures._panel.message == NO_TEXT
+    assert watching.window.next.bars._bars.bars == ()
+    retype(watching, "ab")
+    watching.until(lambda: watching.window.teller.reading is not None)
+    assert watching.window.pictures.has_layers
+
+
+def test_another_run_begins_with_nothing_of_the_one_before(watching: Student) -> None:
+    window = watching.window
+    window.attention.board.setFocus()
+    watching.press(Qt.Key.Key_Down, NONE)
+    assert window.attention.board._cursor.pinned
+    window.next.take("temperature", 0.5)
+    window.next.take("top_p", 0)
+    assert window.next.problem.isVisibleTo(window)
+    QTest.mouseClick(window.settings_pane.another, LEFT)
+    watching.see()
+    watching.click("toggle")
+    assert watching.line == "Getting ready …"
+    assert not window.right.isVisibleTo(window)
+    assert not window.attention.board._board.columns
+    watching.until(lambda: window.teller.reading is not None)
+    assert window.attention.board._cursor.pinned is None
+    assert window.teller.sampling == Sampling()
+    assert getattr(window.next.controls["temperature"], "box").value() == 1  # noqa: B009
+    assert not window.next.problem.isVisibleTo(window)

@@ -1,0 +1,202 @@
+"""What a student watches in the lab: losses, moments, what comes next, a text that grows."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from tests.support.lab_input import NONE, Student
+from tests.support.window_input import CONTROL, LEFT
+
+if TYPE_CHECKING:
+    from visualizer.lab.generation.model import GenerationTree
+    from visualizer.lab.loss_plot.model import LossPlot
+
+ALT = Qt.KeyboardModifier.AltModifier
+
+
+@pytest.fixture
+def watching(student: Student) -> Student:
+    """A student before a training of 100 steps that is done, with its attention read."""
+    student.type("steps", "100")
+    student.click("toggle")
+    student.until_said("Done")
+    puller = student.window.puller
+    student.until(lambda: puller.reading is not None and puller.reading.step == 100)
+    return student
+
+
+def plot(student: Student) -> LossPlot:
+    return student.window.plot_pane.view._plot
+
+
+def story(student: Student) -> GenerationTree:
+    return student.window.teller.story
+
+
+def has_tokens(student: Student, count: int) -> bool:
+    return len(story(student).tokens) == count
+
+
+def test_after_a_stop_nothing_more_is_drawn(watching: Student) -> None:
+    window = watching.window
+    QTest.mouseClick(window.story.sample, LEFT)
+    count = len(story(watching).tokens)
+    QTest.mouseClick(window.story.run, LEFT)  # while what comes next is not known yet
+    QTest.mouseClick(window.story.run, LEFT)
+    assert not window.teller.is_running
+    watching.until(lambda: window.teller.reading is not None)
+    watching.see()
+    assert has_tokens(watching, count)
+
+
+def test_losses_are_plotted_with_the_lines_to_beat(watching: Student) -> None:
+    assert {line.role.value for line in plot(watching).lines} >= {"training", "validation"}
+    assert plot(watching).last == 99
+    assert [line.loss for line in plot(watching).references] == [2.0, 1.5]
+    assert plot(watching).references[0].name == "guessing by frequency"
+
+
+def test_axes_and_smoothing_by_keys(watching: Student) -> None:
+    for key, axis in ((Qt.Key.Key_1, "losses"), (Qt.Key.Key_2, "steps")):
+        watching.press(key)
+        assert getattr(watching.window.plotter.look, axis) == "log"
+        assert watching.window.menus.by_id[f"plotter.turn_axis {axis}"].isChecked()
+    watching.press(Qt.Key.Key_1)
+    assert watching.window.plotter.look.losses == "linear"
+    before = watching.window.plotter.look.smoothing
+    watching.press(Qt.Key.Key_4)
+    assert watching.window.plotter.look.smoothing < before
+    watching.window.plot_pane.smoothing.setFocus()
+    watching.press(Qt.Key.Key_Home, NONE)
+    assert watching.window.plotter.look.smoothing == 0
+
+
+def test_a_moment_is_picked_in_the_plot(watching: Student) -> None:
+    window = watching.window
+    view = window.plot_pane.view
+    QTest.mouseClick(view, LEFT, pos=view.place_of(50).toPoint())
+    assert window.lab.view.step == 50
+    watching.until(lambda: window.puller.reading is not None and window.puller.reading.step == 50)
+    assert "Step 50 of 100" in window.scrub.said.text()
+    assert plot(watching).stand == 50
+    view.setFocus()
+    watching.press(Qt.Key.Key_Escape, NONE)
+    assert window.lab.view.step is None
+
+
+def test_training_time_is_played_by_keys(watching: Student) -> None:
+    window = watching.window
+    for _ in range(3):
+        watching.press(Qt.Key.Key_7)
+    assert window.scrub.speed.currentText() == "8×"
+    watching.press(Qt.Key.Key_6)
+    assert window.scrub.is_playing
+    watching.until(lambda: not window.scrub.is_playing)
+    assert window.lab.view.step is None
+    watching.press(Qt.Key.Key_8)
+    assert window.scrub.speed.currentText() == "4×"
+
+
+def test_a_run_laid_over_is_in_the_plot(watching: Student) -> None:
+    first = watching.window.lab.run
+    assert first
+    QTest.mouseClick(watching.window.settings_pane.another, LEFT)
+    watching.until(lambda: (first.folder / "losses.csv").exists())
+    watching.click("toggle")
+    watching.until_said("Done")
+    watching.press(Qt.Key.Key_2, ALT)
+    runs = watching.window.runs_pane.list
+    found = runs.findItems(first.name, Qt.MatchFlag.MatchExactly)
+    runs.setCurrentItem(found[0])
+    watching.press(Qt.Key.Key_Space, NONE)
+    watching.until(lambda: len(plot(watching).lines) > 3)
+    assert {line.name for line in plot(watching).lines} == {first.name, "repeat-attention-only-2"}
+    for line in plot(watching).references:  # of the run that is open alone
+        assert line.name.endswith("(repeat-attention-only-2)")
+
+
+def test_a_text_is_drawn_token_by_token_and_gone_back(watching: Student) -> None:
+    window = watching.window
+    assert story(watching).tokens == tuple("abcdabcd")
+    watching.press(Qt.Key.Key_T)
+    watching.until(lambda: window.puller.text == window.probe.text() != "abcdabcd")
+    assert len(window.probe.text()) == 9
+    (node,) = story(watching).nodes
+    assert node.is_drawn
+    board = window.attention.board
+    watching.until(lambda: len(board._board.heatmaps[0].rows.labels) == 9)  # a row more
+    watching.press(Qt.Key.Key_Left, ALT)
+    assert window.probe.text() == "abcdabcd"
+    watching.press(Qt.Key.Key_Right, ALT)
+    assert window.probe.text() == f"abcdabcd{node.text}"
+
+
+def test_of_a_long_text_one_count_is_left_out_and_nothing_grows(watching: Student) -> None:
+    window = watching.window
+    widths = window.across.sizes()
+    QApplication.clipboard().setText("abcdefgh" * 100)
+    watching.press(Qt.Key.Key_L)
+    watching.press(Qt.Key.Key_V)
+    watching.until(lambda: window.puller.text == "abcdefgh" * 100)
+    left = "The first 768 tokens were left out: the block is full."
+    assert window.attention.notices.text() == left
+    assert window.story.said.text() == "0 tokens added"
+    assert len(window.story.strip._panel.chips) == 32
+    assert window.across.sizes() == widths
+
+
+def test_the_keys_stay_at_the_button_that_draws(watching: Student) -> None:
+    window = watching.window
+    window.story.sample.setFocus(Qt.FocusReason.TabFocusReason)
+    for count in range(1, 4):
+        watching.press(Qt.Key.Key_Space, NONE)
+        assert window.story.sample.hasFocus()
+        watching.until(partial(has_tokens, watching, 8 + count))
+    watching.until(lambda: window.teller.reading is not None)
+    assert window.story.sample.hasFocus()
+    assert not window.teller.is_running
+
+
+def test_a_token_that_is_asked_for_too_early_is_drawn_in_time(watching: Student) -> None:
+    for _ in range(2):  # what comes after the first is not known yet
+        QTest.mouseClick(watching.window.story.sample, LEFT)
+    assert len(story(watching).tokens) == 9
+    watching.until(lambda: len(story(watching).tokens) == 10)
+    QTest.mouseClick(watching.window.story.sample, LEFT)
+    watching.press(Qt.Key.Key_Left, ALT)
+    watching.until(lambda: watching.window.teller.reading is not None)
+    assert len(story(watching).tokens) == 9  # one went elsewhere before it was there
+
+
+def test_another_way_is_picked_by_hand_and_turned_to(watching: Student) -> None:
+    window = watching.window
+    for token in (2, 5):
+        watching.until(lambda: window.teller.reading is not None)
+        window.next.bars.tokenPicked.emit(token)
+        if token == 2:
+            watching.until(lambda: window.teller.reading is not None)
+            watching.press(Qt.Key.Key_Left, ALT)
+    watching.see()
+    assert window.probe.text() == "abcdabcdf"
+    watching.press(Qt.Key.Key_Down, ALT)
+    assert window.probe.text() == "abcdabcdc"
+
+
+def test_it_goes_on_by_itself_until_it_is_stopped_or_typed_over(watching: Student) -> None:
+    window = watching.window
+    watching.press(Qt.Key.Key_R)
+    watching.until(lambda: len(window.probe.text()) >= 11)
+    watching.press(Qt.Key.Key_R)
+    assert not window.teller.is_running
+    watching.press(Qt.Key.Key_R, CONTROL)
+    assert window.teller.is_running
+    watching.type_probe("ab")
+    assert not window.teller.is_running
+    assert story(watching).prompt == tuple("ab")
+    assert story(watching).nodes == ()

@@ -1,0 +1,567 @@
+"""A student trains, watches, stops, goes on and keeps runs, by clicks and keys."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PIL import Image
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeySequence, QPalette
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox
+
+from tests.support.command_calls import called
+from tests.support.lab_input import NONE, Student
+from tests.support.window_input import CONTROL, LEFT, SHIFT, link_in, words
+from visualizer.lab.commands import LAB_COMMANDS, shortcut_list
+from visualizer.lab.runs import run_store
+from visualizer.lab.training import process_controller
+from visualizer.lab.training.model import Phase
+from visualizer.lab.training.process_controller import TrainingProcess
+from visualizer.lab.window import LabWindow
+from visualizer.language.training_settings import PRESETS, ModelKind, TrainingSettings
+from visualizer.session.view_options import ColourLimits
+from visualizer.widgets.theme import DARK, LIGHT, Scheme, palette, theme_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pytest
+    from pytestqt.qtbot import QtBot
+
+    from visualizer.lab.training.losses import Losses
+
+
+def test_first_there_is_the_default_preset_with_its_text(student: Student) -> None:
+    window = student.window
+    sample = window.settings_pane.sample.toPlainText()
+    assert sample == window.lab.sample
+    assert sample.splitlines()[0][:20].isalpha()
+    assert student.button == "Start"
+    assert window.bar.buttons["toggle"].hasFocus()
+    assert window.lab.draft == TrainingSettings()
+
+
+def test_one_press_of_start_trains_it(student: Student) -> None:
+    student.type("steps", "500")
+    student.click("toggle")
+    student.until_said("Done")
+    assert "step 500 of 500" in student.line
+    run = student.window.lab.run
+    assert run
+    assert run.name == "repeat-attention-only-1"
+    np.testing.assert_array_equal(run.losses.steps, np.arange(500))
+    np.testing.assert_allclose(run.losses.training, 3 / (1 + np.arange(500) / 50))
+    assert "training 0.273" in student.line
+
+
+def test_it_pauses_steps_goes_on_and_stops(student: Student) -> None:
+    student.type("steps", "100000")
+    student.click("toggle")
+    student.until(lambda: student.button == "Pause")
+    student.click("toggle")
+    student.until_said("Paused")
+    assert student.button == "Resume"
+    run = student.window.lab.run
+    assert run
+    student.click("step")
+    student.until_said(f"step {run.step + 1:,} of")
+    student.press(Qt.Key.Key_Return)
+    student.until(lambda: student.button == "Pause")
+    student.press(Qt.Key.Key_Return, CONTROL | SHIFT)
+    student.until_said("Stopped")
+    assert run.folder.joinpath("losses.csv").exists()
+    assert not process_controller.is_at_work(run.folder)
+    student.click("toggle")  # in another process, from where it stood
+    student.until(lambda: student.button == "Pause")
+    now = student.window.lab.run
+    assert now
+    assert now.step >= run.step
+
+
+def test_more_steps_can_follow(student: Student) -> None:
+    student.type("steps", "30")
+    student.click("toggle")
+    student.until_said("Done")
+    assert not student.window.bar.buttons["toggle"].isEnabled()
+    student.window.bar.more.selectAll()
+    QTest.keyClicks(student.window.bar.more, "50")
+    student.click("more")
+    student.until_said("step 80 of 80")
+    student.until_said("Done")
+    student.type("steps", "90")
+    student.until(lambda: student.button == "Resume")
+    student.click("toggle")
+    student.until_said("step 90 of 90")
+
+
+def test_no_more_steps_follow_than_a_run_may_have(student: Student) -> None:
+    student.type("steps", "30")
+    student.click("toggle")
+    student.until_said("Done")
+    student.window.bar.more.selectAll()
+    QTest.keyClicks(student.window.bar.more, "10000000")
+    student.click("more")
+    student.until_said("of 10,000,000")
+    student.click("stop")
+    run = student.window.lab.run
+    assert run
+    assert run.settings.steps == 10_000_000
+
+
+def test_the_settings_of_a_run_are_held_fast_but_its_steps(student: Student) -> None:
+    student.type("steps", "30")
+    student.click("toggle")
+    student.until_said("Done")
+    pane = student.window.settings_pane
+    free = {name for name, row in pane.rows.items() if row.control.isEnabled()}
+    assert free == {"steps"}
+    assert "was started with these" in pane.locked.text()
+    QTest.mouseClick(pane.another, LEFT)
+    student.see()
+    assert student.window.lab.run is None
+    assert student.window.lab.draft.steps == 30
+    assert pane.rows["block"].control.isEnabled()
+    student.click("toggle")
+    student.until(lambda: student.window.lab.run is not None)
+    run = student.window.lab.run
+    assert run
+    assert run.name == "repeat-attention-only-2"
+
+
+def test_what_is_wrong_is_said_at_the_setting_and_mended(student: Student) -> None:
+    student.type("heads", "3")
+    assert student.problem("heads").startswith("64 does not divide into 3 heads.")
+    assert not student.window.bar.buttons["toggle"].isEnabled()
+    rows = student.window.settings_pane.rows
+    label = rows["heads"].problem
+    both = rows["layers"].geometry().right() - rows["heads"].geometry().left()
+    assert label.width() >= both  # not squeezed under one of the two
+    student.until(lambda: label.height() >= label.heightForWidth(label.width()))  # laid out
+    QTest.mouseClick(label, LEFT, pos=link_in(label))
+    student.see()
+    assert student.window.lab.draft.heads == 2
+    assert student.problem("heads") == ""
+    student.type("rate", "0.00025")
+    assert student.window.lab.draft.rate == 0.00025
+    student.type("rate", "500")
+    assert "at most 100" in student.problem("rate")
+
+
+def test_what_the_training_refuses_is_said_at_the_setting(student: Student) -> None:
+    student.type("seed", "13")
+    student.click("toggle")
+    student.until(lambda: bool(student.problem("block")))
+    assert student.problem("block") == "The text is too short."
+    assert student.window.lab.run is None
+    student.type("seed", "14")
+    assert student.problem("block") == ""
+
+
+def test_colours_go_up_to_each_rows_largest(student: Student) -> None:
+    student.type("steps", "2000")
+    student.click("toggle")
+    board = student.window.attention.board
+    student.until(lambda: len(board._board.heatmaps) == 4)
+    student.press(Qt.Key.Key_5)
+    panel = board._board.heatmaps[0]
+    assert panel.colour.limits is ColourLimits.ROW
+    assert panel.row_ends is not None
+    np.testing.assert_array_equal(panel.row_ends, panel.values.max(axis=-1))
+    assert student.window.menus.by_id["pictures.turn_colours"].isChecked()
+    student.press(Qt.Key.Key_5)
+    assert board._board.heatmaps[0].colour.limits is ColourLimits.SHARED
+    assert not student.window.menus.by_id["pictures.turn_colours"].isChecked()
+
+
+def test_a_preset_is_chosen_and_a_file(student: Student, tmp_path: Path) -> None:
+    student.choose("preset", "Small world: transformer")
+    draft = student.window.lab.draft
+    assert (draft.model, draft.layers, draft.block) == (ModelKind.TRANSFORMER, 3, 32)
+    says = student.window.settings_pane.says
+    assert words(says) == next(one.says for one in PRESETS if one.name == "world-transformer")
+    assert not student.window.settings_pane.rows["path"].isVisible()
+    student.choose("kind", "A text file")
+    assert student.problem("path") == "Choose a text file to learn."
+    (tmp_path / "poem.txt").write_text("Tyger Tyger, burning bright", encoding="utf-8")
+    student.type("path", str(tmp_path / "nothing.txt"))
+    student.until(lambda: "No such file" in student.problem("path"))
+    student.type("path", str(tmp_path / "poem.txt"))
+    student.until(lambda: "Tyger" in student.window.settings_pane.sample.toPlainText())
+    assert student.problem("path") == ""
+    assert says.isHidden()
+    student.choose("preset", "The notes: a text of yours, bigram")
+    assert student.window.lab.draft.source.path == str(tmp_path / "poem.txt")  # it stays
+
+
+def test_the_attention_to_the_probe_is_live(student: Student) -> None:
+    student.type("steps", "2000")
+    student.click("toggle")
+    board = student.window.attention.board
+    student.until(lambda: len(board._board.heatmaps) == 4)
+    panel = board._board.heatmaps[0]
+    assert panel.rows.labels == tuple("abcdabcd")
+    student.until_said("Done")
+    student.type_probe("abba")
+    student.until(lambda: board._board.heatmaps[0].rows.labels == tuple("abba"))
+    np.testing.assert_allclose(board._board.heatmaps[0].values[3], 0.25)
+    student.type_probe("abbaz")
+    student.until(lambda: "“z” is not known." in words(student.window.probe_problem))
+    assert board._board.heatmaps[0].rows.labels == tuple("abba")  # the last good picture stays
+
+
+def test_training_time_is_scrubbed(student: Student) -> None:
+    student.type("steps", "100")
+    student.click("toggle")
+    student.until_said("Done")
+    puller = student.window.puller
+    student.until(lambda: puller.reading is not None and puller.reading.step == 100)
+    student.window.scrub.track.setFocus()
+    student.press(Qt.Key.Key_Home, NONE)
+    student.until(lambda: puller.reading is not None and puller.reading.step == 0)
+    assert "Step 0 of 100" in student.window.scrub.said.text()
+    student.press(Qt.Key.Key_End, NONE)
+    assert puller.reading
+    assert puller.reading.step == 100  # it was kept
+
+
+def test_one_that_is_killed_is_said_with_details_and_can_go_on(student: Student) -> None:
+    student.type("seed", "9")
+    student.click("toggle")
+    student.until(lambda: "memory was full" in student.notices)
+    QTest.mouseClick(student.window.notices.copy, LEFT)
+    assert QApplication.clipboard().text() == "Traceback: out of cheese"
+    assert student.window.lab.run
+    assert student.window.lab.run.phase is Phase.FAILED
+    assert student.window.bar.buttons["toggle"].isEnabled()
+
+
+def test_one_that_was_killed_is_opened_again_and_goes_on(student: Student) -> None:
+    student.type("steps", "1000000")
+    student.click("toggle")
+    student.until(lambda: bool(student.window.lab.run and student.window.lab.run.step))
+    training = student.window.lab._training
+    assert training
+    os.kill(training.process_id, signal.SIGKILL)
+    student.until(lambda: student.button == "Open again")
+    assert "Its last checkpoint is whole" in student.notices
+    student.click("toggle")
+    student.until(lambda: student.button == "Pause")
+    assert student.notices == ""
+
+
+def test_a_training_that_cannot_begin_leaves_the_settings_free(
+    application: QApplication, qtbot: QtBot
+) -> None:
+    window = LabWindow((sys.executable, "-c", "raise SystemExit('no torch')"))
+    window.show()
+    qtbot.addWidget(window)
+    student = Student(qtbot, window)
+    student.press(Qt.Key.Key_Return)
+    student.until(lambda: "It had not begun" in student.notices)
+    assert window.lab.run is None
+    assert student.button == "Start"
+    QTest.mouseClick(window.notices.copy, LEFT)
+    assert QApplication.clipboard().text() == "no torch"
+    student.type("heads", "4")
+    assert student.notices == ""
+
+
+# ------------------------------------------------------------------------------ leaving and runs
+
+
+def begin(student: Student, steps: str = "1000000") -> Path:
+    student.type("steps", steps)
+    student.click("toggle")
+    student.until(lambda: bool(student.window.lab.run and student.window.lab.run.step))
+    assert student.window.lab.run
+    return student.window.lab.run.folder
+
+
+def choose_first(student: Student) -> None:
+    runs = student.window.runs_pane.list
+    item = runs.topLevelItem(0)
+    assert item
+    runs.setCurrentItem(item)
+
+
+def end_of_all(student: Student) -> None:
+    app = QApplication.instance()
+    assert app
+    student.until(lambda: not [one for one in app.findChildren(TrainingProcess) if not one.is_over])
+
+
+def test_closing_while_it_trains_asks_and_is_called_off(student: Student) -> None:
+    begin(student)
+    student.press(Qt.Key.Key_W)
+    box = student.window.findChild(QMessageBox, "leaving")
+    assert box
+    student.answer("leaving", "Cancel")
+    assert student.window.isVisible()
+    assert student.button == "Pause"
+
+
+def test_closing_stops_with_a_checkpoint(student: Student) -> None:
+    folder = begin(student)
+    student.press(Qt.Key.Key_W)
+    student.answer("leaving", "&Stop here")
+    assert not student.window.isVisible()
+    end_of_all(student)
+    assert (folder / "step.json").exists()
+    assert not process_controller.is_at_work(folder)
+
+
+def test_it_goes_on_in_the_background_and_is_taken_over(student: Student) -> None:
+    folder = begin(student)
+    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    student.answer("leaving", "&Go on in the background")
+    assert student.window.lab.run is None
+    end_of_all(student)
+    student.until(lambda: process_controller.is_at_work(folder))
+    student.activate()
+    student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
+    runs = student.window.runs_pane.list
+    assert runs.hasFocus()
+    student.press(Qt.Key.Key_Down, NONE)
+    choose_first(student)
+    student.press(Qt.Key.Key_O, CONTROL | SHIFT)
+    student.until_said("Waiting until the training in the background has stopped")
+    student.until(lambda: student.button == "Pause")  # here, it goes on by itself
+    assert student.window.lab.run
+    assert student.window.lab.run.folder == folder
+
+
+def test_one_that_cannot_go_on_alone_is_not_let_go_of(student: Student) -> None:
+    folder = begin(student)
+    (folder / "orders").mkdir()  # where a file is to be
+    student.press(Qt.Key.Key_W)
+    student.answer("leaving", "&Go on in the background")
+    said = student.window.statusBar().currentMessage()
+    assert "could not be left to go on in the background: " in said
+    assert student.window.isVisible()
+    assert student.button == "Pause"
+    (folder / "orders").rmdir()
+
+
+def test_one_that_goes_on_is_at_work_before_it_holds_the_run(student: Student) -> None:
+    folder = begin(student)
+    student.window.lab._command = (sys.executable, "-S", "-c", "pass")  # it never does
+    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    student.answer("leaving", "&Go on in the background")
+    end_of_all(student)
+    assert process_controller.is_at_work(folder)
+    choose_first(student)
+    item = student.window.runs_pane.list.topLevelItem(0)
+    assert item
+    assert (item.text(0), item.text(1)) == (folder.name, "training")
+    student.window.keeper.rename_to(folder.name, "other")
+    assert "is training in the background" in student.window.statusBar().currentMessage()
+    process_controller.take_back(folder)
+    assert not process_controller.is_at_work(folder)
+    student.until(lambda: not student.window.keeper.at_work)  # it is looked at again
+
+
+def test_a_background_that_does_not_start_is_said(student: Student) -> None:
+    folder = begin(student)
+    student.window.lab._command = ("/nowhere/python",)
+    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    student.answer("leaving", "&Go on in the background")
+    student.until(lambda: "could not be left" in student.window.statusBar().currentMessage())
+    assert "It stands at its last checkpoint" in student.window.statusBar().currentMessage()
+    assert not process_controller.is_at_work(folder)
+
+
+def test_what_is_asked_while_it_ends_is_answered_after(student: Student, tmp_path: Path) -> None:
+    begin(student)
+    student.click("stop")
+    run = student.window.lab.run
+    assert run
+    assert run.phase is Phase.ENDING
+    student.window.saver._save(str(tmp_path / "own.safetensors"))
+    student.until((tmp_path / "own.safetensors").exists)
+    student.until(lambda: "The weights are in" in student.window.statusBar().currentMessage())
+
+
+def test_what_is_asked_of_one_that_breaks_while_it_ends_is_refused(
+    student: Student, tmp_path: Path
+) -> None:
+    begin(student)
+    training = student.window.lab._training
+    assert training
+    os.kill(training.process_id, signal.SIGSTOP)
+    student.click("stop")
+    student.window.saver._save(str(tmp_path / "own.safetensors"))
+    os.kill(training.process_id, signal.SIGKILL)
+    student.until(lambda: "ended the training" in student.window.statusBar().currentMessage())
+
+
+def test_runs_are_renamed_laid_over_and_deleted(student: Student) -> None:
+    begin(student, "40")
+    student.until_said("Done")
+    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    end_of_all(student)
+    student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
+    runs = student.window.runs_pane.list
+    choose_first(student)
+    student.press(Qt.Key.Key_F2, NONE)
+    student.keys("first try")
+    student.press(Qt.Key.Key_Return, NONE)
+    home = student.window.lab.home
+    student.until(lambda: (home / "first try" / "run.json").exists())
+    item = runs.topLevelItem(0)
+    assert item
+    assert item.text(0) == "first try"
+    choose_first(student)
+    student.press(Qt.Key.Key_Space, NONE)
+    student.until(lambda: "first try" in student.window.keeper.overlaid)
+    assert student.window.keeper.overlaid["first try"].last_step == 39
+    choose_first(student)
+    student.press(Qt.Key.Key_Delete)
+    student.answer("delete", "&Delete")
+    student.until(lambda: not (home / "first try").exists())
+    assert runs.topLevelItemCount() == 0
+    assert student.window.keeper.overlaid == {}
+
+
+def test_losses_that_are_laid_over_are_read_beside_the_window(
+    student: Student, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(student, "40")
+    student.until_said("Done")
+    home, keeper = student.window.lab.home, student.window.keeper
+    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    end_of_all(student)
+    shutil.copytree(home / "repeat-attention-only-1", home / "copy")
+    keeper.look()
+    threads: list[int] = []
+    read = run_store.losses_of
+
+    def reading(folder: Path, rest: Callable[[], None]) -> Losses:
+        threads.append(threading.get_ident())
+        return read(folder, rest)
+
+    monkeypatch.setattr(run_store, "losses_of", reading)
+    names = {"copy", "repeat-attention-only-1"}
+    for name in names:
+        keeper.overlay(name, True)
+    assert keeper.ticked == names
+    assert keeper.overlaid == {}
+    student.until(lambda: keeper.overlaid.keys() == names)
+    assert threading.get_ident() not in threads
+
+
+def test_closing_waits_for_no_long_reading(
+    student: Student, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(student, "40")
+    student.until_said("Done")
+    keeper, begun = student.window.keeper, threading.Event()
+
+    def reading(folder: Path, rest: Callable[[], None]) -> Losses:
+        begun.set()
+        while True:
+            rest()
+
+    monkeypatch.setattr(run_store, "losses_of", reading)
+    keeper.overlay("repeat-attention-only-1", True)
+    assert begun.wait(10)
+    student.window.close()
+    assert not keeper._worker.isRunning()
+
+
+def test_the_theme_chosen_is_that_of_the_program(student: Student) -> None:
+    for scheme in ("dark", "light"):
+        QApplication.setPalette(palette(DARK if scheme == "light" else LIGHT))  # another window's
+        student.window.set_scheme(scheme)
+        paper = QApplication.palette().color(QPalette.ColorRole.Window).name()
+        assert paper == theme_of(Scheme(scheme)).paper.lower()
+        assert theme_of(Scheme(scheme)).paper in student.window.styleSheet()
+
+
+def test_the_run_that_is_open_is_not_deleted(student: Student) -> None:
+    folder = begin(student, "40")
+    student.until_said("Done")
+    student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
+    choose_first(student)
+    student.press(Qt.Key.Key_Delete)
+    student.answer("delete", "&Delete")
+    student.until(lambda: "is open" in student.window.statusBar().currentMessage())
+    assert folder.exists()
+
+
+def test_a_run_is_opened_again_as_it_was(student: Student) -> None:
+    folder = begin(student, "40")
+    student.until_said("Done")
+    QTest.mouseClick(student.window.settings_pane.another, LEFT)
+    end_of_all(student)
+    student.window.open_run(folder)
+    student.until_said("Done")
+    run = student.window.lab.run
+    assert run
+    assert run.step == 40
+    assert len(run.losses) == 40
+
+
+# ------------------------------------------------------------------------------------- actions
+
+
+def test_every_action_has_its_own_keys_and_acts(student: Student) -> None:
+    keys = [QKeySequence(key).toString() for one in LAB_COMMANDS for key in one.shortcuts]
+    assert len(keys) == len(set(keys))
+    for command in LAB_COMMANDS:
+        assert command.shortcuts
+        if command.id != "show_shortcuts":  # which opens a box over the window
+            controllers = student.window.menus.by_id[command.id].controllers
+            assert callable(called(command, controllers))
+    assert len(shortcut_list()) > len(LAB_COMMANDS)
+
+
+def test_light_and_dark_by_keys(student: Student) -> None:
+    alt = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier
+    student.press(Qt.Key.Key_D, alt)
+    assert student.window.theme.name == "dark"
+    student.press(Qt.Key.Key_L, alt)
+    assert student.window.theme.name == "light"
+
+
+def share_of_yellow(path: Path) -> float:
+    """Measure how much of a film's last frame is of the colour of the largest weights."""
+    with Image.open(path) as image:
+        image.seek(getattr(image, "n_frames") - 1)  # noqa: B009 - of moving pictures only
+        pixels = np.array(image.convert("RGB"), int)
+    red, green, blue = (pixels[..., at] for at in range(3))
+    return float(((red > 200) & (green > 200) & (blue < 80)).mean())
+
+
+def test_the_weights_and_a_film_are_saved(student: Student, tmp_path: Path) -> None:
+    begin(student, "40")
+    student.until_said("Done")
+    student.until(lambda: student.window.puller.reading is not None)
+    files = (
+        (Qt.Key.Key_S, "own.safetensors"),
+        (Qt.Key.Key_E, "own.gif"),
+        (Qt.Key.Key_E, "row.gif"),
+    )
+    for key, name in files:
+        if name == "row.gif":
+            student.press(Qt.Key.Key_5)  # colours up to each row's largest, in a film too
+        student.press(key, CONTROL | SHIFT)
+        dialog = student.window.findChild(QFileDialog)
+        assert dialog
+        dialog.setDirectory(str(tmp_path))
+        dialog.selectFile(name)
+        dialog.accept()
+        student.until(lambda: student.window.findChild(QFileDialog) is None)
+        student.until((tmp_path / name).exists)
+        student.activate()
+        student.until(lambda: not student.window.saver.filmer.is_working)
+    assert (tmp_path / "own.safetensors").read_bytes() == b"weights"
+    assert (tmp_path / "own.gif").read_bytes()[:3] == b"GIF"
+    assert share_of_yellow(tmp_path / "row.gif") > 3 * share_of_yellow(tmp_path / "own.gif") > 0

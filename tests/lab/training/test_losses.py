@@ -1,0 +1,115 @@
+"""Losses that grow cheaply, and are cut back with a run."""
+
+from __future__ import annotations
+
+import math
+from time import perf_counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from visualizer.lab.training.losses import Losses
+
+LOSS = some.floats(min_value=0) | some.just(math.nan)
+ROWS = some.lists(some.tuples(some.integers(0, 40), LOSS, some.none() | LOSS), max_size=30)
+"""As a file holds them: a step that is come back to replaces what stood there and after."""
+
+
+def lasting(rows: list[tuple[int, float, float | None]]) -> list[tuple[int, float, float | None]]:
+    """What counts of rows, found one by one."""
+    kept: list[tuple[int, float, float | None]] = []
+    for each in rows:
+        kept = [other for other in kept if other[0] < each[0]]
+        kept.append(each)
+    return kept
+
+
+def columns(losses: Losses) -> list[list[float]]:
+    arrays = (losses.steps, losses.training, losses.rates)
+    return [part.tolist() for part in (*arrays, losses.validation_steps, losses.validation)]
+
+
+def assert_same(losses: Losses, rows: list[tuple[int, float, float | None]]) -> None:
+    steps, training, rates, validation_steps, validation = columns(losses)
+    assert steps == [step for step, _, _ in rows]
+    np.testing.assert_array_equal(training, [loss for _, loss, _ in rows])
+    assert rates == [0.5] * len(rows)
+    measured = [(step, loss) for step, _, loss in rows if loss is not None]
+    assert validation_steps == [step for step, _ in measured]
+    np.testing.assert_array_equal(validation, [loss for _, loss in measured])
+
+
+# ------------------------------------------------------------------------------------- growing
+
+
+@given(ROWS)
+def test_what_is_added_replaces_all_from_its_first_step_on(
+    rows: list[tuple[int, float, float | None]],
+) -> None:
+    losses = Losses.of()
+    for step, loss, _ in rows:
+        losses = losses.extended([step], [loss], [0.5])
+    kept = lasting([(step, loss, None) for step, loss, _ in rows])
+    assert_same(losses, kept)
+    at_once = Losses.of(
+        [step for step, _, _ in rows], [loss for _, loss, _ in rows], [0.5] * len(rows)
+    )
+    assert_same(at_once, kept)
+
+
+@given(some.lists(some.integers(0, 5), max_size=12))
+def test_earlier_values_stay_and_branches_do_not_meet(lengths: list[int]) -> None:
+    losses, known = Losses.of(), []
+    for length in lengths:
+        begin = len(losses)
+        steps = np.arange(begin, begin + length)
+        one = losses.extended(steps, steps + 0.5, steps)
+        other = losses.extended(steps, steps + 0.25, steps)
+        known.append((one, steps, 0.5))
+        known.append((other, steps, 0.25))
+        losses = one if length % 2 else other
+    for held, steps, part in known:
+        assert held.training[len(held) - len(steps) :].tolist() == (steps + part).tolist()
+
+
+def test_values_cannot_be_written_to() -> None:
+    losses = Losses.of([1], [2.0], [0.1], [1], [2.5])
+    parts = (losses.steps, losses.training, losses.rates, losses.validation_steps)
+    for array in (*parts, losses.validation):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_columns_of_different_lengths_are_a_bug() -> None:
+    with pytest.raises(ValueError, match="columns"):
+        Losses.of([1, 2], [1.0], [0.1])
+
+
+def test_a_million_steps_are_extended_as_fast_as_ten() -> None:
+    def spent(count: int) -> float:
+        losses = Losses.of(np.arange(count), np.ones(count), np.ones(count))
+        losses = losses.extended([count], [1.0], [1.0])  # makes room
+        begin = perf_counter()
+        for at in range(1, 400):
+            losses = losses.extended([count + at], [1.0], [1.0])
+        return perf_counter() - begin
+
+    copied = 400 * 3 * 8e6 / 2e10  # seconds to copy it all each time, at 20 GB a second
+    assert min(spent(1_000_000) for _ in range(3)) < copied / 2
+
+
+def test_what_continues_is_known() -> None:
+    begun = Losses.of([1, 2], [3.0, 2.0], [1.0, 1.0])
+    further = begun.extended([3], [1.0], [1.0])
+    assert further.continues(begun)
+    assert not begun.continues(further)
+    assert not begun.extended([3], [9.0], [1.0]).continues(further)  # another branch
+    assert not further.extended([2], [9.0], [1.0]).continues(further)
+    assert further.extended(validation_steps=[3], validation=[1.0]).continues(further)
+
+
+def test_the_last_step_is_of_either() -> None:
+    assert Losses.of().last_step == 0
+    assert Losses.of([1, 2], [1.0, 1.0], [1.0, 1.0], [5], [1.0]).last_step == 5

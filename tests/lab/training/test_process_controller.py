@@ -1,0 +1,134 @@
+"""A training in a process of its own is heard, told and ended without ever waiting for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from visualizer.lab.training.process_controller import ProcessEnd, TrainingProcess, see_off
+from visualizer.language.run_folder import plain_settings
+from visualizer.language.training_settings import TrainingSettings
+
+if TYPE_CHECKING:
+    from pytestqt.qtbot import QtBot
+
+    from visualizer.language.wire_format import Message
+
+FAKE = (sys.executable, str(Path(__file__).parents[2] / "support" / "fake_training_process.py"))
+PATIENCE_MS = 20_000
+
+
+class Ear:
+    """Hears a training."""
+
+    def __init__(self, qtbot: QtBot, training: TrainingProcess) -> None:
+        self.qtbot, self.training = qtbot, training
+        self.said: list[Message] = []
+        self.ended: list[ProcessEnd] = []
+        training.said.connect(self.said.append)
+        training.ended.connect(self.ended.append)
+        training.start()
+
+    def hear(self, says: str) -> Message:
+        self.qtbot.waitUntil(
+            lambda: any(one.says == says for one in self.said), timeout=PATIENCE_MS
+        )
+        return next(one for one in reversed(self.said) if one.says == says)
+
+    def hear_the_end(self) -> ProcessEnd:
+        self.qtbot.waitUntil(lambda: bool(self.ended), timeout=PATIENCE_MS)
+        (ended,) = self.ended
+        return ended
+
+
+@pytest.fixture
+def ear(qtbot: QtBot) -> Ear:
+    return Ear(qtbot, TrainingProcess(FAKE))
+
+
+def begin(ear: Ear, folder: Path, settings: TrainingSettings | None = None) -> None:
+    made = plain_settings(settings or TrainingSettings(steps=20))
+    ear.training.tell("open", folder=str(folder), settings=made)
+
+
+def test_a_run_is_opened_trained_and_ended(ear: Ear, tmp_path: Path) -> None:
+    begin(ear, tmp_path / "run")
+    assert ear.hear("opened").values["parameters"] == 1234
+    ear.training.tell("run")
+    ear.qtbot.waitUntil(lambda: ear.said[-1].values.get("state") == "done", timeout=PATIENCE_MS)
+    ear.training.end()
+    assert ear.hear_the_end() == ProcessEnd(None)
+    assert (tmp_path / "run" / "losses.csv").exists()
+
+
+def test_one_that_is_killed_is_named_with_what_it_said_last(ear: Ear, tmp_path: Path) -> None:
+    begin(ear, tmp_path / "run", TrainingSettings(seed=9))
+    ear.training.tell("run")
+    failure = ear.hear_the_end().failure
+    assert failure
+    assert "memory was full" in failure.sentence
+    assert failure.details == "Traceback: out of cheese"
+    ear.training.tell("pause")  # to nobody: nothing breaks
+    ear.training.deleteLater()
+
+
+def test_one_that_is_ended_from_outside_is_named(ear: Ear, tmp_path: Path) -> None:
+    begin(ear, tmp_path / "run")
+    ear.hear("opened")
+    os.kill(ear.training.process_id, signal.SIGSEGV)
+    failure = ear.hear_the_end().failure
+    assert failure
+    assert "ended from outside" in failure.sentence
+    ear.training.deleteLater()
+
+
+def test_a_program_that_is_not_there_is_named(qtbot: QtBot) -> None:
+    ear = Ear(qtbot, TrainingProcess(("/nowhere/python",)))
+    failure = ear.hear_the_end().failure
+    assert failure
+    assert failure.sentence.startswith("The training could not be started")
+    assert failure.details == "/nowhere/python"
+    ear.training.deleteLater()
+
+
+def test_a_program_that_prints_something_else_is_ended(qtbot: QtBot) -> None:
+    script = "print('hell' + 'o' * 10, flush=True); import sys; sys.stdin.read()"
+    noisy = (sys.executable, "-c", f"import sys; sys.stdout.write('\\0\\0\\0\\2{{]'); {script}")
+    ear = Ear(qtbot, TrainingProcess(noisy))
+    failure = ear.hear_the_end().failure
+    assert failure
+    assert "Not understood" in failure.details
+    ear.training.deleteLater()
+
+
+def test_one_that_breaks_off_keeps_what_it_printed(qtbot: QtBot) -> None:
+    ear = Ear(qtbot, TrainingProcess((sys.executable, "-c", "raise SystemExit('no more disks')")))
+    failure = ear.hear_the_end().failure
+    assert failure
+    assert "broke off" in failure.sentence
+    assert failure.details == "no more disks"
+    ear.training.deleteLater()
+
+
+def test_those_that_end_one_after_the_other_are_all_waited_for(qtbot: QtBot) -> None:
+    """The second ends, and is gone, while the first is waited for."""
+    ended: list[ProcessEnd] = []
+    trainings = [TrainingProcess(_slow(order)) for order in (1, 0, 2)]
+    for training in trainings:
+        training.ended.connect(ended.append)
+        training.start()
+        training.end()
+    del trainings, training
+    see_off()
+    assert ended == [ProcessEnd(None)] * 3
+
+
+def _slow(order: int) -> tuple[str, ...]:
+    """Give a program that ends the later the higher its order."""
+    script = f"import sys, time; sys.stdin.read(); time.sleep({order} * 0.5)"
+    return (sys.executable, "-S", "-c", script)

@@ -1,0 +1,53 @@
+"""A long text is split as a short one is, only faster."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visualizer.language.corpora import encoding
+from visualizer.language.corpora.encoding import number
+from visualizer.language.tokenizers import Tokenizer, Vocabulary, tokenize
+
+# Letters that join their neighbours in all the ways there are, and those that hold them apart.
+JOINING = (
+    *("a", "b", " ", "\n", "\r", "\r\n", "\t", "\x1c", "'", "’", "0", "_", "\u2028", "\0"),
+    *("\u0301", "\u200d", "\u200c", "\u0600", "\u110bd", "\u0903", "\ufe0f"),  # marks, prefixes
+    *("👩", "👧", "🏽", "🇫", "🇷", "❤"),
+    *("क", "्", "ष", "ி", "ක", "ශ්‍ර", "ก", "ำ", "か", "゙", "猫"),
+    *("\u1100", "\u1161", "\u11a8", "가", "각"),
+    *("\ud800", "\U000e0041", "é"),
+)
+
+
+def texts() -> st.SearchStrategy[str]:
+    parts = st.sampled_from(JOINING) | st.text(st.characters(exclude_categories=()), max_size=3)
+    return st.lists(parts, max_size=40).map("".join)
+
+
+@given(texts(), st.sampled_from(Tokenizer), st.integers(1, 12))
+def test_every_text_is_split_as_the_sentence_is(
+    text: str, tokenizer: Tokenizer, piece: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoding, "PIECE", piece)
+        vocabulary, numbers = number(text, tokenizer)
+    tokens = tokenize(text, tokenizer)
+    assert vocabulary == Vocabulary.of(tokens, tokenizer)
+    assert vocabulary.decode(numbers) == tokens
+    assert numbers.dtype == np.int64
+
+
+LETTERS = (
+    *(range(0x3400), range(0xA000, 0xAC10), range(0xD7A0, 0xE010), range(0xF900, 0x12000)),
+    *(range(0x1D000, 0x1D300), range(0x1F000, 0x20000), range(0xE0000, 0xE1000)),
+)
+
+
+@pytest.mark.parametrize("letters", LETTERS)
+def test_every_letter_is_split_as_the_sentence_is(letters: range) -> None:
+    text = "".join(f"{chr(letter)}a{chr(letter)}" for letter in letters)
+    vocabulary, numbers = number(text, Tokenizer.CHARACTERS)
+    assert vocabulary.decode(numbers) == tokenize(text, Tokenizer.CHARACTERS)

@@ -1,0 +1,113 @@
+"""Where a query should read: the key that says the next token."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visualizer.language.corpora.expected_attention import NOWHERE, attending, partners
+from visualizer.language.corpora.synthetic_tasks import ALPHABETS, PAIRS, rows
+from visualizer.language.training_settings import TASKS, CorpusKind
+
+N = NOWHERE
+BY_HAND = [
+    (CorpusKind.REPEAT, "abcabca", [N, N, N, 1, 2, 3, N]),
+    (CorpusKind.REPEAT, "abab", [N, N, 1, 2]),
+    (CorpusKind.REPEAT, "aab", [N, 1, N]),
+    (CorpusKind.COPY, "qh>qh.wa>w", [N, N, 0, 1, N, N, N, N, 6, 7]),
+    (CorpusKind.SORTING, "hdq>dhq.", [N, N, N, 1, 0, 2, N, N]),
+    (CorpusKind.BRACKETS, "([]){", [0, 1, 0, N, 4]),
+    (CorpusKind.BRACKETS, "(]", [0, 0]),
+    (CorpusKind.BRACKETS, ")", [N]),
+    (CorpusKind.ADDITION, "27+58=85.", [N, N, N, N, N, 0, 1, N, N]),
+    (CorpusKind.ADDITION, "7+95=102.1+1=", [N, N, N, N, N, N, 0, N, N, N, N, N, 9]),
+    (CorpusKind.ADDITION, "1=2.+=", [N] * 6),
+    (CorpusKind.WORLD, "Ada is", [N] * 6),
+]
+
+
+@pytest.mark.parametrize(("kind", "text", "found"), BY_HAND)
+def test_partners_by_hand(kind: CorpusKind, text: str, found: list[int]) -> None:
+    assert partners(kind, list(text)).tolist() == found
+    assert partners(kind, list(text)).dtype == np.int64
+
+
+def drawn(kind: CorpusKind, length: int, seed: int) -> str:
+    (row,) = rows(kind, 1, length, np.random.Generator(np.random.PCG64(seed)))
+    return "".join(ALPHABETS[kind][number] for number in row)
+
+
+@given(
+    st.sampled_from([CorpusKind.REPEAT, CorpusKind.COPY, CorpusKind.SORTING]),
+    st.integers(2, 80),
+    st.integers(0, 999),
+)
+def test_a_partner_is_the_next_token(kind: CorpusKind, length: int, seed: int) -> None:
+    row = drawn(kind, length, seed)
+    found = partners(kind, row)
+    for query in range(length - 1):
+        if found[query] != NOWHERE:
+            assert row[found[query]] == row[query + 1]
+
+
+@given(st.integers(2, 80), st.integers(0, 999))
+def test_a_bracket_that_closes_next_closes_its_partner(length: int, seed: int) -> None:
+    row = drawn(CorpusKind.BRACKETS, length, seed)
+    found = partners(CorpusKind.BRACKETS, row)
+    for query in range(length - 1):
+        after = row[query + 1]
+        if any(after == pair[1] for pair in PAIRS):
+            assert row[found[query]] + after in PAIRS
+            between = row[found[query] + 1 : query + 1]
+            for pair in PAIRS:
+                assert between.count(pair[0]) == between.count(pair[1])
+
+
+@given(st.integers(6, 80), st.integers(0, 999))
+def test_a_digit_of_a_sum_is_told_by_the_digit_of_the_same_place(length: int, seed: int) -> None:
+    row = drawn(CorpusKind.ADDITION, length, seed)
+    found = partners(CorpusKind.ADDITION, row)
+    start = 0
+    for problem in row.split("."):
+        one, _, rest = problem.partition("+")
+        other, equals, total = rest.partition("=")
+        if equals:
+            size = len(str(int(one) + int(other)))
+            for place, _digit in enumerate(total):
+                key = found[start + len(one) + len(other) + 1 + place]
+                from_the_end = size - place
+                expected = start + len(one) - from_the_end if from_the_end <= len(one) else NOWHERE
+                assert key == expected
+        start += len(problem) + 1
+
+
+@given(st.sampled_from([*CorpusKind]), st.data())
+def test_any_text_has_partners_or_none(kind: CorpusKind, data: st.DataObject) -> None:
+    letters = ALPHABETS.get(kind, "ab c") + "x"
+    tokens = data.draw(st.lists(st.sampled_from(letters) | st.text(max_size=2), max_size=30))
+    found = partners(kind, tokens)
+    assert found.shape == (len(tokens),)
+    assert ((found >= NOWHERE) & (found <= np.arange(len(tokens)))).all()
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_every_task_has_some(kind: CorpusKind) -> None:
+    assert (partners(kind, drawn(kind, 33, 0)) != NOWHERE).sum() > 5
+
+
+def test_attending_is_the_mean_weight_on_the_partners() -> None:
+    generator = np.random.Generator(np.random.PCG64(1))
+    weights = generator.dirichlet(np.ones(4), size=(2, 3, 4)).astype(np.float32)
+    found = attending(weights, np.array([NOWHERE, 0, NOWHERE, 2]))
+    assert found.shape == (2, 3)
+    expected = (weights[1, 2, 1, 0] + weights[1, 2, 3, 2]) / 2
+    assert found[1, 2] == pytest.approx(expected)
+    perfect = np.zeros((1, 1, 4, 4))
+    perfect[0, 0, [1, 3], [0, 2]] = 1
+    assert attending(perfect, np.array([NOWHERE, 0, NOWHERE, 2])) == 1
+
+
+def test_nothing_to_attend_to_is_no_number() -> None:
+    assert np.isnan(attending(np.ones((1, 2, 3, 3)), np.full(3, NOWHERE))).all()

@@ -1,0 +1,139 @@
+"""Text files: read in each encoding that is known, refused in a sentence otherwise."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from visualizer.errors import InputError
+from visualizer.language.corpora import text_file
+from visualizer.language.corpora.text_file import read_text
+
+TEXT = "Häuser, 猫 und 🙂.\r\n"
+ENCODINGS = ["utf-8", "utf-8-sig", "utf-16", "utf-32"]
+
+
+def refusal(path: Path | str) -> str:
+    with pytest.raises(InputError) as refused:
+        read_text(str(path))
+    assert refused.value.field == "path"
+    return refused.value.sentence
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_text_is_read_as_it_was_written(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "text.txt"
+    path.write_bytes(TEXT.encode(encoding))
+    assert read_text(str(path)) == TEXT
+
+
+def test_the_other_order_of_bytes_is_read_too(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_bytes("\ufeff".encode("utf-16-be") + TEXT.encode("utf-16-be"))
+    assert read_text(str(path)) == TEXT
+
+
+BINARY = "“a.txt” is not a text: it has bytes in it that no text has. Choose a text file."
+NOT_UTF_8 = "“a.txt” is not in UTF-8: byte {}. Save it as UTF-8 and choose it again."
+UTF_16 = (
+    "“a.txt” is not in UTF-8: it seems to be UTF-16 without the mark that says so. Save it as "
+    "UTF-8 and choose it again."
+)
+SAID: list[tuple[bytes, str]] = [
+    (b"", "“a.txt” is empty. Choose a file with a text in it."),
+    (b"\xef\xbb\xbf", "“a.txt” is empty. Choose a file with a text in it."),
+    (
+        b"one\ntwo\nH\xe4user, and much more of it that is letters",
+        "“a.txt” is not in UTF-8: byte 10, in line 3, is 0xE4. Save it as UTF-8 and choose it "
+        "again.",
+    ),
+    (
+        b"\xef\xbb\xbfone two three four five six\xff",
+        "“a.txt” is not in UTF-8: byte 31, in line 1, is 0xFF. Save it as UTF-8 and choose it "
+        "again.",
+    ),
+    (b"plain\0text", BINARY),
+    (bytes(range(256)) * 4, BINARY),
+    (bytes(99) + b"\x89PNG", BINARY),
+    (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", BINARY),
+    ("Häuser, Bäume, Straßen".encode("latin-1"), NOT_UTF_8.format("2, in line 1, is 0xE4")),
+    ("Дома и деревья".encode("cp1251"), NOT_UTF_8.format("1, in line 1, is 0xC4")),
+    ("Häuser and trees".encode("utf-16-le"), UTF_16),
+    ("Häuser and trees".encode("utf-16-be"), UTF_16),
+]
+
+
+@pytest.mark.parametrize(("content", "sentence"), SAID)
+def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
+    (tmp_path / "a.txt").write_bytes(content)
+    assert refusal(tmp_path / "a.txt") == sentence
+
+
+def test_utf_16_that_breaks_off_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(("long enough " * 9).encode("utf-16") + b"x")
+    assert refusal(tmp_path / "a.txt").startswith("“a.txt” is not in UTF-16: byte 219, in line 1")
+
+
+def test_what_is_not_there_or_no_file_is_refused(tmp_path: Path) -> None:
+    absent = tmp_path / "absent.txt"
+    assert refusal(absent) == f"There is no file {absent}."
+    folder = f"“{tmp_path.name}” is a folder. Choose a text file."
+    assert refusal(tmp_path) == folder
+    assert refusal(os.devnull) == "“null” is not a file. Choose a text file."
+    assert refusal("a\0b") == "No file has a NUL in its name."
+
+
+def test_a_text_that_is_too_large_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_file, "LONGEST", 2 * 10**6)
+    path = tmp_path / "long.txt"
+    path.write_bytes(b"a " * 10**6)
+    assert len(read_text(str(path))) == 2 * 10**6
+    path.write_bytes(b"a " * 10**6 + b"!")
+    sentence = "“long.txt” has 2,000,001 bytes, and a text to learn has at most 2 MB."
+    assert refusal(path) == f"{sentence} Choose a part of it."
+
+
+def test_the_system_is_quoted_when_it_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    path = tmp_path / "a.txt"
+    path.write_text("text")
+    monkeypatch.setattr(Path, "open", refuse)
+    assert refusal(path) == "“a.txt” could not be read: Permission denied."
+
+
+def test_memory_that_runs_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_out(*_: Any) -> None:
+        raise MemoryError
+
+    path = tmp_path / "a.txt"
+    path.write_text("text")
+    monkeypatch.setattr(text_file, "_decoded", run_out)
+    sentence = "There is not enough memory to read “a.txt”. Choose a shorter text."
+    assert refusal(path) == sentence
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("text")
+    plain = Path.stat
+    seen: list[None] = []
+
+    def written_to(self: Path, **how: Any) -> os.stat_result:
+        if seen:
+            path.write_text("longer text")
+        seen.append(None)
+        return plain(self, **how)
+
+    monkeypatch.setattr(Path, "stat", written_to)
+    assert refusal(path) == "“a.txt” was changed while it was read. Try again."

@@ -1,0 +1,52 @@
+"""A run on a CUDA GPU learns as on the CPU, and goes on where it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.small_trainings import begun, finish, rows_of
+from visualizer.attention.spec import Device
+from visualizer.language.open_run import OpenRun
+from visualizer.language.run_folder import RunFolder
+from visualizer.language.training_settings import ModelKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA GPU here"),
+]
+
+
+@pytest.mark.parametrize("model", ModelKind)
+def test_the_cpu_and_the_gpu_learn_alike(tmp_path: Path, model: ModelKind) -> None:
+    measured = []
+    for device in (Device.CPU, Device.CUDA):
+        opened = begun(tmp_path / device, model=model, device=device, dropout=0.0, steps=10)
+        finish(opened)
+        opened.close()
+        measured.append([row.training for row in rows_of(tmp_path / device)])
+    np.testing.assert_allclose(measured[0][:-1], measured[1][:-1], rtol=1e-3)
+
+
+def test_a_run_that_was_cut_goes_on_with_its_own_dropout(tmp_path: Path) -> None:
+    whole = begun(tmp_path / "whole", device=Device.CUDA, dropout=0.3, steps=12)
+    finish(whole)
+    whole.close()
+    part = begun(tmp_path / "part", device=Device.CUDA, dropout=0.3, steps=12)
+    finish(part, 5)
+    assert part.running
+    part.running.save()
+    part.close()
+    torch.rand(3, device="cuda")  # what else is drawn changes nothing
+    again = OpenRun(RunFolder(tmp_path / "part"))
+    finish(again)
+    again.close()
+    one, other = ([row.training for row in rows_of(tmp_path / name)] for name in ("whole", "part"))
+    # A GPU adds up in an order of its own; another mask would be far off.
+    np.testing.assert_allclose(one[:-1], other[:-1], rtol=1e-4)

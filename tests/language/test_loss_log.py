@@ -1,0 +1,91 @@
+"""Losses come back from their file as they were, and other programs read it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as some
+
+from visualizer.language.loss_log import AT_ONCE, HEADER, MISSING, LossRow, curves, parse, tables
+
+LOSS = some.floats(min_value=0) | some.just(MISSING)
+ROWS = some.lists(some.tuples(LOSS, LOSS, LOSS), max_size=30).map(
+    lambda found: [LossRow(step, *losses, seconds=step / 8) for step, losses in enumerate(found)]
+)
+
+
+def text_of(rows: list[LossRow]) -> str:
+    return "".join([f"{HEADER}\n", *(row.line() for row in rows)])
+
+
+def read(text: str) -> list[LossRow]:
+    return parse(io.StringIO(text))
+
+
+def assert_same(rows: list[LossRow], others: list[LossRow]) -> None:
+    assert len(rows) == len(others)
+    np.testing.assert_array_equal(np.array(rows), np.array(others))
+
+
+@given(ROWS)
+def test_a_file_is_read_as_it_was_written(rows: list[LossRow]) -> None:
+    assert_same(read(text_of(rows)), rows)
+
+
+@given(ROWS, some.integers(0, 10**6))
+def test_a_last_line_that_was_cut_off_is_left_out(rows: list[LossRow], cut: int) -> None:
+    text = text_of(rows)
+    text = text[: cut % (len(text) + 1)]
+    assert_same(read(text), rows[: max(0, text.count("\n") - 1)])
+
+
+def test_other_programs_read_the_file() -> None:
+    rows = [LossRow(0, MISSING, 4.2, MISSING, 0.5), LossRow(1, 1 / 3, MISSING, 1e-3, 1.25)]
+    first, second = csv.DictReader(io.StringIO(text_of(rows)))
+    named = {"step": "0", "training": "", "validation": "4.2", "rate": "", "seconds": "0.500"}
+    assert first == named
+    assert float(second["training"]) == 1 / 3
+
+
+def test_a_loss_that_is_no_number_is_told_from_one_that_was_not_measured() -> None:
+    rows = [LossRow(0, math.nan, 2.5, 0.1, 1.0), LossRow(1, 3.0, MISSING, 0.1, 2.0)]
+    text = text_of(rows)
+    assert text.splitlines()[1:] == ["0,nan,2.5,0.1,1.000", "1,3.0,,0.1,2.000"]
+    found = curves(read(text))
+    assert found["steps"].tolist() == [0, 1]
+    assert np.isnan(found["training"][0])
+    assert found["validation_steps"].tolist() == [0]
+
+
+@given(
+    some.integers(0, 3 * AT_ONCE),
+    some.sampled_from(["", "7,1,", "7,1,,.1,0", "x\n", "7.5,1,,1,0\n"]),
+)
+def test_of_many_rows_those_before_a_bad_one_are_read(place: int, bad: str) -> None:
+    rows = [LossRow(step, step / 7, MISSING, 0.1, 0) for step in range(3 * AT_ONCE)]
+    lines = [HEADER + "\n", *(row.line() for row in rows)]
+    lines.insert(place + 1, bad)
+    found = list(tables(lines))
+    np.testing.assert_array_equal(np.concatenate(found), np.array(rows[:place]).reshape(-1, 5))
+    assert max(map(len, found)) <= AT_ONCE
+
+
+def test_what_was_not_measured_is_in_no_curve() -> None:
+    rows = [LossRow(0, 4.1, 4.2, 1e-3, 0), LossRow(1, math.inf, MISSING, 5e-4, 1)]
+    rows += [LossRow(2, MISSING, 3.9, 1e-4, 2)]
+    found = {name: values.tolist() for name, values in curves(rows).items()}
+    assert found == {
+        "steps": [0, 1], "training": [4.1, math.inf], "rates": [1e-3, 5e-4],
+        "validation_steps": [0, 2], "validation": [4.2, 3.9],
+    }  # fmt: skip
+    assert all(len(values) == 0 for values in curves([]).values())
+
+
+def test_nothing_after_a_damaged_line_is_believed() -> None:
+    good, wrong = LossRow(0, 4.0, MISSING, 0.1, 0), LossRow(2, 3.0, MISSING, 0.1, 0)
+    for damaged in ("1,2.0\n", "x,2.0,,0.1,0\n", "1,two,,0.1,0\n", "\0\0\n", "0,2.0,,0.1,0\n"):
+        assert_same(read(text_of([good]) + damaged + wrong.line()), [good])

@@ -1,0 +1,166 @@
+"""Trainings that need more memory than there is: refused before, and undone within a step."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from tests.architecture.project_graph import ROOT
+from tests.language.test_training_run import losses, same
+from tests.support.small_trainings import begun, finish
+from visualizer.attention import device
+from visualizer.errors import InputError
+from visualizer.language.memory_estimate import bytes_needed, check_room
+from visualizer.language.open_run import OpenRun
+from visualizer.language.run_folder import RunFolder
+from visualizer.language.training_settings import ModelKind, TrainingSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GIB = 2**30
+HUGE = TrainingSettings(model=ModelKind.TRANSFORMER, block=1024, width=1024, layers=24, batch=4096)
+
+
+@pytest.fixture
+def of_eight_gib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "free_bytes", lambda _: 8 * GIB)
+
+
+@pytest.mark.usefixtures("of_eight_gib")
+def test_what_does_not_fit_is_refused_with_what_does() -> None:
+    settings = replace(HUGE, width=64, layers=3)
+    with pytest.raises(
+        InputError, match=r"needs about .* GiB, and 6\.0 GiB can be used"
+    ) as refused:
+        check_room(settings, 65)
+    assert refused.value.field == "batch"
+    assert refused.value.remedy
+    fits = refused.value.remedy[1]
+    assert isinstance(fits, int)
+    assert f"Use {fits:,} or less." in refused.value.sentence
+    check_room(replace(settings, batch=fits), 65)
+    with pytest.raises(InputError):
+        check_room(replace(settings, batch=fits + 1), 65)
+
+
+@pytest.mark.usefixtures("of_eight_gib")
+def test_what_never_fits_says_what_to_make_smaller() -> None:
+    with pytest.raises(InputError, match="Even a batch of 1 needs about") as refused:
+        check_room(replace(HUGE, heads=64), 65)
+    assert refused.value.remedy is None
+    assert "smaller block or embedding size, or fewer layers" in refused.value.sentence
+
+
+@pytest.mark.usefixtures("of_eight_gib")
+@pytest.mark.parametrize("model", ModelKind)
+def test_usual_settings_fit(model: ModelKind) -> None:
+    check_room(TrainingSettings(model=model), 5_000)
+    assert bytes_needed(TrainingSettings(model=model), 5_000) < GIB
+
+
+PEAK = """
+from pathlib import Path
+
+def peak():
+    # Of this program alone: what getrusage tells is also that of the one that started it.
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])
+
+import torch
+from visualizer.language.corpora.corpus import load
+from visualizer.language.memory_estimate import bytes_needed
+from visualizer.language.training_settings import ModelKind
+from visualizer.language.training_settings import TrainingSettings
+from visualizer.language.training import Trainer
+torch.set_num_threads(1)
+settings = TrainingSettings(
+    model=ModelKind.TRANSFORMER, block=64, batch=64, width=128, heads=4, layers=4, dropout=0.2
+)
+corpus = load(settings)
+before = peak()
+training = Trainer(settings, corpus)
+for _ in range(2):
+    training.advance()
+print(bytes_needed(settings, len(corpus.vocabulary)))
+print((peak() - before) * 1024)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others count memory in other units")
+@pytest.mark.slow
+def test_what_is_measured_stays_below_the_estimate() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", PEAK], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    estimate, measured = map(int, told.stdout.split())
+    assert measured < estimate < 4 * measured
+
+
+def test_nothing_is_begun_that_does_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = begun(tmp_path / "kept", steps=3)
+    finish(opened)
+    opened.close()
+    monkeypatch.setattr(device, "free_bytes", lambda _: 2**20)
+    with pytest.raises(InputError, match="Even a batch of 1"):
+        begun(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    again = OpenRun(RunFolder(tmp_path / "kept"))  # what is there can be read all the same
+    assert again.running is None
+    assert "can be used" in again.obstacle
+    assert again.model(3)[1] == 3
+    again.close()
+
+
+@pytest.mark.parametrize("at", [0, 4])
+@pytest.mark.parametrize("place", ["backward", "step", "_loss"])
+@pytest.mark.slow
+def test_a_step_without_memory_is_undone_and_can_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, at: int
+) -> None:
+    whole = begun(tmp_path / "whole", steps=9)
+    finish(whole)
+    whole.close()
+    opened = begun(tmp_path / "run", steps=9)
+    finish(opened, at)
+    running = opened.running
+    assert running
+    before = {name: one.clone() for name, one in running.training.model.state_dict().items()}
+    homes = {"backward": torch.autograd, "step": running.training.optimiser}
+    home: Any = homes.get(place, running.training)
+    with monkeypatch.context() as patched:
+        patched.setattr(home, place, _out_of_memory)
+        with pytest.raises(InputError, match=f"The memory ran out at step {at}; the model is as"):
+            running.advance()
+    for name, one in running.training.model.state_dict().items():
+        assert torch.equal(one, before[name])
+    finish(opened)
+    opened.close()
+    assert same(losses(tmp_path / "run"), losses(tmp_path / "whole"))
+
+
+def _out_of_memory(*_: object) -> None:
+    raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
+
+
+@pytest.mark.slow
+def test_a_checkpoint_without_memory_is_said_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = begun(tmp_path / "run", steps=9)
+    finish(opened, 5)
+    assert opened.running
+    with monkeypatch.context() as patched:
+        patched.setattr("visualizer.language.checkpoints.save", _out_of_memory)
+        opened.running.save()
+    assert opened.running.notice.startswith("There was no memory to write a checkpoint.")
+    finish(opened)
+    assert opened.running.notice == ""
+    opened.close()

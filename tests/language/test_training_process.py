@@ -1,0 +1,199 @@
+"""The program beside the window, as a process that is spoken to through its pipes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import queue
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tests.support.small_trainings import quick, rows_of
+from visualizer.language.run_folder import RunFolder, plain_settings
+from visualizer.language.training_process import Inbox, _listen, _sender
+from visualizer.language.wire_format import Message, MessageUnpacker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
+
+class Child:
+    """The service as a process of its own."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "visualizer.language.training_process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self._unpacker = MessageUnpacker()
+        self._came: list[Message] = []
+
+    def say(self, says: str, **values: Any) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(Message(says, values).pack())
+        self.process.stdin.flush()
+
+    def open(self, folder: Path, **changes: Any) -> Message:
+        settings = plain_settings(quick(**changes))
+        self.say("open", folder=str(folder), settings=settings)
+        return self.wait("opened")
+
+    def wait(self, says: str, holds: Callable[[Message], bool] = lambda _: True) -> Message:
+        """Take messages until one of a kind comes."""
+        assert self.process.stdout
+        while True:
+            while self._came:
+                message = self._came.pop(0)
+                if message.says == says and holds(message):
+                    return message
+            piece = os.read(self.process.stdout.fileno(), 1 << 16)
+            assert piece, f"it ended before it said {says!r}: {self.errors()}"
+            self._came += self._unpacker.feed(piece)
+
+    def until(self, state: str) -> Message:
+        return self.wait("progress", lambda message: message.values["state"] == state)
+
+    def end(self) -> int:
+        """Let the input end, and wait for the program to do so."""
+        assert self.process.stdin
+        self.process.stdin.close()
+        return self.process.wait(60)
+
+    def errors(self) -> str:
+        assert self.process.stderr
+        return self.process.stderr.read().decode()
+
+
+@pytest.fixture
+def child() -> Iterator[Child]:
+    made = Child()
+    yield made
+    made.process.kill()
+    made.process.wait()
+    for pipe in (made.process.stdin, made.process.stdout, made.process.stderr):
+        assert pipe
+        pipe.close()
+
+
+def steps_in(folder: Path) -> list[int]:
+    return [row.step for row in rows_of(folder)]
+
+
+def test_a_run_is_trained_read_and_ended(child: Child, tmp_path: Path) -> None:
+    opened = child.open(tmp_path / "run")
+    assert opened.values["state"] == "paused"
+    assert opened.values["step"] == 0
+    assert opened.values["tokens"] == list("abcdefghijklmnopqrstuvwxyz")
+    assert opened.values["frequency"] == pytest.approx(np.log(26), abs=0.1)
+    child.say("run")
+    done = child.until("done")
+    assert done.values["step"] == 30
+    assert done.values["snapshots"][0] == 0
+    assert done.values["snapshots"][-1] == 30
+    assert done.values["final"][1] > 0
+    child.say("read", id=4, text="abcabcabc", step=None)
+    now = child.wait("read")
+    assert now.values["id"] == 4
+    assert now.values["step"] == 30
+    assert now.values["tokens"] == list("abcabcabc")
+    weights = now.arrays["weights"]
+    assert weights.shape == (2, 2, 9, 9)
+    np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
+    assert np.isneginf(now.arrays["masked"][..., 0, 1:]).all()
+    assert now.arrays["logits"].shape == (9, 26)
+    assert now.arrays["attending"].shape == (2, 2)
+    child.say("read", id=5, text="abcabcabc", step=0)
+    first = child.wait("read")
+    assert first.values["step"] == 0
+    assert not np.array_equal(first.arrays["weights"], weights)
+    assert child.end() == 0
+    assert child.errors() == ""
+    assert steps_in(tmp_path / "run") == list(range(31))
+
+
+def test_when_the_window_goes_a_checkpoint_is_made(child: Child, tmp_path: Path) -> None:
+    child.open(tmp_path / "run", steps=10_000)
+    child.say("run")
+    child.wait("progress", lambda message: message.values["step"] > 5)
+    assert child.end() == 0
+    folder = RunFolder(tmp_path / "run")
+    assert folder.checkpoint.exists()
+    assert not folder.lock.exists()
+
+
+def test_it_goes_on_alone_when_it_is_told_to(child: Child, tmp_path: Path) -> None:
+    child.open(tmp_path / "run", steps=200)
+    child.say("run")
+    child.say("leave")
+    child.wait("progress", lambda message: message.values["step"] > 5)
+    assert child.process.stdout
+    child.process.stdout.close()
+    assert child.end() == 0
+    assert steps_in(tmp_path / "run") == list(range(201))
+
+
+def test_a_file_asks_it_to_stop(child: Child, tmp_path: Path) -> None:
+    child.open(tmp_path / "run", steps=1_000_000)
+    child.say("run")
+    child.wait("progress", lambda message: message.values["step"] > 5)
+    folder = RunFolder(tmp_path / "run")
+    folder.stop.touch()
+    child.until("stopped")
+    assert child.process.wait(60) == 0
+    assert not folder.stop.exists()
+    assert not folder.lock.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_told_to_terminate_it_makes_a_checkpoint(
+    usual_signals: None, child: Child, tmp_path: Path, name: str
+) -> None:
+    child.open(tmp_path / "run", steps=1_000_000)
+    child.say("run")
+    child.wait("progress", lambda message: message.values["step"] > 5)
+    child.process.send_signal(getattr(signal, name))
+    assert child.process.wait(60) == 0
+    assert RunFolder(tmp_path / "run").checkpoint.exists()
+
+
+def test_words_that_cannot_be_understood_leave_nobody_waiting(tmp_path: Path) -> None:
+    (tmp_path / "orders").write_bytes(b"Hello, world")
+    inbox: Inbox = queue.SimpleQueue()
+    with (tmp_path / "orders").open("rb") as source, pytest.raises(ValueError, match="Hello"):
+        _listen(source, inbox)
+    assert inbox.get(block=False) is None
+
+
+def test_a_window_that_has_gone_ends_nothing(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", sys.__stdout__)
+    monkeypatch.setattr(sys, "stderr", sys.__stderr__)
+    asked: list[int] = []
+
+    def gone(target: int, _: bytes) -> int:
+        asked.append(target)
+        raise OSError(errno.EINVAL, "Invalid argument")  # as Windows says it
+
+    with capfd.disabled():
+        kept = os.dup(1)
+        try:
+            send = _sender()
+            with monkeypatch.context() as patched:
+                patched.setattr(os, "write", gone)
+                send(Message("progress"))
+        finally:
+            os.dup2(kept, 1)
+            os.close(kept)
+    assert len(asked) == 1

@@ -1,0 +1,389 @@
+"""A run keeps what it measures, goes on exactly where it was, and loses nothing when it is cut."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.small_trainings import begun, finish, quick, rows_of
+from visualizer.errors import InputError
+from visualizer.lab.runs.run_store import kept
+from visualizer.language import run_folder, training_run
+from visualizer.language.checkpoints import about_in
+from visualizer.language.corpora.corpus import Split
+from visualizer.language.loss_log import LossLog, parse
+from visualizer.language.open_run import OpenRun
+from visualizer.language.run_folder import RunFolder
+from visualizer.language.training_run import DivergedError
+from visualizer.language.training_settings import LAYERED, CorpusKind, CorpusSource, ModelKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def losses(folder: Path) -> list[tuple[float, ...]]:
+    """Read what a run measured, without the time that it took."""
+    return [tuple(row[:4]) for row in rows_of(folder)]
+
+
+def same(one: list[tuple[float, ...]], other: list[tuple[float, ...]]) -> bool:
+    return np.array_equal(np.array(one), np.array(other), equal_nan=True)
+
+
+@pytest.mark.slow
+def test_a_model_learns(tmp_path: Path) -> None:
+    source = CorpusSource(CorpusKind.REPEAT, size=100_000)
+    opened = begun(tmp_path / "run", steps=300, dropout=0.0, source=source)
+    finish(opened)
+    assert opened.running
+    assert opened.running.final
+    measured = losses(tmp_path / "run")
+    assert opened.running.final.validation < 0.85 * measured[0][1]
+    assert opened.running.final.validation == measured[-1][2]
+    assert [row[0] for row in measured] == list(range(301))
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ModelKind.AVERAGE,
+        *(
+            pytest.param(model, marks=pytest.mark.slow)
+            for model in ModelKind
+            if model != ModelKind.AVERAGE
+        ),
+    ],
+)
+def test_a_run_that_was_cut_ends_as_if_it_had_not_been(tmp_path: Path, model: ModelKind) -> None:
+    whole = begun(tmp_path / "whole", model=model)
+    finish(whole)
+    whole.close()
+    for until in (1, 7, 23):
+        part = begun(tmp_path / f"cut{until}", model=model)
+        finish(part, until)
+        assert part.running
+        part.running.save()
+        finish(part, until + 3)  # what comes after the checkpoint is lost
+        part.close()
+        torch.rand(3)  # what else is drawn changes nothing
+        again = OpenRun(RunFolder(tmp_path / f"cut{until}"))
+        assert again.running
+        assert again.running.step == until
+        finish(again)
+        again.close()
+        assert same(losses(tmp_path / f"cut{until}"), losses(tmp_path / "whole"))
+    assert losses(tmp_path / "whole")[-1][0] == 30
+
+
+@pytest.mark.slow
+def test_the_same_settings_give_the_same_run(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        opened = begun(tmp_path / name)
+        finish(opened)
+        opened.close()
+    assert same(losses(tmp_path / "one"), losses(tmp_path / "other"))
+    one, other = (RunFolder(tmp_path / name) for name in ("one", "other"))
+    assert one.snapshots() == other.snapshots()
+    for step in one.snapshots():
+        assert one.snapshot(step).path.read_bytes() == other.snapshot(step).path.read_bytes()
+
+
+def test_snapshots_are_even_on_a_log_axis() -> None:
+    kept = [step for step in range(20_000) if run_folder.is_first(step, run_folder.GROWTH)]
+    assert kept[:6] == [0, 1, 2, 3, 4, 5]
+    assert 90 < len(kept) < 120
+    late = np.array(kept[40:])
+    np.testing.assert_allclose(late[1:] / late[:-1], run_folder.GROWTH, rtol=0.02)
+
+
+def test_snapshots_are_read_as_the_model_was(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run", steps=5, dropout=0.0)
+    assert opened.running
+    seen = {}
+    while not opened.running.is_done:
+        seen[opened.running.step] = opened.running.training.evaluate(Split.VALIDATION, 2)
+        opened.running.advance()
+    for step, expected in seen.items():
+        model, found = opened.model(step)
+        assert found == step
+        opened.running.training.model = model
+        assert opened.running.training.evaluate(Split.VALIDATION, 2) == expected
+    with pytest.raises(InputError, match=r"The weights of step 99 are not kept\."):
+        opened.model(99)
+    opened.close()
+
+
+@pytest.mark.slow
+def test_too_many_snapshots_are_thinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_folder, "MOST_SNAPSHOT_BYTES", 100_000)
+    opened = begun(tmp_path / "run", steps=60)
+    finish(opened)
+    kept = opened.folder.snapshots()
+    size = opened.folder.snapshot(60).stat().st_size
+    assert kept[0] == 0
+    assert kept[-1] == 60
+    assert len(kept) * size <= 100_000 + size
+    opened.close()
+
+
+@pytest.mark.slow
+def test_a_run_can_be_made_longer(tmp_path: Path) -> None:
+    whole = begun(tmp_path / "whole", steps=40)
+    finish(whole)
+    whole.close()
+    opened = begun(tmp_path / "run", steps=25)
+    finish(opened)
+    assert opened.running
+    opened.running.lengthen(40)
+    finish(opened)
+    opened.close()
+    assert same(losses(tmp_path / "run"), losses(tmp_path / "whole"))
+    assert OpenRun(RunFolder(tmp_path / "run")).about.settings.steps == 40
+
+
+# ------------------------------------------------------------------------- what goes wrong
+
+
+@pytest.mark.parametrize("rate", [3.0, 10.0])
+@pytest.mark.slow
+def test_a_rate_that_is_too_large_is_named_and_the_model_goes_back(
+    tmp_path: Path, rate: float
+) -> None:
+    opened = begun(tmp_path / "run", rate=rate, steps=500, dropout=0.0)
+    with pytest.raises(DivergedError, match=f"learning rate {rate:g} is too large") as said:
+        finish(opened)
+    running, good = opened.running, opened.folder.snapshots()[-1]
+    assert running
+    assert running.is_done
+    assert running.step == good
+    assert f"as it was at step {good:,}" in said.value.sentence
+    first = losses(tmp_path / "run")[0][1]
+    assert running.training.evaluate(Split.VALIDATION, 8) < 2 * first
+    assert opened.model(None)[1] == good
+    whole = losses(tmp_path / "run")
+    assert whole[-1][0] > good  # how it went wrong can still be seen
+    opened.close()
+    again = OpenRun(RunFolder(tmp_path / "run"))
+    assert again.running
+    assert again.running.is_done
+    assert again.running.step == good
+    assert len(again.running.take_rows()) == len(whole)
+    again.close()
+
+
+@pytest.mark.slow
+def test_without_a_snapshot_it_goes_back_to_the_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = begun(tmp_path / "run", rate=10.0, steps=500, dropout=0.0)
+    running = opened.running
+    assert running
+    before = running.training.evaluate(Split.VALIDATION, 2)
+    monkeypatch.setattr(training_run.TrainingRun, "_keep_snapshot", lambda _: None)
+    with pytest.raises(DivergedError, match="as it was at step 0"):
+        finish(opened)
+    assert running.training.evaluate(Split.VALIDATION, 2) == before
+    opened.close()
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = begun(tmp_path / "run")
+    finish(opened, 10)
+    running = opened.running
+    assert running
+    running.save()
+    before = opened.folder.checkpoint.path.read_bytes()
+    finish(opened, 12)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        running.save()
+    assert "No space left on device" in running.notice
+    assert opened.folder.checkpoint.path.read_bytes() == before
+    assert not list(tmp_path.rglob("*.part"))
+    finish(opened)
+    assert running.notice == ""
+    assert [row[0] for row in losses(tmp_path / "run")] == list(range(31))
+    opened.close()
+
+
+def test_a_run_is_held_by_one(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run")
+    with pytest.raises(InputError, match="is open already"):
+        OpenRun(RunFolder(tmp_path / "run"))
+    opened.close()
+    OpenRun(RunFolder(tmp_path / "run")).close()
+
+
+def test_a_folder_with_a_run_is_not_begun_anew(tmp_path: Path) -> None:
+    begun(tmp_path / "run").close()
+    with pytest.raises(InputError, match=r"There is a run in .* already\."):
+        begun(tmp_path / "run")
+
+
+def test_without_its_text_a_run_can_be_read(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("to be or not to be " * 50)
+    opened = begun(tmp_path / "run", source=CorpusSource(CorpusKind.FILE, str(text)), steps=4)
+    finish(opened)
+    opened.close()
+    text.write_text("something else " * 50)
+    again = OpenRun(RunFolder(tmp_path / "run"))
+    assert again.running is None
+    assert "is not the text that was learned" in again.obstacle
+    assert again.model(None)[1] == 4
+    again.close()
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def _other(path: Path) -> None:
+    path.write_bytes(b"not at all")
+
+
+def test_what_cannot_be_a_run_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder" / "run.json").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"is no file\."):
+        RunFolder(tmp_path / "folder").read_about()
+    begun(tmp_path / "run").close()
+    monkeypatch.setattr("visualizer.language.run_folder.MOST_BYTES", 100)
+    with pytest.raises(InputError, match="is larger than"):
+        RunFolder(tmp_path / "run").read_about()
+
+
+@pytest.mark.parametrize("damage", [_cut, _other])
+@pytest.mark.parametrize("name", ["run.json", "checkpoint.safetensors"])
+def test_a_damaged_run_is_refused_in_a_sentence(
+    tmp_path: Path, name: str, damage: Callable[[Path], None]
+) -> None:
+    opened = begun(tmp_path / "run", steps=3)
+    finish(opened)
+    opened.close()
+    damage(tmp_path / "run" / name)
+    with pytest.raises(InputError, match=name) as refused:
+        OpenRun(RunFolder(tmp_path / "run"))
+    assert refused.value.field == "folder"
+    shutil.rmtree(tmp_path / "run")
+    with pytest.raises(InputError, match="There is no run in"):
+        OpenRun(RunFolder(tmp_path / "run"))
+
+
+def test_a_checkpoint_says_what_it_is_of(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run", steps=2)
+    finish(opened)
+    assert about_in(opened.folder.checkpoint) == opened.about
+    opened.close()
+
+
+def test_half_a_line_of_losses_is_left_out(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run", steps=3)
+    finish(opened)
+    opened.close()
+    path = tmp_path / "run" / "losses.csv"
+    text = path.read_text()
+    for cut in range(len(text)):
+        rows = parse(text[:cut].splitlines(keepends=True))
+        assert [row.line() for row in rows] == text[:cut].splitlines(keepends=True)[
+            1 : 1 + len(rows)
+        ]
+        assert len(rows) == max(0, text[:cut].count("\n") - 1)
+
+
+def test_every_model_has_the_settings_that_count() -> None:
+    assert {model for model in ModelKind if quick(model=model).is_layered} == set(LAYERED)
+
+
+@pytest.mark.slow
+def test_what_has_come_of_a_run_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run")
+    finish(opened)
+    assert opened.running
+    final, written = opened.running.final, (tmp_path / "run" / "losses.csv").read_bytes()
+    listed = kept(tmp_path)
+    opened.close()
+    again = OpenRun(RunFolder(tmp_path / "run"))
+    assert again.running
+    assert again.running.final == final
+    assert final
+    assert (tmp_path / "run" / "losses.csv").read_bytes() == written
+    assert kept(tmp_path) == listed  # nor has it another place among others
+    assert [row.step for row in again.running.take_rows()] == list(range(30))
+    again.running.lengthen(35)
+    finish(again)
+    assert [row[0] for row in losses(tmp_path / "run")] == list(range(36))
+    again.close()
+
+
+@pytest.mark.parametrize("steps", [0, 10_000_001])
+def test_a_run_cannot_be_made_so_long_that_it_is_never_opened_again(
+    tmp_path: Path, steps: int
+) -> None:
+    opened = begun(tmp_path / "run")
+    assert opened.running
+    with pytest.raises(InputError, match="steps cannot be"):
+        opened.running.lengthen(steps)
+    assert opened.running.settings.steps == 30
+    opened.close()
+    OpenRun(RunFolder(tmp_path / "run")).close()
+
+
+def test_losses_that_are_no_text_are_left_out(tmp_path: Path) -> None:
+    opened = begun(tmp_path / "run")
+    finish(opened, 3)
+    assert opened.running
+    opened.running.save()
+    opened.close()
+    with (tmp_path / "run" / "losses.csv").open("ab") as file:
+        file.write(b"3,\xff\xfe\n")
+    again = OpenRun(RunFolder(tmp_path / "run"))
+    assert again.running
+    assert again.running.step == 3
+    assert [row[0] for row in losses(tmp_path / "run")] == [0, 1, 2]
+    again.close()
+
+
+def test_a_folder_that_cannot_be_written_is_not_said_to_be_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun(tmp_path / "run").close()
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("visualizer.language.open_run.FileLock", refuse)
+    with pytest.raises(InputError, match="cannot be written: Permission denied") as refused:
+        OpenRun(RunFolder(tmp_path / "run"))
+    assert refused.value.field == "folder"
+
+
+@pytest.mark.slow
+def test_a_run_that_goes_on_is_made_longer_without_reading_its_losses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a long run they take seconds to be read, and the steps may be typed digit by digit."""
+    opened = begun(tmp_path / "run", steps=10)
+    finish(opened, 5)
+    assert opened.running
+    asked: list[int] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(LossLog, "read", lambda _, until: asked.append(until))
+        opened.running.lengthen(20)
+    assert asked == []
+    finish(opened)
+    assert [row[0] for row in losses(tmp_path / "run")] == list(range(21))
+    opened.close()

@@ -1,0 +1,253 @@
+"""Messages to a run and its answers, without a process of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tests.support.small_trainings import quick
+from visualizer.lab.layer_document import spec_of_layer
+from visualizer.language import probe, training_server
+from visualizer.language.run_folder import RunFolder, plain_settings
+from visualizer.language.training_server import TrainingServer
+from visualizer.language.training_settings import CorpusKind, CorpusSource, ModelKind
+from visualizer.language.wire_format import Message, MessageUnpacker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+class Client:
+    """Speaks to a server as the window does, and trains it while it waits."""
+
+    def __init__(self) -> None:
+        self._came: list[Message] = []
+        self.server = TrainingServer(
+            lambda message: self._came.extend(MessageUnpacker().feed(message.pack()))
+        )
+
+    def say(self, says: str, **values: Any) -> None:
+        (message,) = MessageUnpacker().feed(Message(says, values).pack())
+        self.server.take(message)
+
+    def open(self, folder: Path, **changes: Any) -> Message:
+        settings = plain_settings(quick(**changes))
+        self.say("open", folder=str(folder), settings=settings)
+        return self.wait("opened")
+
+    def wait(self, says: str, holds: Callable[[Message], bool] = lambda _: True) -> Message:
+        """Take messages until one of a kind comes, and train meanwhile."""
+        while True:
+            while self._came:
+                message = self._came.pop(0)
+                if message.says == says and holds(message):
+                    return message
+            assert self.server.is_training, f"it never said {says!r}"
+            self.server.advance()
+
+    def until(self, state: str) -> Message:
+        return self.wait("progress", lambda message: message.values["state"] == state)
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    made = Client()
+    yield made
+    made.server.end()
+
+
+@pytest.mark.slow
+def test_steps_pauses_and_going_on(client: Client, tmp_path: Path) -> None:
+    client.open(tmp_path / "run", steps=10_000)
+    client.say("step", count=2)
+    assert client.until("paused").values["step"] == 2
+    client.say("run")
+    client.wait("progress", lambda message: message.values["step"] > 20)
+    client.say("pause")
+    at = client.until("paused").values["step"]
+    assert RunFolder(tmp_path / "run").checkpoint.exists()
+    client.say("step")
+    assert client.until("paused").values["step"] == at + 1
+    client.say("stop")
+    assert client.until("stopped").values["step"] == at + 1
+    again = Client()
+    again.say("open", folder=str(tmp_path / "run"), settings=None)
+    opened = again.wait("opened")
+    assert opened.values["step"] == at + 1
+    np.testing.assert_array_equal(opened.arrays["steps"], np.arange(at + 1))
+    again.server.end()
+
+
+@pytest.mark.slow
+def test_a_long_run_is_told_a_part_at_a_time(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training_server, "AT_ONCE", 10)
+    client.open(tmp_path / "run", steps=24)
+    client.say("run")
+    client.until("done")
+    client.say("stop")
+    again = Client()
+    again.say("open", folder=str(tmp_path / "run"), settings=None)
+    parts = again._came.copy()
+    assert [part.says for part in parts] == ["opened", "progress", "progress"]
+    assert [len(part.arrays["steps"]) for part in parts] == [10, 10, 4]
+    steps = np.concatenate([part.arrays["steps"] for part in parts])
+    np.testing.assert_array_equal(steps, np.arange(24))
+    assert {part.values["step"] for part in parts} == {24}
+    assert {part.values["state"] for part in parts} == {"done"}
+    again.server.end()
+
+
+REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
+    ("read", {"text": "a#", "step": None}, "text", "“#” is not in the text"),
+    ("read", {"text": "", "step": None}, "text", "There is nothing to read yet."),
+    ("read", {"text": "ab", "step": 999}, "step", "The weights of step 999 are not kept."),
+    ("layer", {"text": "ab", "step": None, "layer": 7}, "layer", "This model has 2 layers"),
+]
+
+
+@pytest.mark.slow
+def test_what_cannot_be_done_is_refused_and_changes_nothing(client: Client, tmp_path: Path) -> None:
+    client.say("run")
+    assert client.wait("refused").values["sentence"] == "No run is open."
+    client.open(tmp_path / "run", steps=3)
+    for number, (says, values, field, sentence) in enumerate(REFUSED):
+        client.say(says, id=number, **values)
+        refused = client.wait("refused")
+        assert refused.values["id"] == number
+        assert refused.values["field"] == field
+        assert refused.values["sentence"].startswith(sentence)
+    client.say("run")
+    client.until("done")
+    client.say("run")
+    assert "All steps are done" in client.wait("refused").values["sentence"]
+    client.say("lengthen", steps=5)
+    client.say("run")
+    assert client.until("done").values["step"] == 5
+
+
+@pytest.mark.slow
+def test_a_run_that_is_to_end_before_where_it_is_ends_there(client: Client, tmp_path: Path) -> None:
+    client.open(tmp_path / "run", steps=10_000)
+    client.say("run")
+    client.wait("progress", lambda message: message.values["step"] > 10)
+    at = client.server.opened.running.step if client.server.opened else 0  # type: ignore[union-attr]
+    client.say("lengthen", steps=5)
+    done = client.until("done")
+    assert (done.values["step"], done.values["steps"]) == (at, at)
+    assert done.values["final"][1] > 0
+    client.say("lengthen", steps=3)
+    assert client.until("done").values["steps"] == at
+    client.say("lengthen", steps=at + 2)
+    client.say("run")
+    assert client.until("done").values["step"] == at + 2
+
+
+def test_attention_beyond_all_memory_is_refused_with_what_fits(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.open(tmp_path / "run", steps=3, model=ModelKind.ATTENTION_ONLY)
+    monkeypatch.setattr(probe, "MOST_BYTES", 2 * 4 * 4 * 6**2)  # of 2 layers of 2 heads
+    for says, values in (("read", {}), ("layer", {"layer": 0})):
+        client.say(says, id=1, text="abcabca", step=None, **values)
+        refused = client.wait("refused")
+        assert refused.values["field"] == "text"
+        assert "use a shorter text, of 6 tokens or fewer" in refused.values["sentence"]
+        client.say(says, id=2, text="abcabc", step=None, **values)
+        assert client.wait(says).values["id"] == 2
+
+
+@pytest.mark.slow
+def test_a_run_that_diverges_says_so(client: Client, tmp_path: Path) -> None:
+    client.open(tmp_path / "run", rate=10.0, steps=1_000)
+    client.say("run")
+    refused = client.wait("refused")
+    assert refused.values["field"] == "rate"
+    assert "is too large" in refused.values["sentence"]
+    assert client.until("diverged").values["step"] < 1_000
+
+
+def test_a_layer_comes_with_all_that_computes_it(client: Client, tmp_path: Path) -> None:
+    client.open(tmp_path / "run", model=ModelKind.ATTENTION_ONLY, steps=3)
+    client.say("layer", id=1, text="abcab", step=None, layer=1)
+    message = client.wait("layer")
+    spec = spec_of_layer(message.values["spec"], message.arrays)
+    assert (spec.d_in, spec.d_out, spec.heads) == (16, 16, 2)
+    assert spec.own_input
+    assert (spec.own_input.rows, spec.own_input.columns) == (5, 16)
+
+
+def test_a_text_that_is_missing_is_said(client: Client, tmp_path: Path) -> None:
+    source = CorpusSource(CorpusKind.FILE, str(tmp_path / "none.txt"))
+    client.say("open", folder=str(tmp_path / "run"), settings=plain_settings(quick(source=source)))
+    refused = client.wait("refused")
+    assert refused.values["field"] == "path"
+    assert "none.txt" in refused.values["sentence"]
+    assert not (tmp_path / "run").exists()
+
+
+def test_weights_are_saved_as_others_load_them(client: Client, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    client.open(tmp_path / "run", steps=2)
+    client.say("save", id=1, path=str(tmp_path / "model.safetensors"), step=None)
+    client.wait("said")
+    state = load_file(tmp_path / "model.safetensors")
+    assert state["layers.0.attention.W_query.weight"].shape == (16, 16)
+
+
+@pytest.mark.slow
+def test_a_step_without_memory_pauses_it_with_a_checkpoint(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.open(tmp_path / "run", steps=12)
+    client.say("step", count=4)
+    client.until("paused")
+
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("torch.autograd.backward", full)
+        client.say("run")
+        refused = client.wait("refused")
+    assert refused.values["field"] == "batch"
+    assert "The memory ran out at step 4; the model is as it was" in refused.values["sentence"]
+    assert client.until("paused").values["step"] == 4
+    client.say("run")
+    assert client.until("done").values["step"] == 12
+
+
+def test_what_needs_too_much_memory_is_refused_with_what_fits(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visualizer.attention.device.free_bytes", lambda _: 2**30)
+    settings = plain_settings(quick(block=256, width=256, batch=4096))
+    client.say("open", folder=str(tmp_path / "run"), settings=settings)
+    refused = client.wait("refused").values
+    assert refused["field"] == "batch"
+    assert refused["remedy"][0] == "batch"
+    assert f"Use {refused['remedy'][1]}" in refused["sentence"]
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_checkpoint_that_found_no_room_at_the_end_is_tried_again_when_it_closes(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.open(tmp_path / "run", steps=3)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", full)
+        client.say("run")
+        notice = client.until("done").values["notice"]
+    assert "No space left on device. Make room before" in notice
+    assert not RunFolder(tmp_path / "run").checkpoint.exists()
+    client.say("stop")
+    assert RunFolder(tmp_path / "run").checkpoint.exists()

@@ -1,0 +1,72 @@
+"""Settings of a training: what is wrong is said field by field, with what mends it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visualizer.errors import InputError
+from visualizer.language.training_settings import (
+    LIMITS,
+    CorpusKind,
+    CorpusSource,
+    LearningRateDecay,
+    ModelKind,
+    TrainingSettings,
+    check,
+    problems,
+)
+
+WRONG = [
+    ({"block": 0}, "block", "The block size cannot be 0. Use 1 or more."),
+    ({"batch": 9_999}, "batch", "The batch size cannot be 9,999. Use 4,096 or less."),
+    ({"width": 64, "heads": 6}, "heads", "64 does not divide into 6 heads. Use 4."),
+    ({"dropout": 1.0}, "dropout", "Dropout is from 0 to less than 1."),
+    ({"rate": 0.0}, "rate", "The learning rate is more than 0"),
+    ({"rate": float("nan")}, "rate", "The learning rate is more than 0"),
+    ({"source": CorpusSource(CorpusKind.FILE)}, "path", "Choose a text file to learn."),
+    (
+        {"source": CorpusSource(size=10)},
+        "size",
+        "The size of the text cannot be 10. Use 1,000 or more.",
+    ),
+]
+
+
+def test_the_first_settings_can_be_trained() -> None:
+    assert problems(TrainingSettings()) == ()
+
+
+@pytest.mark.parametrize(("changes", "field", "sentence"), WRONG)
+def test_what_is_wrong_is_said(changes: dict[str, object], field: str, sentence: str) -> None:
+    (problem,) = problems(replace(TrainingSettings(), **changes))  # type: ignore[arg-type]
+    assert problem.field == field
+    assert problem.sentence.startswith(sentence)
+    with pytest.raises(InputError, match=r"\."):
+        check(replace(TrainingSettings(), **changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("model", [ModelKind.BIGRAM, ModelKind.AVERAGE, ModelKind.DOT_PRODUCT])
+def test_heads_count_only_where_there_are_some(model: ModelKind) -> None:
+    assert problems(TrainingSettings(model=model, heads=7)) == ()
+
+
+@given(st.sampled_from(sorted(LIMITS.keys() - {"size"})), st.integers(-(2**40), 2**40))
+def test_what_mends_a_number_mends_it(name: str, value: int) -> None:
+    settings = TrainingSettings(model=ModelKind.BIGRAM)
+    settings = replace(settings, **{name: value})  # type: ignore[arg-type]
+    for problem in problems(settings):
+        assert problem.remedy
+        settings = replace(settings, **{problem.remedy[0]: problem.remedy[1]})  # type: ignore[arg-type]
+    assert problems(settings) == ()
+
+
+def test_the_rate_warms_up_and_goes_down_to_nothing() -> None:
+    settings = TrainingSettings(rate=1.0, warmup=4, steps=104, decay=LearningRateDecay.COSINE)
+    assert [settings.rate_at(step) for step in range(5)] == [0.25, 0.5, 0.75, 1.0, 1.0]
+    assert settings.rate_at(54) == pytest.approx(0.5)
+    assert settings.rate_at(104) == settings.rate_at(9_999) == 0
+    assert TrainingSettings(rate=0.1).rate_at(10**6) == 0.1

@@ -1,0 +1,340 @@
+"""A run that comes from elsewhere: looking leaves it as it is, and no use of it leads out of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.language.test_training_server import Client
+from tests.support.planted_links import KINDS, LINKS, Tree, make_outside, plant, tree
+from tests.support.small_trainings import begun, finish
+from visualizer.app import main
+from visualizer.errors import InputError
+from visualizer.lab.runs.run_store import delete, keep_probe, kept, kept_probe, losses_of, renamed
+from visualizer.language.open_run import OpenRun
+from visualizer.language.run_folder import RunFolder
+from visualizer.storage import contained_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="links take a right on Windows")
+
+SNAPSHOT = "snapshots/00000003.safetensors"
+NAMES = (
+    "run.json", "losses.csv", "checkpoint.safetensors", "lock", "orders", "background.log", "stop",
+    "probe.txt", "snapshots", SNAPSHOT,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that stands at step 6 of 12."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    opened = begun(folder, steps=12)
+    finish(opened, 6)
+    assert opened.running
+    opened.running.save()
+    opened.close()
+    return folder
+
+
+@pytest.fixture
+def folder(trained: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(trained, tmp_path / "runs" / "run")
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    return make_outside(tmp_path / "outside")
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    made = Client()
+    yield made
+    made.server.end()
+
+
+def looked_at(client: Client, folder: Path) -> None:
+    client.say("open", folder=str(folder), settings=None)
+    client.wait("opened")
+
+
+def probe(client: Client, folder: Path) -> None:
+    """Do all that can be done with a run without changing it."""
+    looked_at(client, folder)
+    for step in (None, 0, 3):
+        client.say("read", id=1, text="abcabc", step=step)
+        assert client.wait("read").arrays["weights"].shape == (2, 2, 6, 6)
+    client.say("layer", id=2, text="abcabc", step=3, layer=0)
+    client.wait("layer")
+    client.say("save", id=3, path=str(folder.parent / "model.safetensors"), step=3)
+    client.wait("said")
+    client.say("pause")
+    client.say("stop")
+
+
+def left_over(folder: Path) -> None:
+    """Leave what a training that was killed leaves, and what others may have put there."""
+    for name in ("stop", "orders", "lock", ".0123abcd.part", "snapshots/.0123abcd.part"):
+        (folder / name).touch()
+    shutil.copy(folder / SNAPSHOT, folder / "snapshots" / "00000009.safetensors")
+    with (folder / "losses.csv").open("a") as file:
+        file.write("6,1.5,,0.003,1.000\n7,1.")
+
+
+@pytest.mark.parametrize("leave", [lambda _: None, left_over], ids=["whole", "left over"])
+def test_a_run_that_is_looked_at_stays_as_it_is(
+    folder: Path, client: Client, leave: Callable[[Path], None]
+) -> None:
+    leave(folder)
+    before = tree(folder)
+    assert [run.name for run in kept(folder.parent)] == ["run"]
+    assert len(losses_of(folder).steps) >= 6
+    assert kept_probe(folder) == ""
+    probe(client, folder)
+    assert tree(folder) == before
+
+
+def test_a_run_without_its_snapshots_is_looked_at_and_then_trained(
+    folder: Path, client: Client
+) -> None:
+    shutil.rmtree(folder / "snapshots")
+    before = tree(folder)
+    looked_at(client, folder)
+    assert tree(folder) == before
+    client.say("run")
+    assert client.until("done").values["snapshots"][-1] == 12
+
+
+def test_what_was_left_over_is_removed_once_it_is_trained(folder: Path, client: Client) -> None:
+    left_over(folder)
+    client.say("open", folder=str(folder), settings=None)
+    opened = client.wait("opened")
+    assert opened.values["snapshots"] == [0, 1, 2, 3, 4, 5, 6][: len(opened.values["snapshots"])]
+    assert opened.arrays["steps"].tolist() == [0, 1, 2, 3, 4, 5]
+    client.say("step")
+    assert client.until("paused").values["step"] == 7
+    assert not list(folder.rglob(".*.part"))
+    assert not RunFolder(folder).snapshot(9).exists()
+    assert not (folder / "orders").exists()
+    assert [line.split(",")[0] for line in (folder / "losses.csv").read_text().splitlines()] == [
+        "step", "0", "1", "2", "3", "4", "5", "6",
+    ]  # fmt: skip
+
+
+def test_a_run_that_others_changed_is_not_gone_on_with(folder: Path, client: Client) -> None:
+    looked_at(client, folder)
+    held = OpenRun(RunFolder(folder))
+    client.say("run")
+    assert "is open already" in client.wait("refused").values["sentence"]
+    finish(held, 8)
+    assert held.running
+    held.running.save()
+    held.close()
+    before = {name: found for name, found in tree(folder).items() if name != "."}
+    for says, values in (("run", {}), ("lengthen", {"steps": 20})):
+        client.say(says, **values)
+        refused = client.wait("refused").values
+        assert refused["field"] == "held"
+        assert "was changed since it was opened. Open it again." in refused["sentence"]
+    client.say("stop")
+    assert {name: found for name, found in tree(folder).items() if name != "."} == before
+
+
+# ------------------------------------------------------------------------- what leads elsewhere
+
+
+@pytest.fixture(params=["descriptors", "names"])
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "names":
+        monkeypatch.setattr(contained_folder, "HAS_FOLDER_DESCRIPTORS", False)
+
+
+@pytest.mark.usefixtures("_way")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_planted_is_refused_in_a_sentence(
+    folder: Path, outside: Path, client: Client, capsys: pytest.CaptureFixture[str],
+    name: str, kind: str,
+) -> None:  # fmt: skip
+    plant(folder / name, kind, outside)
+    before = tree(outside), tree(folder)
+    client.say("open", folder=str(folder), settings=None)
+    refused = client.wait("refused").values
+    assert refused["field"] == "folder"
+    assert refused["sentence"].startswith(f"“{name}” in {folder} cannot be used: it is ")
+    assert main(["train", "--resume", str(folder), "--steps", "20"]) == 1
+    assert refused["sentence"] in capsys.readouterr().err
+    _use(folder)
+    assert (tree(outside), tree(folder)) == before
+    _rename_and_delete(folder, has_run=name != "run.json")
+    assert tree(outside) == before[0]
+
+
+def _use(folder: Path) -> None:
+    """Do what is done with runs that are not open."""
+    if RunFolder(folder).losses.is_file():
+        assert len(losses_of(folder).steps) == 6
+    else:
+        with pytest.raises(InputError, match="cannot be read: it is "):
+            losses_of(folder)
+    assert kept_probe(folder) == ""
+
+
+def _rename_and_delete(folder: Path, has_run: bool) -> None:
+    other = renamed(folder, "other")
+    if has_run:
+        delete(other)
+        assert not other.exists()
+    else:
+        with pytest.raises(InputError, match="There is no run in"):
+            delete(other)
+
+
+@pytest.mark.parametrize("kind", LINKS)
+def test_a_probe_is_not_kept_through_a_link(folder: Path, outside: Path, kind: str) -> None:
+    plant(folder / "probe.txt", kind, outside)
+    before = tree(outside), tree(folder)
+    keep_probe(folder, "abc")
+    assert (tree(outside), tree(folder)) == before
+
+
+@pytest.mark.parametrize("kind", LINKS)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_planted_while_it_is_trained_leads_nowhere(
+    folder: Path, outside: Path, client: Client, name: str, kind: str
+) -> None:
+    looked_at(client, folder)
+    client.say("step")
+    client.until("paused")
+    before = tree(outside)
+    plant(folder / name, kind, outside)
+    client.say("lengthen", steps=15)
+    client.say("run")
+    while client.server.is_training:
+        client.server.advance()
+    client.say("read", id=1, text="abcabc", step=3)
+    client.say("stop")
+    assert tree(outside) == before
+    assert (outside / "folder" / "00000003.safetensors").read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_cut_off_is_removed_but_not_what_it_leads_to(
+    folder: Path, outside: Path, client: Client, kind: str
+) -> None:
+    for place in (folder, folder / "snapshots"):
+        plant(place / ".0123abcd.part", kind, outside)
+    before = tree(outside)
+    looked_at(client, folder)
+    client.say("run")
+    client.until("done")
+    assert not list(folder.rglob(".*.part"))
+    assert tree(outside) == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_run_does_not_begin_among_links(
+    tmp_path: Path, outside: Path, capsys: pytest.CaptureFixture[str], name: str, kind: str
+) -> None:
+    folder = tmp_path / "run"
+    (folder / "snapshots").mkdir(parents=True)
+    plant(folder / name, kind, outside)
+    before = tree(outside)
+    arguments = ["train", "repeat", "--out", str(folder), "--steps=2", "--size=2000", "--quiet"]
+    assert main(arguments) == 1
+    said = capsys.readouterr().err
+    assert "it is " in said or "There is a run in" in said
+    assert tree(outside) == before
+
+
+def test_a_file_that_is_elsewhere_too_is_not_written_there(
+    folder: Path, outside: Path, client: Client
+) -> None:
+    for name in ("losses.csv", "checkpoint.safetensors", SNAPSHOT, "run.json"):
+        os.link(folder / name, outside / f"also {name.replace('/', ' ')}")
+    before = {path.name: path.read_bytes() for path in outside.iterdir() if path.is_file()}
+    looked_at(client, folder)
+    client.say("lengthen", steps=15)
+    client.say("run")
+    client.until("done")
+    after = {path.name: path.read_bytes() for path in outside.iterdir() if path.is_file()}
+    assert after == before
+
+
+def test_a_link_to_a_run_is_used_and_not_deleted(
+    folder: Path, tmp_path: Path, client: Client
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "link").symlink_to(folder)
+    before = tree(folder)
+    assert [run.name for run in kept(home)] == ["link"]
+    looked_at(client, home / "link")
+    with pytest.raises(InputError, match="is a link to a folder elsewhere"):
+        delete(home / "link")
+    assert renamed(home / "link", "other").is_symlink()
+    assert tree(folder) == before
+    renamed(home / "other", "link")
+    client.say("run")
+    assert client.until("done").values["step"] == 12
+
+
+def test_a_link_that_leads_nowhere_is_a_name_that_is_taken(folder: Path) -> None:
+    (folder.parent / "other").symlink_to("nowhere")
+    with pytest.raises(InputError, match="There is a run “other” already"):
+        renamed(folder, "other")
+
+
+def test_an_export_into_the_folder_is_not_written_through_a_link(
+    folder: Path, outside: Path, client: Client
+) -> None:
+    plant(folder / "model.safetensors", "link to a file", outside)
+    before = tree(outside)
+    looked_at(client, folder)
+    client.say("save", id=1, path=str(folder / "model.safetensors"), step=3)
+    assert "it is a link" in client.wait("refused").values["sentence"]
+    assert tree(outside) == before
+    client.say("save", id=2, path=str(folder / "own.safetensors"), step=3)
+    client.wait("said")
+    assert (folder / "own.safetensors").is_file()
+
+
+@pytest.mark.parametrize("name", ["run.json", "losses.csv", "checkpoint.safetensors", SNAPSHOT])
+def test_what_is_too_large_is_refused_and_not_read(folder: Path, client: Client, name: str) -> None:
+    os.truncate(folder / name, 2**40)  # most of it takes no room on the disk
+    client.say("open", folder=str(folder), settings=None)
+    if name == SNAPSHOT:
+        client.wait("opened")
+        client.say("read", id=1, text="abc", step=3)
+    sentence = client.wait("refused").values["sentence"]
+    assert name.rpartition("/")[2] in sentence
+    assert "it is larger than" in sentence
+    if name == "losses.csv":
+        with pytest.raises(InputError, match="it is larger than"):
+            losses_of(folder)
+
+
+def test_a_socket_in_the_place_of_a_file_is_refused(
+    folder: Path, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "losses.csv").unlink()
+    monkeypatch.chdir(folder)  # a socket's name may not be long
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("losses.csv")
+        client.say("open", folder=str(folder), settings=None)
+        assert "it is no file" in client.wait("refused").values["sentence"]
+
+
+def test_the_planted_things_would_be_noticed(outside: Path) -> None:
+    before: Tree = tree(outside)
+    (outside / "folder" / "new").touch()
+    assert tree(outside) != before

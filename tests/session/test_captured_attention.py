@@ -1,0 +1,465 @@
+"""Attention that was computed elsewhere, on the screen: of any sizes, and whatever is looked at."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support import small_runs
+from tests.support.examples import examples
+from tests.support.screens import needs, present, warm
+from visualizer.attention.captured import CapturedAttention
+from visualizer.attention.derived import HeadAggregate, WeightTransform
+from visualizer.attention.head_measures import measure
+from visualizer.attention.stored_run import captured_run
+from visualizer.errors import InputError
+from visualizer.export.data import npz_writer
+from visualizer.features.cell.model import CELL
+from visualizer.features.code.model import CODE
+from visualizer.features.code.script import script
+from visualizer.features.comparison_bar.model import COMPARISON
+from visualizer.features.head_table.model import HEADS
+from visualizer.features.line_view.model import LINES
+from visualizer.features.setup.model import SETUP
+from visualizer.features.tokens.model import TOKENS
+from visualizer.heatmap.board_picture import PICTURE
+from visualizer.session.cells import Cell, ComparedSide
+from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.session.document import Document, LineSplit, typed_labels
+from visualizer.session.prediction import Prediction, PredictionQuestion
+from visualizer.session.run_caption import caption
+from visualizer.session.timeline import Grain, Place, Playhead
+from visualizer.session.token_selection import TokenRole, TokenSelection
+from visualizer.session.view import TableSelection, View
+from visualizer.session.view_options import (
+    CodeDialect,
+    ColourCurve,
+    ColourLimits,
+    ColourOptions,
+    LineOptions,
+)
+from visualizer.session.zoom import Zoom
+from visualizer.shell.present_screen import STATUS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.attention.run import Run
+    from visualizer.session.screen import Screen
+
+PANES = frozenset({"Lines", "Heads", "Shapes", "Numbers", "Cell", "Code", "Colours"})
+SIZES = st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 7), st.integers(1, 7))
+
+
+def weights(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    scores = np.random.default_rng(seed).normal(size=shape)
+    shares = np.exp(scores)
+    return np.asarray(shares / shares.sum(axis=-1, keepdims=True), np.float32)
+
+
+def captured(array: np.ndarray, *tokens: tuple[str, ...]) -> CapturedAttention:
+    return CapturedAttention.of("attn.npz", array, *tokens)
+
+
+def a_run(shape: tuple[int, ...], *tokens: tuple[str, ...]) -> Run:
+    return captured_run(captured(weights(shape), *tokens))
+
+
+def screen(run: Run, **fields: Any) -> Screen:
+    document = Document(captured=run.captured)
+    return present(document, View(panes=PANES, **fields), run, None, False, None, document)
+
+
+# ------------------------------------------------------------------------------ what is shown
+
+
+@examples(0.4)
+@given(SIZES, st.integers(0, 9), st.data())
+def test_any_shape_is_shown_cell_by_cell(
+    shape: tuple[int, int, int, int], seed: int, data: st.DataObject
+) -> None:
+    array = weights(shape, seed)
+    layer = data.draw(st.integers(0, shape[0] - 1))
+    shown = screen(captured_run(captured(array)), text=layer).panel(PICTURE).board
+    ((*panels,),) = shown.columns
+    assert len(panels) == shape[1]
+    for head, panel in enumerate(panels):
+        np.testing.assert_array_equal(panel.values, array[layer, head])
+        assert panel.rows.labels == tuple(map(str, range(1, shape[2] + 1)))
+        assert panel.columns.labels == tuple(map(str, range(1, shape[3] + 1)))
+        assert (panel.rows.name, panel.columns.name) == ("query", "key")
+
+
+KINDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "weights": lambda array: array,
+    "scores": lambda array: array - 0.5,
+    "with −∞": lambda array: np.where(array > 0.3, -np.inf, array - 0.1),
+    "only −∞": lambda array: np.full_like(array, -np.inf),
+    "with NaN": lambda array: np.where(array > 0.3, np.nan, array),
+    "only NaN": lambda array: np.full_like(array, np.nan),
+    "with ∞": lambda array: np.where(array > 0.3, np.inf, array),
+    "zeros": np.zeros_like,
+    "large": lambda array: array * 1e30,
+}
+
+
+@st.composite
+def views(draw: st.DrawFn, shape: tuple[int, int, int, int], stage: str) -> View:
+    layers, heads, queries, keys = shape
+    place = tuple(draw(st.integers(0, size - 1)) for size in shape[1:])
+    cell = draw(
+        st.none()
+        | st.just(Cell(stage, place))
+        | st.sampled_from([Cell(stage, place[1:], fold) for fold in HeadAggregate])
+    )
+    pair = (draw(st.integers(0, heads - 1)), draw(st.integers(0, heads - 1)))
+    rows = draw(st.integers(1, queries))
+    return View(
+        text=draw(st.integers(0, layers)),
+        panes=PANES,
+        pinned=cell,
+        hovered=draw(st.none() | st.just(Cell(stage, place))),
+        heads=draw(st.none() | st.just(frozenset({0}))),
+        folds=draw(st.frozensets(st.sampled_from(HeadAggregate))),
+        lens=draw(st.sampled_from(WeightTransform)),
+        spread=draw(st.booleans()),
+        zoom=draw(st.none() | st.just(Zoom(range(rows), range(draw(st.integers(1, keys)))))),
+        colouring=ColourOptions(
+            draw(st.sampled_from(ColourCurve)), draw(st.sampled_from(ColourLimits))
+        ),
+        room=draw(st.sampled_from((2, 256))),
+        playhead=Playhead(
+            draw(st.none() | st.just(Place(stage, place[1], place[2]))),
+            draw(st.sampled_from(Grain)),
+        ),
+        guess=draw(
+            st.none()
+            | st.builds(
+                Prediction,
+                st.just(stage),
+                st.sampled_from(PredictionQuestion),
+                st.just((Cell(stage, place),)),
+                st.booleans(),
+            )
+        ),
+        comparison=draw(
+            st.none() | st.builds(Comparison, st.sampled_from(ComparisonKind), heads=st.just(pair))
+        ),
+        table=draw(st.sampled_from((TableSelection(), TableSelection("weights", 1)))),
+        tokens=TokenSelection(
+            draw(st.frozensets(st.integers(0, 8), max_size=3)),
+            draw(st.sampled_from(TokenRole)),
+            draw(st.sampled_from(("", "1"))),
+        ),
+        lines=LineOptions(solo=draw(st.none() | st.integers(-1, 3)), top=draw(st.integers(0, 3))),
+    )
+
+
+@examples(1.5)
+@given(SIZES, st.sampled_from(list(KINDS)), st.data())
+def test_whatever_is_looked_at_can_be_shown(
+    shape: tuple[int, int, int, int], kind: str, data: st.DataObject
+) -> None:
+    run = captured_run(captured(np.asarray(KINDS[kind](weights(shape)), np.float32)))
+    view = data.draw(views(shape, run.trace.attention))
+    if view.comparison and view.comparison.against is ComparisonKind.KEPT:
+        other = a_run(data.draw(SIZES | st.just(shape)))
+        kept = replace(view.comparison, kept=other, document=Document(captured=other.captured))
+        view = replace(view, comparison=kept)
+    assert needs(run, view) == needs(run, view)
+    warm(run, view)
+    document = Document(captured=run.captured)
+    shown = present(document, view, run, None, False, None, document)
+    assert shown.panel(PICTURE).board.heatmaps
+    again = present(document, view, run, None, False, shown, document)
+    assert view.comparison or again.panel(PICTURE).board is shown.panel(PICTURE).board
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 6, 6), (1, 1, 6, 6), (1, 2, 5, 6), (3, 2, 6, 6)])
+@pytest.mark.parametrize("is_live", [True, False])
+def test_it_is_compared_with_a_module(shape: tuple[int, ...], is_live: bool) -> None:
+    module, elsewhere = small_runs.a_run(), a_run(shape)
+    run, kept = (elsewhere, module) if is_live else (module, elsewhere)
+    comparison = Comparison(ComparisonKind.KEPT, kept, Document(captured=kept.captured))
+    for cell in (None, Cell("weights", (0, 1, 1)), Cell("weights", (1, 1), HeadAggregate.MEAN)):
+        view = View(panes=PANES, comparison=comparison, pinned=cell)
+        document = Document(captured=run.captured)
+        warm(run, view)
+        shown = present(document, view, run, None, False, None, document)
+        stages = [
+            column[0]
+            for column in shown.panel(PICTURE).board.columns
+            if column[0].stage == "weights"
+        ]
+        fits = shape == (1, 2, 6, 6)
+        assert [panel.part for panel in stages] == [ComparedSide.A, ComparedSide.B] + [
+            ComparedSide.CHANGE
+        ] * fits
+        bar = shown.panel(COMPARISON)
+        assert bar
+        assert bar.lead == "From A to B: the captured attention."
+
+
+# --------------------------------------------------------------------------------- what is said
+
+
+def test_what_is_missing_is_said_in_place_of_the_settings() -> None:
+    assert screen(a_run((12, 12, 64, 64))).panel(SETUP).captured == (
+        "Opened from attn.npz: 12 layers × 12 heads × 64 × 64. There are no queries, keys and "
+        "values in it, so scores, context vectors and the module’s settings are missing."
+    )
+    assert "1 layer × 1 head × 5 × 9." in screen(a_run((1, 1, 5, 9))).panel(SETUP).captured
+
+
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        ("a.npy", "a.npy"),
+        ("l" * 200 + ".safetensors", "lllllllllllll…l.safetensors"),
+        ("<b>\n&.npy", "<b>�&.npy"),
+    ],
+)
+def test_any_name_of_a_file_is_said_in_one_short_line(name: str, called: str) -> None:
+    run = captured_run(CapturedAttention.of(name, weights((1, 1, 2, 2))))
+    shown = screen(run, pinned=Cell("weights", (0, 0, 0)))
+    assert shown.panel(SETUP).captured.startswith(f"Opened from {called}: 1 layer")
+    readout = shown.panel(CELL)
+    assert readout
+    assert readout.plain.endswith(f"This weight was read from {called}.")
+
+
+def test_a_cell_says_where_it_was_read() -> None:
+    run = captured_run(captured(np.array([[[[0.25, 0.75]]]], np.float32), ("Le",), ("The", "cat")))
+    readout = screen(run, pinned=Cell("weights", (0, 0, 1))).panel(CELL)
+    assert readout
+    assert readout.plain == (
+        "Le (query 1) reads 75 % from cat (key 2). This weight was read from attn.npz."
+    )
+    assert (readout.value, readout.formula) == ("0.7500", "read from the file")
+
+
+def test_places_without_a_token_are_called_by_their_numbers() -> None:
+    run = captured_run(captured(np.array([[[[0.25, 0.75]]]], np.float32)))
+    readout = screen(run, pinned=Cell("weights", (0, 0, 1))).panel(CELL)
+    assert readout
+    assert readout.plain == "Query 1 reads 75 % from key 2. This weight was read from attn.npz."
+    run = captured_run(captured(np.array([[[[-0.25, 0.75]]]], np.float32)))
+    readout = screen(run, pinned=Cell("scores", (0, 0, 0))).panel(CELL)
+    assert readout
+    said = "The score of query 1 and key 1 is −0.2500. This score was read from attn.npz."
+    assert readout.plain == said
+
+
+def test_numbers_below_0_are_scores_and_are_coloured_around_0() -> None:
+    shown = screen(captured_run(captured(weights((1, 2, 3, 3)) - 0.5)))
+    ((panel, _),) = shown.panel(PICTURE).board.columns
+    assert (panel.stage, panel.title, panel.colour.is_signed) == ("scores", "Scores", True)
+    assert shown.panel(STATUS).notices == (
+        "Some numbers are below 0, so they are shown as scores, not as weights.",
+    )
+    lines, heads = shown.panel(LINES), shown.panel(HEADS)
+    assert lines
+    assert lines.message == "These are scores, and lines are drawn of weights."
+    assert heads
+    assert "scores" in heads.sentences[0]
+
+
+def test_rows_that_do_not_sum_to_1_are_counted() -> None:
+    array = weights((2, 1, 3, 3))
+    array[1, 0, 2] *= 0.5
+    run = captured_run(captured(array))
+    said = "In 1 of 6 rows the weights do not sum to 1: their sums are 0.5 to 0.5."
+    assert run.notices == (said,)
+
+
+def test_cells_without_a_number_are_counted() -> None:
+    array = weights((1, 1, 2, 3))
+    array[0, 0, 1, 2] = np.nan
+    assert captured_run(captured(array)).notices == ("1 of 6 cells are no numbers (NaN).",)
+
+
+def test_the_caption_names_the_file_and_the_sizes() -> None:
+    run = a_run((2, 4, 12, 12))
+    assert caption(run) == "attn.npz · 2 layers × 4 heads × 12 × 12"
+    assert (
+        screen(run)
+        .panel(STATUS)
+        .facts.startswith("Not computed here  ·  2 layers × 4 heads × 12 × 12")
+    )
+
+
+def test_there_is_no_code_and_that_is_said() -> None:
+    run = a_run((1, 1, 3, 3))
+    twin = screen(run).panel(CODE)
+    assert twin
+    assert [line.text for line in twin.lines] == [
+        "# Read from a file:",
+        "# attn.npz",
+        "# No code made it here.",
+    ]
+    with pytest.raises(InputError, match="No code made these numbers"):
+        script(run, CodeDialect.BOOK)
+
+
+def test_there_are_no_values_to_take_the_length_of() -> None:
+    shown = screen(
+        a_run((1, 1, 3, 3)), lens=WeightTransform.TIMES_VALUE, pinned=Cell("weights", (0, 0, 0))
+    )
+    ((panel,),) = shown.panel(PICTURE).board.columns
+    assert "as they are: there are no values" in panel.notes
+    readout = shown.panel(CELL)
+    assert readout
+    assert readout.also == ("× ‖value‖: not known, as the file has no values.",)
+
+
+def test_only_square_attention_is_measured_by_distance() -> None:
+    table = screen(a_run((1, 1, 3, 5))).panel(HEADS)
+    assert table
+    written = dict(
+        zip([column.title for column in table.columns], table.rows[0].written, strict=True)
+    )
+    assert {name for name, value in written.items() if value == "–"} == {
+        *("Previous", "Itself", "Distance"),
+    }
+    assert "Queries and keys are not the same tokens" in table.lead
+    square = screen(a_run((1, 1, 5, 5))).panel(HEADS)
+    assert square
+    assert "–" not in square.rows[0].written
+
+
+def test_samples_of_dropout_are_refused_in_a_sentence() -> None:
+    run = a_run((1, 1, 3, 3))
+    bar = screen(run, comparison=Comparison(ComparisonKind.SAMPLES)).panel(COMPARISON)
+    assert bar
+    assert bar.said.startswith("What was captured has no dropout of its own")
+
+
+def test_the_layers_stand_where_texts_do() -> None:
+    shown = screen(a_run((3, 2, 4, 4)), text=1, spread=True)
+    assert (shown.panel(TOKENS).part, shown.panel(TOKENS).text, shown.panel(TOKENS).texts) == (
+        "layer",
+        1,
+        3,
+    )
+    ((*panels,),) = shown.panel(PICTURE).board.columns
+    assert [panel.label for panel in panels] == ["Layer 1", "Layer 2", "Layer 3"]
+
+
+def test_tokens_of_other_queries_and_keys_are_shown_by_their_role() -> None:
+    run = a_run((1, 1, 2, 3), ("Le", "chat"), ("The", "cat", "sat"))
+    reads, read = (
+        screen(run, tokens=TokenSelection(role=role)).panel(TOKENS) for role in TokenRole
+    )
+    assert (reads.labels, read.labels) == (("Le", "chat"), ("The", "cat", "sat"))
+    assert reads.note == (
+        "These are the queries. The keys are other tokens: the heatmaps show who reads whom."
+    )
+    assert read.note.startswith("These are the keys. The queries are")
+
+
+def test_an_export_can_be_opened_again(tmp_path: Any) -> None:
+    from visualizer.attention.importers.registry import read_tensor_file
+
+    run = a_run((2, 2, 2, 3), ("Le", "chat"), ("The", "cat", "sat"))
+    file = io.BytesIO()
+    npz_writer.npz(run, file)
+    (tmp_path / "attn.npz").write_bytes(file.getvalue())
+    assert read_tensor_file(tmp_path / "attn.npz", Document().spec)[0] == run.captured
+
+
+# -------------------------------------------------------------------------------- typed tokens
+
+
+def labels(shape: tuple[int, ...], text: str, **fields: Any) -> Any:
+    document = Document(captured=captured(weights(shape)), labels=text, **fields)
+    return typed_labels(document)
+
+
+@pytest.mark.parametrize(
+    ("shape", "text", "expected"),
+    [
+        ((1, 1, 3, 3), "", ((), ())),
+        ((1, 1, 3, 3), "The cat sat", (("The", "cat", "sat"),) * 2),
+        ((1, 1, 2, 3), "Le chat\nThe cat sat", (("Le", "chat"), ("The", "cat", "sat"))),
+        ((1, 1, 2, 2), "Le chat\nThe cat", (("Le", "chat"), ("The", "cat"))),
+        ((1, 1, 2, 2), "[CLS] it’s!", (("[CLS]", "it’s!"),) * 2),
+    ],
+)
+def test_typed_tokens_name_queries_and_keys(
+    shape: tuple[int, ...], text: str, expected: Any
+) -> None:
+    assert labels(shape, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "text", "said"),
+    [
+        (
+            (1, 1, 3, 3),
+            "cat",
+            "1 token is typed, and 3 are needed; without any, places are numbered.",
+        ),
+        (
+            (1, 1, 3, 3),
+            "a cat",
+            "2 tokens are typed, and 3 are needed; without any, places are numbered.",
+        ),
+        (
+            (1, 1, 2, 3),
+            "a cat",
+            "Type 2 tokens for the queries on one line and 3 for the keys on the next; "
+            "typed are 2.",
+        ),
+    ],
+)
+def test_how_many_tokens_are_needed_is_said(shape: tuple[int, ...], text: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        labels(shape, text)
+    assert (caught.value.field, caught.value.sentence) == ("text", said)
+
+
+def test_typed_tokens_keep_all_that_was_read_of_the_numbers() -> None:
+    run = a_run((1, 1, 3, 3))
+    named = captured_run(captured(weights((1, 1, 3, 3))), ("a", "b", "c"), ("a", "b", "c"), run)
+    assert named.trace is run.trace
+    assert named.texts == (("a", "b", "c"),)
+
+
+# ------------------------------------------------------------------------------- the document
+
+
+def test_the_text_comes_back_with_the_module() -> None:
+    document = Document(text="my text", lines=LineSplit.APART)
+    opened = document.set("captured", captured(weights((1, 1, 2, 2)))).set("text", "a b")
+    assert (opened.get("text"), opened.text) == ("a b", "my text")
+    assert opened.set("captured", None) == document
+
+
+def test_what_can_be_large_is_counted_for_undo() -> None:
+    given_ = captured(weights((2, 3, 4, 5)))
+    assert Document(captured=given_).held() == (given_.numbers,)
+
+
+def test_two_of_the_same_are_equal_and_can_be_hashed() -> None:
+    one, other = (captured(weights((1, 2, 3, 3))) for _ in range(2))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != captured(weights((1, 2, 3, 3), seed=1))
+
+
+def test_rectangles_are_measured_as_numpy_would() -> None:
+    array = weights((2, 3, 4, 6)).astype(np.float64)
+    import torch
+
+    found = measure(torch.from_numpy(array), ())
+    entropy = -(array * np.log2(array)).sum(-1).mean(-1)
+    np.testing.assert_allclose(found.entropy, entropy)
+    np.testing.assert_allclose(found.first, array[..., 0].mean(-1))
+    np.testing.assert_allclose(found.largest, array.max(-1).mean(-1))
+    assert np.isnan(found.own).all()

@@ -1,0 +1,107 @@
+"""From a number to the cells it was read from, and back: every value on the way is the trace's."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.attention_strategies import Case, cases
+from tests.support.examples import examples
+from tests.support.screens import resolved
+from tests.support.small_runs import a_run, places
+from visualizer.attention.spec import Mask
+from visualizer.features.cell.model import CellPanel, present_readout
+from visualizer.number_format import format_number
+from visualizer.session.cells import Cell
+from visualizer.session.view import View
+from visualizer.session.view_changes import LONGEST, go_back, go_forward, pin_cell
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+
+
+def read(run: Run, text: int, cell: Cell) -> CellPanel:
+    return present_readout(resolved(run, View(text=text)), cell, is_pinned=True)
+
+
+def links(readout: CellPanel) -> list[Cell]:
+    return [piece.source for term in readout.terms for piece in term.pieces if piece.source]
+
+
+@examples(0.6)
+@given(cases(), st.data())
+def test_every_trail_ends_at_a_number_that_is_given(case: Case, data: st.DataObject) -> None:
+    run = case.run()
+    text = data.draw(st.integers(0, len(run.texts) - 1))
+    stage = data.draw(st.sampled_from(run.trace.names))
+    cell = Cell(stage, data.draw(st.sampled_from(list(places(run, stage)))))
+    view = View()
+    order = list(run.trace.names)
+    for _ in range(len(order) + 1):
+        view = pin_cell(view, cell)
+        readout = read(run, text, cell)
+        value = float(run.trace.read(cell.stage, (*run.index(text), *cell.place)))
+        assert readout.value == format_number(value)
+        for term in readout.terms:
+            for piece in term.pieces:
+                if piece.source and "exp" not in piece.text:
+                    found = run.trace.read(
+                        piece.source.stage, (*run.index(text), *piece.source.place)
+                    )
+                    assert format_number(float(found)) in piece.text
+        there_are = links(readout)
+        if not there_are:
+            break
+        cell = data.draw(st.sampled_from(there_are))
+        assert order.index(cell.stage) < order.index(view.pinned.stage)  # type: ignore[union-attr]
+    # An average without a mask reads nothing: there, too, a trail may end.
+    assert not run.trace.stage(cell.stage).reads or cell.stage in {"weights", "unmasked"}
+
+
+@given(st.lists(st.integers(0, 5), max_size=8), st.integers(0, 9), st.integers(0, 9))
+def test_back_and_on_again_is_where_one_was(keys: list[int], back: int, on: int) -> None:
+    run, view = a_run(), View()
+    cells = [Cell("weights", (0, 5, key)) for key, _ in itertools.groupby(keys)]
+    for cell in cells:
+        view = pin_cell(view, cell)
+    seen = [view]
+    for _ in range(back):
+        view = go_back(run, view)
+        seen.append(view)
+    at = max(0, len(cells) - 1 - back)
+    assert view.pinned == (cells[at] if cells else None)
+    for _ in range(on):
+        view = go_forward(run, view)
+    assert view.pinned == (cells[min(at + on, len(cells) - 1)] if cells else None)
+    for _ in range(10):
+        view = go_forward(run, view)
+    assert (view.pinned, view.past) == (seen[0].pinned, seen[0].past)
+
+
+def test_cells_that_are_gone_are_passed_over() -> None:
+    view = View()
+    for stage in ("scores", "masked", "weights"):
+        view = pin_cell(view, Cell(stage, (1, 5, 5)))
+    run = a_run(mask=Mask.NONE)
+    back = go_back(run, view)
+    assert back.pinned == Cell("scores", (1, 5, 5))
+    alone = a_run(heads=1)
+    assert go_back(alone, view) == view
+
+
+def test_to_let_go_is_to_forget_and_a_trail_has_an_end() -> None:
+    view = View()
+    for step in range(LONGEST + 20):
+        view = pin_cell(view, Cell("weights", (0, step % 6, 0)))
+    assert len(view.past) == LONGEST
+    assert pin_cell(view, None) == View()
+
+
+def test_weights_of_layers_are_no_cells() -> None:
+    readout = read(a_run(), 0, Cell("queries", (0, 1, 0)))
+    assert {cell.stage for cell in links(readout)} == {"input"}
+    assert [len(term.pieces) for term in readout.terms] == [2, 2, 2]
+    assert all(term.pieces[1].source is None for term in readout.terms)

@@ -1,0 +1,233 @@
+"""Differences, against attention worked out in float64 by numpy alone; samples, by running them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.attention_strategies import Batch, cases, specs, texts
+from tests.support.reference_attention import Known, reference
+from tests.support.screens import resolved
+from tests.support.small_runs import EVERYTHING, a_run
+from visualizer.attention import masks
+from visualizer.attention.derived import HeadAggregate, WeightTransform
+from visualizer.attention.run import run
+from visualizer.attention.spec import Mask, Mode
+from visualizer.heatmap.comparison_board import present_compared
+from visualizer.heatmap.model import Board
+from visualizer.session.compared_tensors import change_of, mean_held, mismatch
+from visualizer.session.comparison_state import (
+    Comparison,
+    ComparisonKind,
+    SampleTally,
+    mean_of,
+    most_samples,
+    seed_of,
+    why_none,
+)
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from tests.support.attention_strategies import Case
+    from visualizer.attention.run import Run
+    from visualizer.attention.trace import Trace
+
+DROPS: dict[str, Any] = {"dropout": 0.5, "mode": Mode.TRAIN}
+
+
+def known(trace: Trace) -> dict[str, Known]:
+    spec = trace.spec
+    weights = {name: tensor.numpy() for name, tensor in trace.parameters.items()}
+    kept = masks.kept(spec.dropout, spec.dropout_seed, tuple(trace.tensor("weights").shape))
+    first = trace.read(trace.stages[0].name).astype(np.float64)
+    return reference(spec, first, weights, kept)
+
+
+def minus(one: Known, other: Known) -> Known:
+    """Take one from the other by hand: what is −∞ is forbidden, and no number to take away."""
+    with np.errstate(invalid="ignore"):
+        value = other.value - one.value
+    is_forbidden = np.isneginf(one.value) | np.isneginf(other.value)
+    doubt = one.doubt + other.doubt + np.abs(one.value) + np.abs(other.value)
+    return Known(np.where(is_forbidden, 0, value), np.where(is_forbidden, 0, doubt))
+
+
+def assert_near(actual: np.ndarray, expected: Known, *dtypes: str) -> None:
+    coarsest = max(np.finfo(dtype).eps for dtype in dtypes)
+    least = 2e-5 if coarsest > 1e-10 else 2e-12
+    with np.errstate(invalid="ignore"):
+        off = np.maximum(least, 4 * coarsest * expected.doubt)
+        near = (np.abs(actual - expected.value) <= off) | (actual == expected.value)
+    unknown = ~np.isfinite(expected.doubt) | ~np.isfinite(expected.value)
+    assert actual.shape == expected.value.shape
+    assert (near | unknown).all(), f"{actual}\nand not\n{expected.value}"
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[Run, Run]:
+    """Two runs of texts of the same lengths, or of others; of like sizes, or of others."""
+    sizes = draw(Batch.ANY.sizes(4))
+    others = draw(st.just(sizes) | Batch.ANY.sizes(4))
+    made: list[Run] = []
+    alike: dict[str, Any] = {}
+    for lengths in (sizes, others):
+        written = tuple(draw(texts(length, length)) for length in lengths)
+        spec = draw(specs(max(lengths), len(set(lengths)) > 1, len(lengths), **alike))
+        made.append(run(written, spec))
+        if draw(st.booleans()):
+            names = ("heads", "arrangement", "projection", "d_in", "d_out")
+            alike = {name: getattr(spec, name) for name in names}
+    return made[0], made[1]
+
+
+@given(pairs())
+def test_b_minus_a_is_what_it_is_by_hand(pair: tuple[Run, Run]) -> None:
+    kept, live = pair
+    before = {name: kept.trace.read(name).tobytes() for name in kept.trace.names}
+    view = View(stages=EVERYTHING, comparison=Comparison(ComparisonKind.KEPT, kept))
+    present_compared(resolved(live, view), Board())
+    by_hand = known(kept.trace), known(live.trace)
+    dtypes = (kept.trace.spec.dtype, live.trace.spec.dtype)
+    for stage in live.trace.stages:
+        shapes = [known_[stage.name].value.shape for known_ in by_hand if stage.name in known_]
+        is_fitting = len(set(shapes)) == 1 and len(shapes) == 2
+        same_texts = len(kept.texts) == len(live.texts) and kept.trace.tokens == live.trace.tokens
+        assert (mismatch(kept, live, stage) == "") == (is_fitting and same_texts)
+        if is_fitting and same_texts:
+            held, _ = change_of(resolved(live, view), stage.name, None)
+            expected = minus(*(known_[stage.name] for known_ in by_hand))
+            assert_near(held.read().astype(np.float64), expected, *dtypes)
+    assert before == {name: kept.trace.read(name).tobytes() for name in kept.trace.names}
+
+
+@given(cases(heads=3), st.permutations(range(3)))
+def test_head_from_head_is_what_it_is_by_hand(case: Case, heads: list[int]) -> None:
+    live = case.run()
+    one, other = heads[:2]
+    view = View(stages=EVERYTHING, comparison=Comparison(ComparisonKind.HEAD, heads=(one, other)))
+    present_compared(resolved(live, view), Board())
+    by_hand = known(live.trace)
+    for stage in (stage for stage in live.trace.stages if "head" in stage.dims):
+        held, _ = change_of(resolved(live, view), stage.name, None)
+        numbers = by_hand[stage.name]
+        sides = (
+            Known(numbers.value[..., head, :, :], numbers.doubt[..., head, :, :])
+            for head in (one, other)
+        )
+        assert_near(held.read().astype(np.float64), minus(*sides), live.trace.spec.dtype)
+
+
+@given(cases(own_kept=None, mode=Mode.TRAIN, dropout=0.4), st.integers(1, 5))
+def test_a_mean_is_that_of_running_the_seeds(case: Case, count: int) -> None:
+    live = case.run()
+    view = View(comparison=Comparison(ComparisonKind.SAMPLES, count=count))
+    each = [
+        run(case.texts, replace(case.spec, dropout_seed=seed_of(case.spec, sample)))
+        for sample in range(count)
+    ]
+    assert [one.trace.spec.dropout_seed for one in each[:1]] == [live.trace.spec.dropout_seed]
+    left = [one.trace.read("dropped").astype(np.float64) for one in each]
+    weights = live.trace.read("weights").astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean = np.mean(left, axis=0)
+    known_ = np.isfinite(weights)
+    assert view.comparison
+    found = mean_held(live, view.comparison).read()
+    np.testing.assert_allclose(found[known_], mean[known_], rtol=1e-5, atol=1e-7)
+    change, _ = change_of(resolved(live, view), "dropped", None)
+    off = 1e-5 * np.abs(mean[known_]).max(initial=0)
+    by_hand = (mean - weights)[known_]
+    np.testing.assert_allclose(change.read()[known_], by_hand, rtol=1e-4, atol=off)
+
+
+def test_the_mean_nears_the_weights_as_one_over_the_root_of_the_count() -> None:
+    live = a_run(" ".join(f"w{at}" for at in range(24)), mask=Mask.NONE, **DROPS)
+    weights, tally = live.trace.read("weights").astype(np.float64), SampleTally()
+    errors = {}
+    for count in (1, 4, 16, 64, 256):
+        mean = mean_of(live, count, tally).read().astype(np.float64)
+        errors[count] = math.sqrt(((mean - weights) ** 2).mean())
+    for count, error in errors.items():
+        # Of a rate of a half, a sample is off by as much as the weight itself.
+        expected = math.sqrt((weights**2).mean() / count)
+        assert error == pytest.approx(expected, rel=0.1)
+
+
+def test_what_was_counted_is_counted_on_and_anew_only_where_it_must() -> None:
+    live = a_run(**DROPS)
+    shape, spec = tuple(live.trace.tensor("weights").shape), live.trace.spec
+    by_hand = [masks.kept(0.5, spec.dropout_seed + sample, shape) for sample in range(9)]
+    tally = SampleTally()
+    for count in (1, 8, 9, 3):
+        np.testing.assert_array_equal(tally.upto(spec, shape, count), sum(by_hand[:count]))
+        assert tally.drawn == count
+    other = replace(spec, dropout_seed=spec.dropout_seed + 1)
+    np.testing.assert_array_equal(tally.upto(other, shape, 2), sum(by_hand[1:3]))
+
+
+@pytest.mark.parametrize(("tokens", "most"), [(6, 256), (64, 256), (1024, 128)])
+def test_of_longer_texts_fewer_samples_are_drawn(tokens: int, most: int) -> None:
+    live = a_run(" ".join(f"w{at}" for at in range(tokens)), **DROPS)
+    assert most_samples(live) == most
+    assert most * 2 * tokens**2 <= 2**28
+
+
+def test_what_has_no_samples_says_so() -> None:
+    spec = a_run(**DROPS).trace.spec
+    assert why_none(spec) == ""
+    own = masks.parse_mask("1 0\n1 1")
+    for other, word in (
+        (replace(spec, dropout=0), "above 0"),
+        (replace(spec, mode=Mode.EVAL), "evaluation"),
+        (replace(spec, own_kept=own), "your own"),
+    ):
+        assert word in why_none(other)
+
+
+@pytest.mark.parametrize("lens", WeightTransform)
+@pytest.mark.parametrize("fold", [None, *HeadAggregate])
+def test_what_is_looked_at_is_what_is_compared(
+    lens: WeightTransform, fold: HeadAggregate | None
+) -> None:
+    kept, live = a_run(), a_run(mask=Mask.NONE)
+    view = View(lens=lens, comparison=Comparison(ComparisonKind.KEPT, kept))
+    held, _ = change_of(resolved(live, view), "weights", fold)
+    sides = [
+        one.trace.seen("weights", lens, fold).read().astype(np.float64) for one in (kept, live)
+    ]
+    np.testing.assert_allclose(held.read(), sides[1] - sides[0], atol=1e-6)
+    assert change_of(resolved(live, view), "weights", fold)[0] is held
+
+
+def test_what_is_the_very_same_takes_no_memory() -> None:
+    kept = a_run(mask=Mask.CAUSAL)
+    live = a_run(mask=Mask.NONE, previous=kept)
+    view = View(comparison=Comparison(ComparisonKind.KEPT, kept))
+    held, _ = change_of(resolved(live, view), "scores", None)
+    assert held.read().shape == kept.trace.read("scores").shape
+    assert not held.read().any()
+    assert held.tensor.untyped_storage().nbytes() <= 8
+
+
+@given(
+    st.lists(
+        st.lists(st.floats(width=32) | st.just(-math.inf), min_size=3, max_size=3),
+        min_size=2,
+        max_size=2,
+    )
+)
+def test_the_farthest_from_0_is_found(numbers: list[list[float]]) -> None:
+    live = a_run("a b c", d_in=3, d_out=2, heads=1)
+    held = live.trace.holding("input").times(np.ones((3, 3)), 1)
+    held.tensor.copy_(held.tensor.new_tensor([*numbers, [0.0, 0.0, 0.0]]))
+    row, column = held.farthest()
+    finite = [abs(one) for line in numbers for one in line if math.isfinite(one)]
+    found = float(held.read()[row, column])
+    assert abs(found) == max(finite, default=0) or not math.isfinite(found)
+    assert math.isfinite(found) or not finite or max(finite) == 0

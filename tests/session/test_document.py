@@ -1,0 +1,110 @@
+"""A document gives and takes every setting by its name."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from visualizer.attention.mechanisms import Mechanism
+from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Mask, NumberMatrix, Projection
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
+from visualizer.session.settings_table import SETTINGS, Setting, SettingKind
+
+OTHERS = {
+    SettingKind.COUNT: 5,
+    SettingKind.RATE: 0.25,
+    SettingKind.NUMBER: 0.5,
+    SettingKind.SEED: 7,
+    SettingKind.MATRIX: BooleanMatrix.of(np.eye(6, dtype=bool)),
+}
+OWN = NumberMatrix.of(np.eye(3))
+OWNS = {"own_input": OWN, "own_weights": (("W_key", OWN),)}
+SPECIAL = {"mechanism", "causal"}
+
+
+def values(setting: Setting) -> list[Any]:
+    """Values that a setting may take."""
+    if setting.kind is SettingKind.CHOICE:
+        return [value for value, _ in setting.choices]
+    if setting.kind is SettingKind.OWN:
+        return [OWNS[setting.name], setting.choices[0][0]]
+    return [True, False] if setting.kind is SettingKind.SWITCH else [OTHERS[setting.kind]]
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_what_is_set_is_got(setting: Setting) -> None:
+    for value in values(setting):
+        document = Document().set(setting.name, value)
+        assert document.get(setting.name) == value
+        assert document == document.set(setting.name, value)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_setting_one_leaves_the_others_alone(setting: Setting) -> None:
+    for value in () if setting.name in SPECIAL else values(setting):
+        document = Document().set(setting.name, value)
+        assert document.spec == replace(Document().spec, **{setting.name: value})
+        assert document.text == BOOK_SENTENCE
+    assert setting.name in SPECIAL or hasattr(AttentionSpec(), setting.name)
+
+
+@pytest.mark.parametrize("value", [*Tokenizer, *LineSplit])
+def test_the_text_is_split_as_asked(value: Tokenizer | LineSplit) -> None:
+    name = "tokenizer" if isinstance(value, Tokenizer) else "lines"
+    document = Document().set(name, value)
+    assert document.get(name) is value
+    assert (document.text, document.spec) == (BOOK_SENTENCE, AttentionSpec())
+
+
+def test_causal_is_a_mask() -> None:
+    assert Document().set("causal", False).spec.mask is Mask.NONE
+    assert Document().set("mask", Mask.WINDOW).get("causal") is False
+    assert Document().set("mask", Mask.WINDOW).set("causal", True).spec.mask is Mask.CAUSAL
+
+
+def test_a_mechanism_keeps_what_it_does_not_decide() -> None:
+    document = Document().set("seed", 789).set("d_in", 8).set("mechanism", Mechanism.SIMPLIFIED)
+    assert (document.spec.seed, document.spec.d_in) == (789, 8)
+    assert document.spec.projection is Projection.NONE
+
+
+def test_a_document_cannot_be_changed_in_place() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Document().text = "other"  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        Document().set("colour", "red")
+
+
+@pytest.mark.parametrize(
+    ("text", "together", "apart"),
+    [
+        ("one two\nthree", (("one", "two", "three"),), (("one", "two"), ("three",))),
+        ("one\n\n \ntwo\n", (("one", "two"),), (("one",), ("two",))),
+        ("one two", (("one", "two"),), (("one", "two"),)),
+        ("", ((),), ()),
+        (" \n\t", ((),), ()),
+    ],
+)
+def test_lines_are_one_text_or_a_batch(
+    text: str, together: tuple[tuple[str, ...], ...], apart: tuple[tuple[str, ...], ...]
+) -> None:
+    assert Document(text).tokens() == together
+    assert Document(text, lines=LineSplit.APART).tokens() == apart
+
+
+def test_characters_of_lines_apart_hold_no_line_ends() -> None:
+    document = Document("ab\ncd", Tokenizer.CHARACTERS, LineSplit.APART)
+    assert document.tokens() == (("a", "b"), ("c", "d"))
+    assert document.set("lines", LineSplit.TOGETHER).tokens() == (("a", "b", "\n", "c", "d"),)
+
+
+def test_what_it_holds_are_its_own_matrices() -> None:
+    numbers, cells = NumberMatrix.of(np.eye(3)), BooleanMatrix.of(np.eye(2, dtype=bool))
+    weights = (("W_query", numbers), ("W_key", numbers))
+    spec = AttentionSpec(own_mask=cells, own_input=numbers, own_weights=weights)
+    assert Document(spec=spec).held() == (cells.bits, *3 * [numbers.numbers])
+    assert Document().held() == ()

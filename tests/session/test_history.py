@@ -1,0 +1,94 @@
+"""Undo goes back change by change, and redo forward again."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visualizer.session.history import LONGEST, History
+
+EMPTY: History[int] = History()
+CHANGES = st.lists(st.tuples(st.integers(), st.sampled_from(["", "heads", "text"])))
+
+
+def change(changes: list[tuple[int, str]]) -> tuple[int, History[int]]:
+    """Start at 0 and make changes, each to a value under a key."""
+    present, history = 0, EMPTY
+    for value, key in changes:
+        history = history.keep(present, key)
+        present = value
+    return present, history
+
+
+@given(CHANGES)
+def test_undoing_every_change_leads_back_and_redo_returns(
+    changes: list[tuple[int, str]],
+) -> None:
+    last, history = change(changes)
+    present = last
+    for _ in changes:
+        present, history = history.undo(present)
+    assert (present, history.past) == (0, ())
+    for _ in changes:
+        present, history = history.redo(present)
+    assert (present, history.future) == (last, ())
+
+
+@given(st.lists(st.integers(), min_size=1, max_size=20))
+def test_without_a_key_every_change_is_a_step(values: list[int]) -> None:
+    present, history = change([(value, "") for value in values])
+    seen = []
+    for _ in values:
+        present, history = history.undo(present)
+        seen.append(present)
+    assert seen == [*values[-2::-1], 0]
+
+
+def test_changes_with_one_key_are_one_step() -> None:
+    present, history = change([(1, "heads"), (2, "heads"), (3, "heads"), (4, "text")])
+    assert history.past == (0, 3)
+    present, history = history.undo(present)
+    assert history.undo(present)[0] == 0
+
+
+def test_a_sealed_change_is_not_merged_with_the_next() -> None:
+    history = EMPTY.keep(0, "heads").keep(1, "heads").seal().keep(2, "heads")
+    assert history.past == (0, 2)
+
+
+def test_nor_is_one_that_was_undone() -> None:
+    present, history = EMPTY.keep(0, "heads").undo(1)
+    assert history.keep(present, "heads").past == (0,)
+    assert history.keep(present, "heads").future == ()
+
+
+def test_a_change_forgets_what_could_be_redone() -> None:
+    present, history = EMPTY.keep(0).undo(1)
+    assert history.redo(present)[0] == 1
+    assert history.keep(present).redo(5)[0] == 5
+
+
+def test_nothing_to_undo_or_redo_changes_nothing() -> None:
+    assert EMPTY.undo(7) == (7, EMPTY)
+    assert EMPTY.redo(7) == (7, EMPTY)
+
+
+def test_the_oldest_is_forgotten_at_last() -> None:
+    _, history = change([(value, "") for value in range(1, LONGEST + 3)])
+    assert len(history.past) == LONGEST
+    assert history.past[0] == 2
+
+
+def test_the_oldest_are_forgotten_where_all_hold_too_much() -> None:
+    large, other = bytes(60), bytes(range(60))
+    values = (large, large, other, other)  # two, as what is shared counts once
+    history = History(past=values)
+    assert history.within(120, lambda value: (value,)) == history
+    assert history.within(100, lambda value: (value,)).past == (other, other)
+    assert history.within(10, lambda value: (value,)).past == (other,)
+
+
+def test_the_newest_is_kept_however_large_it_is() -> None:
+    history = History(past=(bytes(5), bytes(50)), key="text")
+    left = history.within(10, lambda value: (value,))
+    assert (left.past, left.key) == ((bytes(50),), "text")

@@ -1,0 +1,101 @@
+"""What is read beforehand is all that is shown, and what is not read yet is not shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+from tests.support.screens import needs, present, resolved, warm
+from tests.support.small_runs import a_run
+from visualizer.attention.derived import HeadAggregate, WeightTransform
+from visualizer.attention.spec import Mode
+from visualizer.attention.tensor_cache import CachedTensor
+from visualizer.session.cells import Cell
+from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.session.document import Document
+from visualizer.session.prediction import Prediction
+from visualizer.session.requests import as_far_as_read
+from visualizer.session.timeline import Place, Playhead
+from visualizer.session.token_selection import TokenSelection
+from visualizer.session.view import View
+from visualizer.session.view_options import ColourLimits, ColourOptions, LineOptions
+from visualizer.session.zoom import Zoom
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+TEXTS = tuple(" ".join(f"{letter}{at}" for at in range(30)) for letter in "ab")
+RUN = a_run(*TEXTS, heads=6, d_in=6, d_out=6, dropout=0.5, mode=Mode.TRAIN)
+COMPARISONS = (
+    Comparison(ComparisonKind.KEPT, kept=RUN),
+    Comparison(ComparisonKind.HEAD),
+    Comparison(ComparisonKind.SAMPLES, count=2),
+)
+CELLS = [Cell("scores", (2, 3, 4)), Cell("weights", (1, 3, 0)), Cell("context", (1, 5, 0))]
+FOLDED = Cell("weights", (3, 4), HeadAggregate.MEAN)
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "stages": st.sets(st.sampled_from(["queries", "scores", "weights", "dropped"])).map(frozenset),
+    "text": st.integers(0, 1),
+    "panes": st.sets(st.sampled_from(["Lines", "Heads", "Numbers"])).map(frozenset),
+    "hovered": st.none() | st.sampled_from(CELLS),
+    "pinned": st.none() | st.sampled_from([*CELLS, FOLDED]),
+    "heads": st.none() | st.sets(st.integers(0, 6)).map(frozenset),
+    "folds": st.sets(st.sampled_from(HeadAggregate)).map(frozenset),
+    "lens": st.sampled_from(WeightTransform),
+    "spread": st.booleans(),
+    "zoom": st.none() | st.just(Zoom(range(9), range(4, 13))),
+    "colouring": st.sampled_from(ColourLimits).map(lambda limits: ColourOptions(limits=limits)),
+    "room": st.sampled_from([8, 16, 256]),
+    "playhead": st.sampled_from([Playhead(), Playhead(Place("weights", 3, 2))]),
+    "guess": st.sampled_from([None, Prediction("weights")]),
+    "comparison": st.none() | st.sampled_from(COMPARISONS),
+    "tokens": st.sets(st.integers(0, 29), max_size=2).map(
+        lambda chosen: TokenSelection(frozenset(chosen))
+    ),
+    "lines": st.builds(LineOptions, top=st.integers(0, 3), solo=st.none() | st.integers(-1, 2)),
+}
+CHANGES = st.sampled_from(sorted(FIELDS)).flatmap(
+    lambda name: st.tuples(st.just(name), FIELDS[name])
+)
+CHOSEN = st.fixed_dictionaries({}, optional=FIELDS)
+
+
+@examples(3)
+@given(fields=CHOSEN, changes=st.lists(CHANGES, min_size=1, max_size=2))
+def test_what_is_shown_of_a_view_that_is_not_read_yet_needs_nothing_more(
+    fields: dict[str, Any], changes: list[tuple[str, Any]]
+) -> None:
+    read, wanted = (replace(View(), **more) for more in (fields, {**fields, **dict(changes)}))
+    shown = as_far_as_read(wanted, read)
+    assert needs(RUN, shown) == needs(RUN, read)
+
+
+@examples(1.5)
+@given(fields=CHOSEN, change=CHANGES)
+def test_a_view_that_needs_no_more_than_was_read_is_shown_without_reading(
+    fields: dict[str, Any], change: tuple[str, Any]
+) -> None:
+    read, wanted = (replace(View(), **more) for more in (fields, {**fields, **dict([change])}))
+    assume(needs(RUN, read) == needs(RUN, wanted))
+    assume(wanted.hovered is None or wanted.hovered.stage in resolved(RUN, wanted).stages)
+    for name in RUN.trace.names:
+        RUN.trace.holding(name)._kept.clear()
+    for comparison in COMPARISONS:
+        comparison.made.clear()
+    warm(RUN, read)
+    made = []
+
+    def keep(held: CachedTensor, key: Hashable, make: Callable[[Any], Any]) -> Any:
+        if key not in held.kept:
+            made.append(key)
+        return original(held, key, make)
+
+    original = CachedTensor.keep
+    with patch.object(CachedTensor, "keep", keep):
+        present(Document(), wanted, RUN, None, False, None)
+    assert not made, "read on the GUI thread"

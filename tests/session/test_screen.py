@@ -1,0 +1,225 @@
+"""The screen is a function of the document, the view and the run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.screens import present
+from tests.support.small_runs import a_run
+from visualizer.attention.spec import Normalisation
+from visualizer.errors import InputError
+from visualizer.features.cell.model import CELL
+from visualizer.features.setup.model import SETUP
+from visualizer.features.stage_bar.model import RAIL
+from visualizer.features.tokens.model import TOKENS
+from visualizer.heatmap.board_picture import PICTURE
+from visualizer.heatmap.cursor import CellCursor
+from visualizer.heatmap.model import Board
+from visualizer.session.cells import Cell
+from visualizer.session.document import Document
+from visualizer.session.view import View
+from visualizer.session.zoom import row_role
+from visualizer.shell.present_screen import EMPTY, STATUS, WAITING
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.session.screen import Screen
+
+WEIGHTS = Cell("weights", (1, 3, 2))
+BOOK = a_run(d_in=3, d_out=4)
+
+
+def screen(run: Run | None = BOOK, previous: Screen | None = None, **fields: Any) -> Screen:
+    return present(Document(), View(**fields), run, None, False, previous)
+
+
+def cursor(cell: Cell, run: Run = BOOK) -> CellCursor:
+    return screen(run, hovered=cell).panel(PICTURE).cursor
+
+
+# --------------------------------------------------------------------------------- the cursor
+
+
+@pytest.mark.parametrize(
+    ("cell", "query", "key", "column"),
+    [
+        (WEIGHTS, 3, 2, None),
+        (Cell("scores", (0, 5, 0)), 5, 0, None),
+        (Cell("context", (1, 4, 1)), 4, None, ("context", 1)),
+        (Cell("queries", (0, 2, 1)), 2, None, ("queries", 1)),
+        (Cell("keys", (0, 2, 1)), None, 2, ("keys", 1)),
+        (Cell("values", (1, 2, 0)), None, 2, ("values", 0)),
+        (Cell("input", (2, 1)), 2, None, ("input", 1)),
+        (Cell("output", (5, 3)), 5, None, ("output", 3)),
+    ],
+)
+def test_a_cell_lights_its_query_its_key_and_its_column(
+    cell: Cell, query: int | None, key: int | None, column: object
+) -> None:
+    lit = cursor(cell)
+    assert (lit.query, lit.key, lit.column) == (query, key, column)
+    assert lit.hovered == cell
+    tokens = screen(hovered=cell).panel(TOKENS)
+    assert (tokens.query, tokens.key) == (query, key)
+
+
+def test_the_pinned_cell_lights_while_nothing_is_hovered() -> None:
+    pinned, hovered = WEIGHTS, Cell("weights", (0, 1, 0))
+    assert screen(pinned=pinned).panel(PICTURE).cursor.query == 3
+    both = screen(pinned=pinned, hovered=hovered)
+    assert (
+        both.panel(PICTURE).cursor.query,
+        both.panel(PICTURE).cursor.pinned,
+        both.panel(PICTURE).cursor.hovered,
+    ) == (1, pinned, hovered)
+    readout = both.panel(CELL)
+    assert readout
+    assert not readout.is_pinned
+    alone = screen(pinned=pinned).panel(CELL)
+    assert alone
+    assert alone.is_pinned
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        Cell("weights", (0, 6, 0)),
+        Cell("weights", (0, 0, 6)),
+        Cell("weights", (2, 0, 0)),
+        Cell("weights", (0, 0)),
+        Cell("context", (0, 0, 2)),
+        Cell("dropped", (0, 0, 0)),
+        Cell("nonsense", ()),
+    ],
+)
+def test_cells_that_a_run_has_not_are_passed_over(cell: Cell) -> None:
+    shown = screen(hovered=cell, pinned=cell)
+    assert shown.panel(PICTURE).cursor == CellCursor()
+    assert shown.panel(CELL) is None
+
+
+def test_a_cell_comes_back_with_its_tokens() -> None:
+    view = View(pinned=Cell("weights", (0, 4, 4)))
+    short = present(Document("a b"), view, a_run("a b"), None, False, None)
+    assert short.panel(PICTURE).cursor.pinned is None
+    assert (
+        present(Document(), view, BOOK, None, False, short).panel(PICTURE).cursor.pinned
+        == view.pinned
+    )
+
+
+def test_in_a_batch_a_cell_is_of_the_text_that_is_looked_at() -> None:
+    batch = a_run("a b c", "d e f")
+    shown = screen(batch, text=1, hovered=Cell("weights", (0, 2, 1)))
+    assert shown.panel(PICTURE).cursor.query == 2
+    readout = shown.panel(CELL)
+    assert readout
+    assert readout.plain.startswith("f (query 3) reads ")
+    assert (shown.panel(TOKENS).labels, shown.panel(TOKENS).text, shown.panel(TOKENS).texts) == (
+        ("d", "e", "f"),
+        1,
+        2,
+    )
+
+
+def test_rows_stand_for_the_token_that_reads_or_is_read() -> None:
+    assert [row_role(stage) for stage in ("queries", "keys", "values", "weights")] == [
+        *("query", "key", "key", "query")
+    ]
+
+
+# -------------------------------------------------------------------------------- rail, facts
+
+
+def test_the_rail_has_every_stage_of_the_run() -> None:
+    rail = screen(stages=frozenset({"weights"})).panel(RAIL)
+    assert tuple(item.stage for item in rail) == BOOK.trace.names
+    assert [item.stage for item in rail if item.is_shown] == ["weights"]
+    sizes = {item.stage: item.size for item in rail}
+    assert sizes["input"] == "6 × 3"
+    assert sizes["weights"] == "2 × 6 × 6"
+    assert sizes["output"] == "6 × 4"
+    assert all(item.says and item.title and item.symbol for item in rail)
+
+
+def test_the_rail_follows_the_spec() -> None:
+    names = [item.stage for item in screen(a_run(normalisation=Normalisation.UNIFORM)).panel(RAIL)]
+    assert names == ["input", "values", "weights", "context", "concat", "output"]
+
+
+def test_the_facts_are_those_of_the_run() -> None:
+    facts = screen().panel(STATUS).facts.split("  ·  ")
+    assert facts[:4] == ["CPU", "6 tokens", "2 heads of size 2", "float32"]
+    assert facts[4].startswith(f"{len(BOOK.trace.stages)} stages, ")
+    batch = screen(a_run("a", "b c", heads=1)).panel(STATUS).facts
+    assert "2 texts of 2 tokens" in batch
+    assert "1 head of size 2" in batch
+
+
+def test_notices_of_the_run_are_shown() -> None:
+    run = replace(BOOK, notices=("A CUDA GPU is not present; computed on the CPU.",))
+    assert screen(run).panel(STATUS).notices == run.notices
+    assert screen().panel(STATUS).notices == ()
+
+
+def test_a_problem_is_said_over_the_picture_too() -> None:
+    present_ = "The picture stays as it was. "
+    run = replace(BOOK, notices=("A CUDA GPU is not present; computed on the CPU.",))
+    refused = InputError("text", "There is nothing to read yet.")
+    said = present(Document(""), View(), run, refused, False, None).panel(STATUS).notices
+    assert said == (present_ + refused.sentence, *run.notices)
+    wrong = Document().set("dropout", 1.5)
+    (notice,) = present(wrong, View(), BOOK, None, False, None).panel(STATUS).notices
+    assert notice.startswith(present_ + "A rate of 1.5 is not a share.")
+
+
+def test_padding_is_no_token_of_a_text() -> None:
+    run = a_run("a b", "c d e f")
+    short, long = (screen(run, text=text).panel(TOKENS) for text in (0, 1))
+    assert (len(short.labels), short.padding) == (4, 2)
+    assert (len(long.labels), long.padding) == (4, 0)
+    assert screen().panel(TOKENS).padding == 0
+
+
+# ------------------------------------------------------------------------- what is kept, waits
+
+
+def test_without_a_run_the_place_says_what_will_be_there() -> None:
+    waiting = present(Document(), View(), None, None, True, None)
+    assert waiting.panel(PICTURE).message == WAITING
+    assert waiting.panel(STATUS).is_working
+    refused = present(Document(""), View(), None, InputError("text", "Nothing."), False, waiting)
+    assert refused.panel(PICTURE).message == EMPTY
+    assert refused.panel(SETUP).text_problem == "Nothing."
+    assert refused.panel(PICTURE).board.columns == ()
+
+
+def test_the_picture_stays_while_numbers_are_on_their_way() -> None:
+    before = screen()
+    after = present(Document("other words"), View(), BOOK, None, True, before)
+    assert after.panel(PICTURE).board is before.panel(PICTURE).board
+    assert after.panel(SETUP).text == "other words"
+    assert after.panel(TOKENS).labels == before.panel(TOKENS).labels
+    assert (after.panel(PICTURE).message, after.panel(STATUS).is_working) == ("", True)
+
+
+def test_what_did_not_change_is_the_very_same() -> None:
+    before = screen(hovered=WEIGHTS)
+    again = screen(previous=before, hovered=WEIGHTS)
+    assert again.panel(PICTURE).board is before.panel(PICTURE).board
+    assert again.panel(CELL) is before.panel(CELL)
+    other = screen(previous=before, hovered=Cell("weights", (0, 0, 0)))
+    assert other.panel(PICTURE).board is before.panel(PICTURE).board
+    assert other.panel(CELL) is not before.panel(CELL)
+    assert (
+        screen(previous=before, stages=frozenset({"scores"})).panel(PICTURE).board
+        is not before.panel(PICTURE).board
+    )
+
+
+def test_a_text_beyond_the_batch_is_the_last_one() -> None:
+    assert screen(text=7).panel(TOKENS).text == 0
+    assert isinstance(screen(text=7, hovered=WEIGHTS).panel(PICTURE).board, Board)

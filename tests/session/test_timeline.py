@@ -1,0 +1,156 @@
+"""The timeline is computed, and a place in it outlives every change of the document."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.attention_strategies import Case, cases
+from tests.support.examples import examples
+from tests.support.small_runs import a_run
+from visualizer.attention.stages import TABLE
+from visualizer.session.timeline import ORDER, Grain, Place, Step, Timeline, leading
+
+GRAINS = st.sampled_from(Grain)
+HUGE = 2**16
+
+
+def timeline(grain: Grain = Grain.ROW) -> Timeline:
+    return Timeline.of(a_run().trace, grain)
+
+
+def cells(step: Step) -> list[tuple[str, int, int]]:
+    return [(step.stage, *cell) for cell in itertools.product(step.rows, step.columns)]
+
+
+@given(cases(), GRAINS)
+def test_the_steps_compute_every_cell_once_and_in_order(case: Case, grain: Grain) -> None:
+    trace = case.trace()
+    line = Timeline.of(trace, grain)
+    played: list[tuple[str, int, int]] = []
+    for position in range(len(line)):
+        place = line.place(position)
+        assert place is not None
+        played += cells(line.step(place))
+    whole = [
+        (name, row, column)
+        for name in trace.names
+        for row, column in itertools.product(*map(range, trace.tensor(name).shape[-2:]))
+    ]
+    assert played == whole
+
+
+@given(cases(), GRAINS, st.data())
+def test_a_step_and_its_place_are_the_same_thing(
+    case: Case, grain: Grain, data: st.DataObject
+) -> None:
+    line = Timeline.of(case.trace(), grain)
+    position = data.draw(st.integers(0, len(line) + 3))
+    place = line.place(position)
+    assert line.position(place) == min(position, len(line))
+    assert line.nearest(place) == place
+
+
+@given(cases(), GRAINS, st.sampled_from(ORDER), st.integers(0, 9), st.integers(0, 9))
+def test_a_place_that_there_is_not_is_the_nearest_one(
+    case: Case, grain: Grain, stage: str, row: int, column: int
+) -> None:
+    trace = case.trace()
+    line = Timeline.of(trace, grain)
+    found = line.nearest(Place(stage, row, column))
+    if stage in trace:
+        rows, columns = trace.tensor(stage).shape[-2:]
+        assert found is not None
+        assert found.stage == stage
+        step = line.step(found)
+        assert min(row, rows - 1) in step.rows
+        assert min(column, columns - 1) in step.columns
+    else:
+        later = [name for name in ORDER[ORDER.index(stage) :] if name in trace]
+        assert found == (Place(later[0]) if later else None)
+
+
+def test_the_grains_count_stages_rows_and_cells() -> None:
+    trace = a_run(d_in=3, d_out=4, heads=2).trace
+    rows = [tuple(trace.tensor(name).shape[-2:]) for name in trace.names]
+    counts = [len(Timeline.of(trace, grain)) for grain in Grain]
+    assert counts == [len(rows), sum(row for row, _ in rows), sum(row * col for row, col in rows)]
+
+
+def test_stages_begin_where_they_say() -> None:
+    line = timeline(Grain.CELL)
+    for (stage, *_), start in zip(line.sizes, line.starts, strict=False):
+        assert line.place(start) == Place(stage)
+    assert line.starts[-1] == len(line)
+    assert line.place(len(line)) is None
+
+
+def test_beside_is_the_start_of_this_stage_then_of_the_one_before() -> None:
+    line = timeline()
+    assert line.beside(Place("scores", 3), 1) == Place("scaled")
+    assert line.beside(Place("scores", 3), -1) == Place("scores")
+    assert line.beside(Place("scores"), -1) == Place("values")
+    assert line.beside(Place("output", 2), 1) is None
+    assert line.beside(None, 1) is None
+    assert line.beside(None, -1) == Place("output")
+    assert line.beside(Place("input"), -1) == Place("input")
+
+
+def test_a_change_of_grain_stays_in_the_row() -> None:
+    trace = a_run().trace
+    place = Place("weights", 4, 2)
+    assert Timeline.of(trace, Grain.CELL).nearest(place) == place
+    assert Timeline.of(trace, Grain.ROW).nearest(place) == Place("weights", 4)
+    assert Timeline.of(trace, Grain.STAGE).nearest(place) == Place("weights")
+
+
+def test_a_timeline_of_any_size_holds_nothing_but_sizes() -> None:
+    sizes = tuple((row, HUGE, HUGE) for row in dict.fromkeys(row.name for row in TABLE))
+    line = Timeline(sizes, Grain.CELL)
+    last = len(line) - 1
+    assert len(line) == len(sizes) * HUGE**2
+    assert line.place(last) == Place(sizes[-1][0], HUGE - 1, HUGE - 1)
+    assert line.position(line.place(last // 2)) == last // 2
+
+
+@examples(0.3)
+@given(cases(), GRAINS, st.data())
+def test_the_leading_cell_is_the_largest_of_its_step(
+    case: Case, grain: Grain, data: st.DataObject
+) -> None:
+    run = case.run()
+    line = Timeline.of(run.trace, grain)
+    place = line.place(data.draw(st.integers(0, len(line) - 1)))
+    text = data.draw(st.integers(0, len(run.texts) - 1))
+    head = data.draw(st.integers(0, run.trace.spec.heads - 1))
+    assert place is not None
+    step = line.step(place)
+    found = leading(run, text, step, head)
+    batch = (text,) if run.trace.batch else ()
+    heads = (head,) if "head" in run.trace.stage(step.stage).dims else ()
+    numbers = run.trace.read(step.stage, (*batch, *heads))
+    block = [numbers[row, column] for _, row, column in cells(step)]
+    largest = max((value for value in block if value == value), default=None)
+    value = run.trace.read(step.stage, (*batch, *found))
+    assert found[:-2] == heads
+    assert found[-2] in step.rows
+    assert found[-1] in step.columns
+    assert largest is None or value == largest
+
+
+@pytest.mark.parametrize("grain", Grain)
+def test_one_token_and_one_column_have_a_timeline_too(grain: Grain) -> None:
+    line = Timeline.of(a_run("word", d_in=1, d_out=1, heads=1).trace, grain)
+    assert len(line) == len(line.sizes)
+
+
+def test_the_last_step_of_a_stage_that_there_is_not_is_the_one_before_it() -> None:
+    line = timeline()
+    assert line.place(line.last("masked")) == Place("masked", 5)
+    assert line.place(line.last("dropped")) == Place("weights", 5)
+    assert line.place(line.last("zeroed")) == Place("masked", 5)
+    assert line.place(line.last("output")) == Place("output", 5)
+    assert line.last("embedding") == 0

@@ -1,0 +1,183 @@
+"""Ways of looking at once: chosen heads, folds, texts, a part that is zoomed in on, predictions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+from tests.support.screens import needs, present, resolved, warm
+from tests.support.small_runs import a_run, board, panel
+from visualizer.attention.derived import HeadAggregate, WeightTransform
+from visualizer.attention.spec import Mask
+from visualizer.heatmap.board_picture import PICTURE
+from visualizer.heatmap.comparison_board import present_compared
+from visualizer.heatmap.model import Board
+from visualizer.session.cells import Cell
+from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.session.document import Document
+from visualizer.session.view import View
+from visualizer.session.view_options import ColourLimits, ColourOptions
+from visualizer.session.zoom import Zoom
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.session.screen import Screen
+
+LONG = " ".join(f"w{at}" for at in range(40))
+RUN = a_run(LONG, heads=3, d_in=6, d_out=6)
+CLOSE = View(zoom=Zoom(range(8), range(8)))
+MEAN_ALONE: dict[str, Any] = {"heads": frozenset(), "folds": frozenset({HeadAggregate.MEAN})}
+
+
+def screen(run: Run, view: View, previous: Screen | None = None) -> Screen:
+    return present(Document(), view, run, None, False, previous)
+
+
+# ------------------------------------------------------------------------------ heads and texts
+
+
+def test_where_only_folds_have_a_row_texts_side_by_side_are_of_the_first_head() -> None:
+    computed = a_run("one two three", "four five", heads=2)
+    shown = board(computed, spread=True, stages=frozenset({"weights"}), **MEAN_ALONE)
+    assert [(one.text, one.head) for one in shown.heatmaps] == [(0, 0), (1, 0)]
+
+
+# ------------------------------------------------------------------------------ the overview
+
+
+def test_the_overview_is_of_the_pinned_cell() -> None:
+    first = screen(RUN, CLOSE)
+    overview = first.panel(PICTURE).board.overview
+    assert overview
+    assert (overview.stage, overview.head) == ("weights", 0)
+    for stage, head in (("weights", 2), ("scores", 1)):
+        then = screen(RUN, replace(CLOSE, pinned=Cell(stage, (head, 5, 3))), first)
+        overview = then.panel(PICTURE).board.overview
+        assert overview
+        assert (overview.stage, overview.head) == (stage, head)
+
+
+@pytest.mark.parametrize("comparison", [None, Comparison(ComparisonKind.KEPT, kept=RUN)])
+def test_an_overview_that_did_not_change_is_the_very_same(comparison: Comparison | None) -> None:
+    view = replace(CLOSE, comparison=comparison)
+    first = screen(RUN, view)
+    then = screen(RUN, replace(view, hovered=Cell("weights", (0, 5, 3))), first)
+    assert first.panel(PICTURE).board.overview is then.panel(PICTURE).board.overview
+    assert then.panel(PICTURE).board is first.panel(PICTURE).board
+
+
+def test_what_an_overview_reads_is_read_beforehand() -> None:
+    computed = a_run(" ".join(f"w{at}" for at in range(1000)), heads=1, d_in=2, d_out=2)
+    view, then = View(), View(zoom=Zoom(range(900), range(900)))
+    warm(computed, view)
+    before = [computed.trace.holding(name).kept for name in ("scores", "weights")]
+    warm(computed, then)
+    after = [computed.trace.holding(name).kept for name in ("scores", "weights")]
+    assert before != after
+    assert needs(computed, view) != needs(computed, then)
+
+
+# ------------------------------------------------------------------------------ comparing
+
+
+def test_the_largest_differences_of_another_text_are_looked_for_beforehand() -> None:
+    texts = ("one two three", "four five six")
+    kept, live = a_run(*texts, mask=Mask.CAUSAL), a_run(*texts, mask=Mask.NONE)
+    view = View(comparison=Comparison(ComparisonKind.KEPT, kept=kept))
+    assert needs(live, view) != needs(live, replace(view, text=1))
+    present_compared(resolved(live, view), Board())
+
+
+# ------------------------------------------------------------------------------ lens and colours
+
+
+def test_the_first_token_is_hidden_in_blocks_of_rows_too() -> None:
+    zoom = Zoom(range(32), range(8))
+    shown = panel(RUN, "weights", zoom=zoom, room=16, lens=WeightTransform.WITHOUT_FIRST)
+    assert shown.values.shape == (16, 8)
+    assert (shown.rows.block, shown.columns.block) == (2, 1)
+    assert shown.hidden is not None
+    np.testing.assert_array_equal(shown.hidden, np.broadcast_to(np.arange(8) == 0, (16, 8)))
+    wide = panel(
+        RUN, "weights", zoom=Zoom(range(8), range(32)), room=16, lens=WeightTransform.WITHOUT_FIRST
+    )
+    assert wide.columns.block == 2
+    assert wide.hidden is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [((-0.5, 0.25), (0.0, 0.25)), ((-2.0, -1.0), None), ((0.1, 0.2), (0.1, 0.2))],
+)
+def test_the_colours_of_weights_do_not_begin_below_0(
+    typed: tuple[float, float], found: tuple[float, float] | None
+) -> None:
+    chosen = ColourOptions(limits=ColourLimits.TYPED, typed=(("weights", *typed),))
+    colour = panel(RUN, "weights", colouring=chosen).colour
+    assert not colour.is_signed
+    if found:
+        assert (colour.low, colour.high, colour.limits) == (*found, ColourLimits.TYPED)
+    else:
+        assert colour.limits is ColourLimits.SHARED
+
+
+# ------------------------------------------------------------------------------ a part, in blocks
+
+SPANS = st.tuples(st.integers(0, 38), st.integers(2, 40)).map(
+    lambda ends: range(ends[0], min(ends[0] + ends[1], 40))
+)
+
+
+def farthest(block: np.ndarray) -> float:
+    """The number of a block that is farthest from 0; −∞ only where nothing else is."""
+    numbers = block[block != -np.inf]
+    if not numbers.size:
+        return -np.inf
+    size = np.abs(numbers).max()
+    return float(size if size in numbers else -size)
+
+
+@examples(0.4)
+@given(queries=SPANS, keys=SPANS, room=st.integers(4, 48), lens=st.sampled_from(WeightTransform))
+def test_each_drawn_cell_of_a_part_is_the_farthest_number_of_its_block(
+    queries: range, keys: range, room: int, lens: WeightTransform
+) -> None:
+    stages = frozenset({"keys", "masked", "weights", "output"})
+    folds, part = frozenset({HeadAggregate.MAX}), Zoom(queries, keys)
+    for one in board(RUN, zoom=part, room=room, lens=lens, folds=folds, stages=stages).heatmaps:
+        numbers = seen(one.stage, lens)
+        if one.fold:
+            numbers = numbers.max(axis=0)
+        elif one.head is not None:
+            numbers = numbers[one.head]
+        found = [
+            [
+                farthest(numbers[row : row + one.rows.block, column : column + one.columns.block])
+                for column in one.columns.seen[:: one.columns.block]
+            ]
+            for row in one.rows.seen[:: one.rows.block]
+        ]
+        np.testing.assert_allclose(one.values, np.array(found), rtol=1e-4, atol=1e-6)
+        rows = keys if one.stage == "keys" else queries
+        assert {*rows} <= {*one.rows.seen}
+        assert {*one.columns.seen} >= ({*keys} if one.columns.name == "key" else set())
+
+
+def seen(stage: str, lens: WeightTransform) -> np.ndarray:
+    """A stage through a lens, by float64 NumPy."""
+    numbers = RUN.trace.read(stage).astype(np.float64)
+    if stage != "weights" or lens is WeightTransform.PLAIN:
+        return numbers
+    if lens is WeightTransform.TIMES_VALUE:
+        values = RUN.trace.read("values").astype(np.float64)  # head key d_head
+        return np.asarray(numbers * np.sqrt((values**2).sum(axis=-1))[:, None])
+    rest = numbers.copy()  # head query key
+    rest[..., 0] = 0
+    sums = rest.sum(axis=-1, keepdims=True)
+    return np.asarray(np.divide(rest, sums, out=np.zeros_like(rest), where=sums != 0))

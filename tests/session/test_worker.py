@@ -1,0 +1,192 @@
+"""The worker runs one thing at a time, keeps one waiting, and hands everything back as a value."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from PySide6.QtCore import QThread
+
+from visualizer.session.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytestqt.qtbot import QtBot
+
+SECONDS = 10
+
+
+class Held:
+    """A request that runs until it is let go."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self) -> object:
+        self.begun.set()
+        assert self.go_on.wait(SECONDS)
+        return self.answer
+
+
+@pytest.fixture
+def worker(qtbot: QtBot) -> Iterator[Worker]:
+    made = Worker()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def answers(worker: Worker) -> list[object]:
+    heard: list[object] = []
+    worker.answered.connect(heard.append)
+    worker.failed.connect(heard.append)
+    return heard
+
+
+def test_an_answer_comes_back_on_the_asking_thread(worker: Worker, qtbot: QtBot) -> None:
+    heard: list[QThread] = []
+    worker.answered.connect(lambda _: heard.append(QThread.currentThread()))
+    with qtbot.waitSignal(worker.answered) as blocker:
+        worker.ask(threading.get_ident)
+    assert blocker.args != [threading.get_ident()]
+    assert heard == [worker.thread()]
+
+
+def test_any_value_comes_back_whole(worker: Worker, qtbot: QtBot) -> None:
+    value = {1: "one", ("a", None): 2**80}
+    with qtbot.waitSignal(worker.answered) as blocker:
+        worker.ask(lambda: value)
+    assert blocker.args is not None
+    assert blocker.args[0] is value
+
+
+def test_of_what_waits_only_the_newest_runs(
+    worker: Worker, answers: list[object], qtbot: QtBot
+) -> None:
+    first = Held("first")
+    worker.ask(first)
+    assert first.begun.wait(SECONDS)
+    for number in range(5):
+        worker.ask(lambda number=number: number)  # type: ignore[misc]
+    assert worker.is_working
+    assert answers == []
+    first.go_on.set()
+    qtbot.waitUntil(lambda: len(answers) == 2)
+    assert answers == ["first", 4]
+    assert not worker.is_working
+
+
+def test_what_runs_is_not_interrupted(worker: Worker, answers: list[object], qtbot: QtBot) -> None:
+    first, second = Held("first"), Held("second")
+    worker.ask(first)
+    assert first.begun.wait(SECONDS)
+    worker.ask(second)
+    first.go_on.set()
+    assert second.begun.wait(SECONDS)
+    assert worker.is_working
+    second.go_on.set()
+    qtbot.waitUntil(lambda: len(answers) == 2)
+    assert answers == ["first", "second"]
+
+
+def test_an_exception_comes_back_and_the_next_request_runs(
+    worker: Worker, answers: list[Any], qtbot: QtBot
+) -> None:
+    def fail() -> None:
+        raise KeyError("lost")
+
+    worker.ask(fail)
+    qtbot.waitUntil(lambda: len(answers) == 1)
+    assert repr(answers[0]) == "KeyError('lost')"
+    assert answers[0].__traceback__ is not None
+    worker.ask(lambda: "next")
+    qtbot.waitUntil(lambda: len(answers) == 2)
+    assert answers[1] == "next"
+
+
+def test_stopping_lets_what_runs_end_and_drops_what_waits(
+    worker: Worker, answers: list[object]
+) -> None:
+    first, second = Held("first"), Held("second")
+    worker.ask(first)
+    assert first.begun.wait(SECONDS)
+    worker.ask(second)
+    releasing = threading.Thread(target=release_when_stopping, args=(worker, first))
+    releasing.start()
+    worker.stop()
+    releasing.join()
+    assert worker.isFinished()
+    assert not second.begun.is_set()
+    assert not worker.is_working
+
+
+def release_when_stopping(worker: Worker, held: Held) -> None:
+    while worker._waiting is not None:
+        held.go_on.wait(0.001)
+    held.go_on.set()
+
+
+def test_what_was_answered_is_not_kept(worker: Worker, qtbot: QtBot) -> None:
+    class Large:
+        pass
+
+    kept: list[Callable[[], object]] = []
+
+    def make() -> Large:
+        made = Large()
+        kept.append(weakref.ref(made))
+        return made
+
+    with qtbot.waitSignal(worker.answered) as blocker:
+        worker.ask(make)
+    del blocker
+    with qtbot.waitSignal(worker.answered):
+        worker.ask(lambda: None)
+    assert kept[0]() is None
+
+
+def test_large_values_are_let_go_on_the_workers_thread(worker: Worker, qtbot: QtBot) -> None:
+    class Large:
+        def __del__(self) -> None:
+            where.append(threading.get_ident())
+
+    where: list[int] = []
+    with qtbot.waitSignal(worker.answered) as blocker:
+        worker.ask(threading.get_ident)
+    assert blocker.args is not None
+    value: list[object] = [Large()]
+    worker.discard(value)
+    qtbot.waitUntil(lambda: bool(where))
+    assert where == blocker.args
+
+
+def test_after_the_end_nothing_is_taken_in(worker: Worker, answers: list[object]) -> None:
+    worker.stop()
+    worker.ask(lambda: "too late")
+    assert not worker.is_working
+    assert not worker.isRunning()
+    assert answers == []
+
+
+def test_one_that_never_ran_can_be_stopped(worker: Worker) -> None:
+    worker.stop()
+    assert not worker.isRunning()
+    assert not worker.is_working
+
+
+def test_it_rests_on_its_thread_once_nothing_is_asked(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visualizer.session.worker.REST_S", 0.01)
+    rested: list[int] = []
+    worker = Worker(rest=lambda: rested.append(threading.get_ident()))
+    with qtbot.waitSignal(worker.answered) as blocker:
+        worker.ask(threading.get_ident)
+    assert blocker.args is not None
+    qtbot.waitUntil(lambda: rested == blocker.args)
+    worker.stop()
+    assert rested == blocker.args * 2

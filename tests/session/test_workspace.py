@@ -1,0 +1,335 @@
+"""While numbers are on their way the old picture stays and the newest wish is what comes."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtWidgets import QApplication, QPushButton
+
+from tests.support.window_input import CONTROL, SHIFT, Hand
+from visualizer import app
+from visualizer.attention import kept_weights
+from visualizer.attention.spec import OWN_LAYERS, NumberMatrix
+from visualizer.errors import InputError
+from visualizer.session.cells import Cell
+from visualizer.session.document import Document
+from visualizer.shell.present_screen import EMPTY, WAITING, PanelTable
+
+if TYPE_CHECKING:
+    from pytestqt.qtbot import QtBot
+
+    from tests.support.window_fixtures import Gate, Open
+    from visualizer.shell.window import MainWindow
+
+
+@pytest.fixture
+def gated(gate: Gate, open_window: Open, qtbot: QtBot) -> MainWindow:
+    """A window with its first numbers; the next ones wait."""
+    window = open_window()
+    gate.let_through()
+    qtbot.waitUntil(lambda: window.workspace.run is not None)
+    return window
+
+
+def texts(gate: Gate) -> list[str]:
+    return [document.text for document in gate.asked]
+
+
+def test_the_window_is_there_before_the_numbers(
+    gate: Gate, open_window: Open, qtbot: QtBot
+) -> None:
+    window = open_window()
+    hand = Hand(qtbot, window)
+    assert window.isVisible()
+    assert hand.sentence.toPlainText() == Document().text
+    assert hand.shown.columns == ()
+    assert window.board._message == WAITING
+    assert not window.actions_.by_id["publisher.export"].isEnabled()
+    qtbot.waitUntil(lambda: window.progress.is_shown_working)
+    gate.let_through()
+    hand.settle()
+    assert hand.stages == ["scores", "weights", "context"]
+    assert window.actions_.by_id["publisher.export"].isEnabled()
+    assert not window.progress.is_shown_working
+
+
+def test_the_old_picture_stays_and_a_thin_line_says_why(
+    gate: Gate, gated: MainWindow, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, gated)
+    board, picture = hand.shown, gated.board.viewport().grab().toImage()
+    hand.press(Qt.Key.Key_M)
+    qtbot.waitUntil(lambda: gated.progress.is_shown_working)
+    assert hand.shown is board
+    assert gated.board.viewport().grab().toImage() == picture
+    hand.hover(Cell("weights", (0, 1, 0)))
+    assert hand.said.startswith("journey (query 2) reads 48 %")
+    gate.let_through()
+    hand.settle()
+    assert hand.shown is not board
+    assert not gated.progress.is_shown_working
+
+
+def test_of_what_waits_only_the_newest_is_computed(
+    gate: Gate, gated: MainWindow, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, gated)
+    for text in ("first", "second", "third", "last"):
+        hand.sentence.selectAll()
+        hand.compose(text)
+        qtbot.waitUntil(lambda: len(gate.asked) == 2)
+    gate.open()
+    hand.settle()
+    assert texts(gate)[1:] == ["first", "last"]
+    assert hand.chips == ("last",)
+
+
+def test_what_comes_in_between_is_shown_with_its_own_labels(
+    gate: Gate, gated: MainWindow, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, gated)
+    for text in ("a b c", "d e"):
+        hand.sentence.selectAll()
+        hand.compose(text)
+        qtbot.waitUntil(lambda: len(gate.asked) == 2)
+    gate.let_through()
+    hand.until(lambda: hand.chips == ("a", "b", "c"))
+    assert hand.panel("weights").rows.labels == ("a", "b", "c")
+    assert hand.panel("weights").values.shape == (3, 3)
+    assert hand.sentence.toPlainText() == "d e"
+    gate.let_through()
+    hand.settle()
+    assert hand.panel("weights").rows.labels == ("d", "e")
+
+
+def test_what_is_refused_is_said_and_the_last_good_run_stays(
+    gate: Gate, gated: MainWindow, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, gated)
+    run, board = gated.workspace.run, hand.shown
+    gate.error = InputError("text", "Too long by far.")
+    gate.open()
+    hand.compose("more ")
+    hand.until(lambda: hand.text_problem == "Too long by far.")
+    assert gated.workspace.run is run
+    assert hand.shown is board
+    gate.error = None
+    hand.compose("still ")
+    hand.settle()
+    assert hand.text_problem == ""
+
+
+def test_a_refusal_that_is_no_longer_meant_is_not_said(
+    gate: Gate, gated: MainWindow, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, gated)
+    gate.error = InputError("text", "Too long by far.")
+    hand.compose("more ")
+    qtbot.waitUntil(lambda: len(gate.asked) == 2)
+    hand.press(Qt.Key.Key_Z)
+    gate.let_through()
+    qtbot.waitUntil(lambda: len(gate.asked) == 3)
+    gate.error = None
+    assert hand.text_problem == ""
+    gate.open()
+    hand.settle()
+    assert hand.text_problem == ""
+
+
+def test_wrong_settings_ask_for_nothing(gate: Gate, gated: MainWindow, qtbot: QtBot) -> None:
+    hand = Hand(qtbot, gated)
+    hand.type_number("heads", "3")
+    assert hand.problem("heads") != ""
+    # The sentence takes room, so panels may be read anew; what is computed would wait at the gate.
+    hand.until(lambda: not gated.workspace.is_working)
+    assert len(gate.asked) == 1
+
+
+def test_the_first_numbers_may_be_refused(gate: Gate, open_window: Open, qtbot: QtBot) -> None:
+    gate.open()
+    window = open_window(Document(""))
+    hand = Hand(qtbot, window)
+    hand.until(lambda: bool(hand.text_problem))
+    assert window.board._message == EMPTY
+    hand.compose("now")
+    hand.settle()
+    assert hand.chips == ("now",)
+
+
+def test_a_bug_is_said_with_details_and_the_picture_stays(
+    gate: Gate, gated: MainWindow, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, gated)
+    board = hand.shown
+    gate.error = ZeroDivisionError("of all things")
+    gate.open()
+    hand.press(Qt.Key.Key_M)
+    hand.until(lambda: bool(hand.boxes()))
+    (box,) = hand.boxes()
+    assert box.text() == "Something broke that should not have. The last picture stays."
+    assert "ZeroDivisionError: of all things" in box.detailedText()
+    assert "Traceback" in box.detailedText()
+    copy = next(b for b in box.findChildren(QPushButton) if "Copy details" in b.text())
+    hand.click(copy)
+    assert QApplication.clipboard().text() == box.detailedText()
+    assert hand.shown is board
+    assert not gated.workspace.is_working
+    gate.error = None
+    hand.activate()
+    hand.press(Qt.Key.Key_M)
+    hand.settle()
+    assert hand.shown.columns != ()
+
+
+def test_after_a_bug_the_newer_wish_is_computed(
+    gate: Gate, gated: MainWindow, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, gated)
+    hand.press(Qt.Key.Key_M)
+    qtbot.waitUntil(lambda: len(gate.asked) == 2)
+    hand.sentence.selectAll()
+    hand.compose("newer words")
+    gate.error = ZeroDivisionError("of all things")
+    gate.let_through()
+    qtbot.waitUntil(lambda: len(gate.asked) == 3)
+    gate.error = None
+    hand.until(lambda: bool(hand.boxes()))
+    assert gated.workspace.is_working
+    assert gated.workspace._asked == gated.workspace.document  # it is still waited for
+    gated.workspace.toggle_stage("scaled")
+    gate.let_through()
+    hand.settle()
+    assert hand.chips == ("newer", "words")
+    assert hand.stages == ["scores", "scaled", "weights", "context"]
+
+
+def test_bugs_are_said_once_at_a_time(gate: Gate, gated: MainWindow, qtbot: QtBot) -> None:
+    hand = Hand(qtbot, gated)
+    gate.error = ZeroDivisionError("of all things")
+    gate.open()
+    for _ in range(3):
+        with qtbot.waitSignal(gated.workspace.broke):
+            gated.workspace.resample("seed")
+    (box,) = hand.boxes()
+    box.close()
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    assert hand.boxes() == []
+    with qtbot.waitSignal(gated.workspace.broke):
+        gated.workspace.resample("seed")
+    (box,) = hand.boxes()
+    box.close()
+
+
+def test_closing_waits_for_what_runs_and_no_longer(
+    gate: Gate, gated: MainWindow, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, gated)
+    hand.press(Qt.Key.Key_M)
+    qtbot.waitUntil(lambda: len(gate.asked) == 2)
+    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
+    releasing = threading.Timer(0.05, gate.let_through)
+    releasing.start()
+    gated.filer.give_up()
+    assert gated.close()
+    releasing.join()
+    assert not gated.isVisible()
+    assert not gated.workspace._worker.isRunning()
+    assert len(gate.asked) == 2
+    QApplication.processEvents()  # the answer that was on its way harms nothing
+    assert gated.workspace.run is not None
+
+
+def test_a_window_can_be_closed_before_its_first_numbers(
+    gate: Gate, open_window: Open, qtbot: QtBot
+) -> None:
+    window = open_window()
+    qtbot.waitUntil(lambda: len(gate.asked) == 1)
+    releasing = threading.Timer(0.05, gate.open)
+    releasing.start()
+    assert window.close()
+    releasing.join()
+    assert not window.workspace._worker.isRunning()
+
+
+def test_clicks_that_come_quickly_are_all_meant(
+    gate: Gate, gated: MainWindow, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, gated)
+    hand.press(Qt.Key.Key_M)
+    qtbot.waitUntil(lambda: len(gate.asked) == 2)
+    for stage in ("scores", "scaled", "context"):
+        hand.click(gated.rail.button(stage))
+    gate.open()
+    hand.settle()
+    assert hand.stages == ["scaled", "weights"]
+
+
+def test_the_real_computation_is_what_the_program_uses(window: MainWindow) -> None:
+    assert window.workspace._compute is app.compute
+    assert window.workspace.computed == Document()
+
+
+def test_what_cannot_be_read_is_not_asked_for_again_and_again(
+    gated: MainWindow, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = Hand(qtbot, gated)
+    tried: list[int] = []
+
+    def fail(table: object, resolved: object, previous: object) -> None:
+        tried.append(1)
+        raise RuntimeError("unreadable")
+
+    monkeypatch.setattr(PanelTable, "prefetch", fail)
+    gated.workspace.toggle_stage("masked")
+    hand.until(lambda: bool(hand.boxes()))
+    hand.boxes()[0].close()
+    hand.until(lambda: not gated.workspace.is_working)
+    assert tried == [1]
+    assert hand.stages == ["scores", "weights", "context"]
+
+
+def test_weights_are_kept_only_when_they_are_those_of_the_module(
+    gated: MainWindow, gate: Gate, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, gated)
+    keep = gated.actions_.by_id["workspace.keep_weights"]
+    assert keep.isEnabled()
+    gated.workspace.set("d_in", 5)
+    assert not keep.isEnabled()
+    gated.workspace.keep_weights()
+    assert not gated.workspace.document.spec.own_weights
+    gate.open()
+    hand.settle()
+    hand.press(Qt.Key.Key_K)
+    hand.settle()
+    assert [name for name, _ in gated.workspace.document.spec.own_weights] == [*OWN_LAYERS]
+    before = gated.workspace.run
+    assert before
+    context = before.trace.read("context")
+    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)  # another seed changes nothing of them
+    hand.settle()
+    own: dict[str, NumberMatrix] = dict(gated.workspace.document.spec.own_weights)
+    run = gated.workspace.run
+    assert run
+    assert pytest.approx(own["W_query"].array()) == run.trace.read("W_query.weight").T
+    assert context.shape == run.trace.read("context").shape
+    assert keep.isChecked()
+    hand.press(Qt.Key.Key_K)
+    hand.settle()
+    assert not keep.isChecked()
+
+
+def test_too_many_weights_are_not_kept_and_that_is_said(
+    gated: MainWindow, gate: Gate, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = Hand(qtbot, gated)
+    monkeypatch.setattr(kept_weights, "MOST", 10)
+    hand.press(Qt.Key.Key_K)
+    assert hand.problem("own_weights") == "Of 22 weights only 10 could be kept. Use smaller sizes."
+    gate.open()
+    gated.workspace.set("seed", 7)
+    hand.settle()
+    assert hand.problem("own_weights") == ""

@@ -1,0 +1,314 @@
+"""Readers of the screen are told what is seen: roles, names, values, and what the keys lead to."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pkgutil import walk_packages
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QCoreApplication, QEvent, Qt
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QPlainTextEdit, QWidget
+
+import visualizer
+from tests.support.accessible_text import heard
+from tests.support.window_input import CONTROL, Hand
+from visualizer.features.lessons.model import LESSON
+from visualizer.features.line_view.widget import LineView
+from visualizer.features.playback.widget import TimelineSlider
+from visualizer.heatmap.minimap_widget import MinimapWidget
+from visualizer.heatmap.widget import BoardCanvas, BoardView
+from visualizer.lab.window import LabWindow
+from visualizer.session.cells import Cell
+from visualizer.shell.present_screen import STATUS
+from visualizer.widgets import accessibility
+from visualizer.widgets.progress_line import ProgressLine
+from visualizer.widgets.theme import LIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from PySide6.QtWidgets import QApplication
+    from pytestqt.qtbot import QtBot
+
+    from tests.support.playback_viewer import Viewer
+
+ROLE = QAccessible.Role
+SENTENCE = "journey (query 2) reads 48 % from Your (key 1)."
+
+
+@pytest.fixture
+def announced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a reader of the screen is asked to say, in order."""
+    said: list[str] = []
+
+    def update(event: object) -> None:
+        assert isinstance(event, QAccessibleAnnouncementEvent)
+        said.append(event.message())
+
+    monkeypatch.setattr(accessibility, "QAccessible", _Recorded(update))
+    return said
+
+
+class _Recorded:
+    def __init__(self, update: object) -> None:
+        self.updateAccessibility = update
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(QAccessible, name)
+
+
+def test_every_widget_that_draws_itself_has_a_role_and_a_name(hand: Hand) -> None:
+    window = hand.window
+    hand.settle()
+    for widget, role, name in (
+        (window.board, ROLE.Chart, "Heatmaps"),
+        (window.transport.track, ROLE.Slider, "Step"),
+        (window.transport, ROLE.ToolBar, "Playback"),
+        (window.rail, ROLE.ToolBar, "Stages"),
+        (window.progress, ROLE.ProgressBar, "Progress"),
+        (window.editor, ROLE.Grouping, "Setup"),
+        (window.inspector, ROLE.Grouping, "Cell"),
+        (window.panes["Heads"], ROLE.Grouping, "Heads"),
+        (window.twin, ROLE.Grouping, "Code"),
+        (window.lines, ROLE.Grouping, "Lines"),
+        (window.lines.view, ROLE.Chart, "Lines from queries to keys"),
+        (window.panes["Numbers"], ROLE.Grouping, "Numbers"),
+        (window.shapes, ROLE.Grouping, "Shapes"),
+        (window.lesson, ROLE.Grouping, "Lesson"),
+        (window.editor.sentence, ROLE.EditableText, "Sentence"),
+        (window.twin.code, ROLE.EditableText, "Code"),
+    ):
+        told = heard(widget)
+        assert (told.role, told.name) == (role, name)
+    tokens = heard(window.token_pane.strip)
+    assert tokens.role is ROLE.List
+    assert tokens.name == "Tokens: 6 tokens, Your journey starts with one step"
+
+
+def test_a_list_without_words_beside_it_says_what_it_is_for(hand: Hand) -> None:
+    """To readers of the screen the name of a list is what is chosen in it, on Linux."""
+    for pane in hand.window.docks.by_id.values():
+        pane.show()
+    hand.settle()
+    boxes = [box for box in hand.window.findChildren(QComboBox) if box.isVisible()]
+    labelled = {label.buddy() for label in hand.window.findChildren(QLabel)}
+    for box in boxes:
+        assert box in labelled or heard(box).description, box.currentText()
+
+
+WIDGET_MODULES = ("widget", "paint", "dialog", "controller", "window", "presenter_mode", "panes")
+
+
+def test_every_widget_that_paints_itself_has_a_role(qapp: QApplication) -> None:
+    """Where Qt has none for what it is derived from, as it has for buttons and texts."""
+    for module in walk_packages(visualizer.__path__, "visualizer."):
+        if module.name.endswith(WIDGET_MODULES):
+            import_module(module.name)
+    painting = [kind for kind in _derived(QWidget) if "paintEvent" in vars(kind)]
+    assert {BoardView, LineView, TimelineSlider, MinimapWidget} <= {
+        *painting,
+        *_derived(BoardCanvas),
+    }
+    lacking = [
+        kind.__name__
+        for kind in painting
+        if not issubclass(kind, QPlainTextEdit | QAbstractButton)
+        and not hasattr(kind, "ACCESSIBLE_ROLE")
+    ]
+    assert lacking == []
+
+
+def _derived(kind: type) -> Iterator[type]:
+    """Our classes that are derived from one."""
+    below: list[type] = kind.__subclasses__()
+    for derived in below:
+        if derived.__module__.startswith("visualizer."):
+            yield derived
+        yield from _derived(derived)
+
+
+def test_the_role_of_a_class_is_what_readers_are_told(hand: Hand) -> None:
+    hand.window.publisher.export()
+    lab = LabWindow(("never started",))
+    hand.qtbot.addWidget(lab)
+    widgets = [*hand.window.findChildren(QWidget), *lab.findChildren(QWidget)]
+    roles = {widget: getattr(widget, "ACCESSIBLE_ROLE", None) for widget in widgets}
+    told = {widget: heard(widget).role for widget, role in roles.items() if role}
+    assert len({type(widget) for widget in told}) >= 35
+    assert {type(widget) for widget, role in told.items() if role is not roles[widget]} == set()
+
+
+def test_values_are_those_that_are_shown(hand: Hand) -> None:
+    window = hand.window
+    hand.settle()
+    hand.leave()
+    assert "6 tokens" in heard(window.board).value
+    assert heard(window.transport.track).value == "Everything is computed"
+    assert heard(window.transport).value == "Paused"
+    assert heard(window.rail).value == "Scores, Weights, Context"
+    assert heard(window.progress).value == "All computed"
+    assert heard(window.token_pane.strip).value == ""
+    hand.click_cell(Cell("weights", (0, 1, 0)))
+    hand.leave()
+    assert heard(window.board).value == f"Weights, head 1, query 2, key 1: {SENTENCE}"
+    assert heard(window.inspector).value == SENTENCE
+    assert heard(window.token_pane.strip).value.startswith("What journey reads, head 1: Your 0.48")
+    assert heard(window.twin).value == "Weights in code"
+
+
+def test_values_of_playback(viewer: Viewer) -> None:
+    viewer.key(Qt.Key.Key_Home)
+    viewer.key(Qt.Key.Key_Space)
+    assert heard(viewer.bar).value == "Playing"
+    viewer.key(Qt.Key.Key_Space)
+    assert heard(viewer.bar).value == "Paused"
+    viewer.window.player.seek_stage("scores")
+    viewer.hand.settle()
+    assert heard(viewer.bar.track).value == "Scores, row 1 of 6"
+    assert heard(viewer.bar.caption).name == viewer.said
+    assert heard(viewer.bar.caption).role is ROLE.StaticText
+    assert heard(viewer.bar.caption).description == "What happens in this step"
+
+
+def test_values_of_a_lesson(hand: Hand) -> None:
+    hand.window.reader.open(0)
+    hand.settle()
+    panel = hand.window.workspace.screen.panel(LESSON)
+    assert panel is not None
+    told = heard(hand.window.lesson).value
+    assert told == f"{panel.lesson}, page 1 of {panel.count}: {panel.title}"
+
+
+def test_progress_says_that_numbers_are_on_their_way(qtbot: QtBot) -> None:
+    accessibility.install()
+    progress = ProgressLine()
+    qtbot.addWidget(progress)
+    progress.show_working(True, LIGHT)
+    qtbot.waitUntil(lambda: heard(progress).value == "Numbers are on their way")
+    progress.show_working(False, LIGHT)
+    assert heard(progress).value == "All computed"
+
+
+# ------------------------------------------------------------------------------ announcements
+
+
+def test_cells_that_are_walked_to_are_announced(hand: Hand, announced: list[str]) -> None:
+    hand.settle()
+    hand.board.setFocus()
+    hand.key(Qt.Key.Key_Down)
+    hand.key(Qt.Key.Key_Down)
+    hand.settle()
+    assert [said.partition(":")[0] for said in announced] == [
+        "Scores, head 1, query 1, key 1",
+        "Scores, head 1, query 2, key 1",
+    ]
+    assert announced[-1] == heard(hand.board).value
+    hand.key(Qt.Key.Key_Escape)
+    assert len(announced) == 2
+
+
+def test_who_walks_along_the_lines_hears_the_cells(hand: Hand, announced: list[str]) -> None:
+    hand.settle()
+    hand.key(Qt.Key.Key_F9)
+    hand.until(lambda: hand.window.lines.view.isVisible())
+    hand.window.lines.view.setFocus()
+    hand.key(Qt.Key.Key_Down)
+    hand.settle()
+    assert announced[-1].startswith("Scores, head 1, query 1, key 1")
+
+
+def test_steps_that_are_stepped_to_are_announced(viewer: Viewer, announced: list[str]) -> None:
+    viewer.key(Qt.Key.Key_Home)
+    viewer.key(Qt.Key.Key_PageDown)
+    viewer.hand.settle()
+    assert announced
+    assert announced[-1] == heard(viewer.window.board).value
+
+
+def test_what_the_pointer_passes_is_not_announced(hand: Hand, announced: list[str]) -> None:
+    hand.settle()
+    hand.board.setFocus()
+    hand.hover(Cell("weights", (0, 1, 0)))
+    assert heard(hand.board).value.endswith(SENTENCE)
+    hand.leave()
+    assert announced == []
+
+
+def test_who_types_is_not_talked_over(hand: Hand, announced: list[str]) -> None:
+    hand.settle()
+    hand.board.setFocus()
+    hand.key(Qt.Key.Key_Down)
+    hand.press(Qt.Key.Key_L, CONTROL)
+    before = len(announced)
+    hand.type_sentence("Another text is typed")
+    hand.settle()
+    assert len(announced) == before == 1
+
+
+def test_what_is_wrong_is_announced_once(hand: Hand, announced: list[str]) -> None:
+    hand.settle()
+    hand.type_number("dropout", "1.5")
+    notices = hand.window.workspace.screen.panel(STATUS).notices
+    assert announced[-1:] == list(notices)
+    assert len(set(announced)) == len(announced)
+    assert "1.5 is not a share" in announced[-1]
+    before = list(announced)
+    hand.window.set_scheme("dark")  # shown anew, and not said again
+    assert announced == before
+
+
+# ----------------------------------------------------------------------------------- lifetimes
+
+
+def test_what_is_told_goes_with_its_widget(qapp: QApplication) -> None:
+    accessibility.install()
+    for _ in range(50):
+        board = BoardView()
+        told = QAccessible.queryAccessibleInterface(board)
+        assert told.isValid()
+        gc.collect()
+        assert heard(board).name == "Heatmaps"
+        board.deleteLater()
+        del board
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+        gc.collect()
+        del told
+
+
+ENDING = """
+from PySide6.QtGui import QAccessible
+from PySide6.QtWidgets import QApplication
+from visualizer.widgets.accessibility import announce
+from visualizer.widgets.accessibility import install
+from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.heatmap.widget import BoardView
+application = QApplication([])
+QAccessible.setActive(True)
+install()
+boards = [BoardView() for _ in range(5)]
+held = [QAccessible.queryAccessibleInterface(board) for board in boards]
+for board in boards:
+    board.show()
+    set_accessible_value(board, "a sentence")
+    announce(board, "a sentence", QAccessible.AnnouncementPoliteness.Polite)
+application.processEvents()
+print(held[0].text(QAccessible.Text.Value))
+"""
+
+
+@pytest.mark.slow
+def test_the_program_ends_well_while_readers_hold_on() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDING],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
+    )
+    assert (ended.returncode, ended.stdout) == (0, "a sentence\n")

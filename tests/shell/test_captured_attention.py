@@ -1,0 +1,235 @@
+"""Attention that was computed elsewhere, in the window: looked through, named and left again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QPushButton
+
+from tests.support.window_input import CONTROL, Hand
+from tests.support.zoom_gestures import seen
+from visualizer import services
+from visualizer.attention.captured import CapturedAttention
+from visualizer.attention.modules import CausalAttention
+from visualizer.documents.open_document import DocumentChange
+from visualizer.session.cells import Cell
+from visualizer.session.document import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pytestqt.qtbot import QtBot
+
+    from tests.support.window_fixtures import Open
+
+    Opened = Callable[..., Hand]
+
+NONE = Qt.KeyboardModifier.NoModifier
+
+
+def weights(*shape: int) -> np.ndarray:
+    shares = np.exp(np.random.default_rng(0).normal(size=shape))
+    return np.asarray(shares / shares.sum(axis=-1, keepdims=True), np.float32)
+
+
+@pytest.fixture
+def opened(open_window: Open, qtbot: QtBot) -> Opened:
+    """Opens a window on captured attention."""
+
+    def open_(array: np.ndarray) -> Hand:
+        window = open_window(Document(captured=CapturedAttention.of("attn.npz", array)))
+        hand = Hand(qtbot, window)
+        hand.until(lambda: window.workspace.run is not None)
+        hand.settle()
+        return hand
+
+    return open_
+
+
+def is_on(hand: Hand, key: str) -> bool:
+    return hand.window.actions_.by_id[key].isEnabled()
+
+
+def card(hand: Hand) -> str:
+    shown = hand.window.editor.captured
+    return shown.says.text() if shown.isVisible() else ""
+
+
+def test_the_panels_are_the_numbers_of_the_file(opened: Opened) -> None:
+    array = weights(2, 4, 12, 12)
+    hand = opened(array)
+    assert hand.stages == ["weights"]
+    for head in range(4):
+        np.testing.assert_array_equal(hand.panel("weights", head).values, array[0, head])
+
+
+def test_what_was_opened_stands_where_the_settings_stand(opened: Opened) -> None:
+    hand = opened(weights(2, 4, 12, 12))
+    assert card(hand).startswith("Opened from attn.npz: 2 layers × 4 heads × 12 × 12. There are no")
+    editor = hand.window.editor
+    assert not any(row.isVisible() for row in editor.rows.values())
+    assert not editor.more_button.isVisible()
+    assert not editor.lines.isVisible()
+    assert hand.sentence.toPlainText() == ""
+
+
+def test_the_keys_and_the_arrows_step_through_the_layers(opened: Opened) -> None:
+    array = weights(3, 2, 5, 5)
+    hand = opened(array)
+    editor = hand.window.editor
+    assert editor.text_number.text() == "Layer 1 of 3"
+    hand.press(Qt.Key.Key_PageDown)
+    hand.settle()
+    assert editor.text_number.text() == "Layer 2 of 3"
+    np.testing.assert_array_equal(hand.panel("weights", 1).values, array[1, 1])
+    hand.click(editor.text_steps[-1])
+    hand.click(editor.text_steps[-1])
+    hand.settle()
+    assert editor.text_number.text() == "Layer 3 of 3"
+    np.testing.assert_array_equal(hand.panel("weights", 0).values, array[2, 0])
+
+
+def test_the_layers_stand_side_by_side(opened: Opened) -> None:
+    array = weights(3, 2, 5, 5)
+    hand = opened(array)
+    hand.press(Qt.Key.Key_T, CONTROL | Qt.KeyboardModifier.AltModifier)
+    hand.settle()
+    assert [panel.label for panel in hand.shown.heatmaps] == ["Layer 1", "Layer 2", "Layer 3"]
+    for layer, panel in enumerate(hand.shown.heatmaps):
+        np.testing.assert_array_equal(panel.values, array[layer, 0])
+
+
+def test_typed_tokens_name_rows_and_columns(opened: Opened) -> None:
+    hand = opened(weights(1, 1, 3, 3))
+    assert hand.panel("weights").rows.labels == ("1", "2", "3")
+    hand.type_sentence("The cat")
+    needed = "2 tokens are typed, and 3 are needed; without any, places are numbered."
+    hand.until(lambda: hand.text_problem == needed)
+    assert hand.panel("weights").rows.labels == ("1", "2", "3")
+    hand.type_sentence("The cat sat")
+    hand.settle()
+    assert hand.text_problem == ""
+    panel = hand.panel("weights")
+    assert panel.rows.labels == panel.columns.labels == hand.chips == ("The", "cat", "sat")
+    hand.type_sentence("")
+    hand.settle()
+    assert hand.panel("weights").rows.labels == ("1", "2", "3")
+
+
+def test_a_line_each_names_queries_and_keys_that_are_not_as_many(opened: Opened) -> None:
+    hand = opened(weights(1, 1, 2, 3))
+    hand.paste_sentence("Le chat\nThe cat sat")
+    hand.settle()
+    panel = hand.panel("weights")
+    assert (panel.rows.labels, panel.columns.labels) == (("Le", "chat"), ("The", "cat", "sat"))
+    hand.hover(Cell("weights", (0, 1, 2)))
+    hand.until(lambda: "chat (query 2) reads" in hand.said)
+    assert "from sat (key 3). This weight was read from attn.npz." in hand.said
+
+
+def test_the_way_back_leads_to_the_module_and_the_text_there_was(opened: Opened) -> None:
+    hand = opened(weights(1, 1, 3, 3))
+    hand.type_sentence("a b c")
+    hand.settle()
+    hand.click(hand.find(QPushButton, "back to a module"))
+    hand.settle()
+    assert card(hand) == ""
+    assert hand.sentence.toPlainText() == Document().text
+    assert hand.window.editor.rows["heads"].isVisible()
+    assert "context" in hand.stages
+    hand.press(Qt.Key.Key_Z)
+    hand.settle()
+    assert card(hand)
+    assert hand.chips == ("a", "b", "c")
+
+
+def test_what_needs_a_module_cannot_be_asked_for(opened: Opened) -> None:
+    hand = opened(weights(1, 1, 3, 3))
+    of_modules = (
+        *("toggle_mask", "painter.toggle", "toggle_mode", "workspace.keep_weights"),
+        *(
+            "workspace.resample seed",
+            "open_settings",
+            "publisher.copy_script",
+            "gaze.set_lens times-value",
+        ),
+    )
+    assert not any(is_on(hand, key) for key in of_modules)
+    assert is_on(hand, "publisher.export")
+    hand.click(hand.find(QPushButton, "back to a module"))
+    hand.settle()
+    assert all(is_on(hand, key) for key in of_modules)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 5, 40), (1, 1, 40, 5), (1, 2, 1, 30), (2, 1, 30, 1)])
+def test_any_sides_are_walked_and_looked_at_closer(opened: Opened, shape: tuple[int, ...]) -> None:
+    hand = opened(weights(*shape))
+    hand.board.setFocus()
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Right):
+        hand.key(key)
+    hand.settle()
+    pinned = hand.window.workspace.view.pinned
+    assert pinned
+    assert all(at < size for at, size in zip(pinned.place, shape[1:], strict=True))
+    for _ in range(3):
+        hand.press(Qt.Key.Key_Equal)
+    hand.settle()
+    zoom = seen(hand)
+    assert zoom
+    assert pinned.place[1] in zoom.queries
+    assert pinned.place[2] in zoom.keys
+    assert zoom.queries.stop <= shape[2]
+    assert zoom.keys.stop <= shape[3]
+    minimap = hand.board.minimap
+    assert minimap.isVisible()
+    hand.click(minimap, minimap.rect().bottomRight())
+    hand.settle()
+    zoom = seen(hand)
+    assert zoom
+    assert (zoom.queries.stop, zoom.keys.stop) == shape[2:]
+
+
+def test_every_pane_shows_captured_attention_or_says_why_not(opened: Opened) -> None:
+    hand = opened(weights(2, 2, 4, 6))
+    for dock in hand.window.docks.by_id.values():
+        dock.show()
+        dock.raise_()
+        hand.settle()
+        assert dock.widget().isVisible()
+    assert hand.window.lines.view._panel.message.startswith("Lines lead from a text to itself")
+
+
+def test_weights_of_a_module_are_opened_and_computed_with(hand: Hand, tmp_path: Path) -> None:
+    module = CausalAttention(3, 4, 6, 0.0, qkv_bias=True)
+    torch.save(module.state_dict(), tmp_path / "a.pt")
+    workspace = hand.window.workspace
+    change = services.read_file(tmp_path / "a.pt", workspace.document)
+    assert isinstance(change, DocumentChange)
+    assert change.notice == "Causal attention, 3 → 4."
+    workspace.show_document(change.document, workspace.wanted)
+    hand.settle()
+    run = workspace.run
+    assert run
+    with torch.no_grad():
+        expected = module(torch.tensor(run.trace.read("input"))[None])[0]
+    np.testing.assert_allclose(run.trace.read(run.trace.last), expected, rtol=1e-5, atol=1e-6)
+    assert hand.text_problem == ""
+
+
+def test_a_file_is_opened_and_shown(hand: Hand, tmp_path: Path) -> None:
+    array = weights(1, 2, 3, 4)
+    np.savez(tmp_path / "a.npz", attention=array, query_tokens=np.array(["a", "b", "c"]))
+    workspace = hand.window.workspace
+    change = services.read_file(tmp_path / "a.npz", workspace.document)
+    assert isinstance(change, DocumentChange)
+    assert change.notice == ""
+    workspace.show_document(change.document, workspace.wanted)
+    hand.settle()
+    panel = hand.panel("weights", 1)
+    np.testing.assert_array_equal(panel.values, array[0, 1])
+    assert panel.rows.labels == ("a", "b", "c")

@@ -1,0 +1,275 @@
+"""Everything has an action with its own keys, and every action acts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QDockWidget, QFileDialog, QPlainTextEdit, QSpinBox
+
+import visualizer
+from tests.support.command_calls import called
+from tests.support.window_input import CONTROL, SHIFT
+from visualizer.session.cells import Cell
+from visualizer.session.view_options import AUTOMATIC, ColourCurve, ColourLimits
+from visualizer.shell.commands import COMMANDS, WITHIN, shortcut_list
+from visualizer.shell.panes import PANES
+from visualizer.widgets.dialogs import ShortcutListDialog
+from visualizer.widgets.icons import icon
+from visualizer.widgets.theme import DARK, LIGHT
+
+if TYPE_CHECKING:
+    from tests.support.window_input import Hand
+    from visualizer.shell.window import MainWindow
+
+
+@pytest.fixture(autouse=True)
+def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: ("", ""))
+
+
+@pytest.mark.parametrize("key", [command.id for command in COMMANDS])
+def test_every_action_can_be_used(hand: Hand, key: str) -> None:
+    hand.click_cell(Cell("weights", (0, 1, 0)))
+    hand.press(Qt.Key.Key_M)
+    hand.press(Qt.Key.Key_Z)  # so that there is something to redo, and to undo
+    hand.press(Qt.Key.Key_T)
+    action = hand.window.actions_.by_id[key]
+    if key.startswith("step_text"):
+        assert not action.isEnabled()
+        return
+    hand.settle()
+    action.setEnabled(True)
+    action.trigger()
+    lists, files = (hand.window.findChildren(kind) for kind in (ShortcutListDialog, QFileDialog))
+    for box in (*hand.boxes(), *lists, *files):
+        box.close()
+    assert hand.boxes() == []
+    if key != "close":
+        hand.settle()
+
+
+def test_the_window_can_be_closed_by_its_keys(hand: Hand) -> None:
+    hand.press(Qt.Key.Key_W)
+    assert not hand.window.isVisible()
+    assert not hand.window.workspace._worker.isRunning()
+
+
+def every_action(window: MainWindow) -> list[QAction]:
+    docks = [dock.toggleViewAction() for dock in window.findChildren(QDockWidget)]
+    return [*window.actions_.by_id.values(), *docks]
+
+
+def test_no_two_actions_share_their_keys(window: MainWindow) -> None:
+    keys = [keys.toString() for action in every_action(window) for keys in action.shortcuts()]
+    assert all(keys)
+    assert [key for key, count in Counter(keys).items() if count > 1] == []
+
+
+def test_no_menu_uses_a_letter_twice(window: MainWindow) -> None:
+    menus = list(window.actions_.menus.values())
+    named = [[action.text() for action in menu.actions()] for menu in menus]
+    named.append([action.text() for action in window.menuBar().actions()])
+    for texts in named:
+        letters = [text[text.index("&") + 1].lower() for text in texts if "&" in text]
+        assert [letter for letter, count in Counter(letters).items() if count > 1] == [], texts
+
+
+def test_every_action_is_in_a_menu_and_says_its_keys(window: MainWindow) -> None:
+    listed = {action for menu in window.actions_.menus.values() for action in menu.actions()}
+    assert set(every_action(window)) <= listed
+    for command in COMMANDS:
+        assert command.shortcuts or command.id == "show_about"
+        assert all(QKeySequence(keys).toString() for keys in command.shortcuts)
+        if command.id not in {"show_shortcuts", "show_about"}:  # which open boxes over the window
+            controllers = window.actions_.by_id[command.id].controllers
+            assert callable(called(command, controllers))
+
+
+def test_the_list_of_keys_is_whole(hand: Hand) -> None:
+    hand.press(Qt.Key.Key_F1, Qt.KeyboardModifier.NoModifier)
+    (box,) = hand.window.findChildren(ShortcutListDialog)
+    said = box.list.toPlainText()
+    listed = shortcut_list()
+    for command in COMMANDS:
+        assert all(keys in said for keys in command.shortcuts)
+    with_keys = sum(bool(command.shortcuts) for command in COMMANDS)
+    assert len(listed) == with_keys + len(PANES) + len(WITHIN)
+    assert {"F2", "F3", "arrow keys", "Esc in the heatmaps"} <= {keys for _, keys in listed}
+    assert all(keys in said and words in said for words, keys in listed)
+    assert {"Move what is seen: Up", "Weights as: They are"} <= {words for words, _ in listed}
+    box.close()
+
+
+def test_the_list_of_keys_fits_the_window_and_is_scrolled_by_keys(hand: Hand) -> None:
+    hand.window.resize(900, 600)
+    hand.press(Qt.Key.Key_F1, Qt.KeyboardModifier.NoModifier)
+    (box,) = hand.window.findChildren(ShortcutListDialog)
+    hand.until(box.isActiveWindow)
+    assert box.height() <= hand.window.height()
+    assert box.list.hasFocus()
+    assert box.list.horizontalScrollBar().maximum() == 0
+    bar = box.list.verticalScrollBar()
+    assert bar.maximum() > 0
+    QTest.keyClick(box.list, Qt.Key.Key_PageDown)
+    assert bar.value() > 0
+    QTest.keyClick(box, Qt.Key.Key_Escape)
+    assert not box.isVisible()
+
+
+def test_icons_are_there(window: MainWindow) -> None:
+    for command in COMMANDS:
+        if command.icon:
+            assert not window.actions_.by_id[command.id].icon().isNull()
+    drawn = icon("undo", "#ff0000").pixmap(16, 16).toImage()
+    assert {drawn.pixelColor(x, y).red() for x in range(16) for y in range(16)} == {0, 255}
+
+
+# ------------------------------------------------------------------------------------- by keys
+
+
+def test_colours_by_keys(hand: Hand) -> None:
+    for key, curve, limits in (
+        (Qt.Key.Key_3, ColourCurve.RANK, ColourLimits.SHARED),
+        (Qt.Key.Key_2, ColourCurve.LOG, ColourLimits.SHARED),
+        (Qt.Key.Key_8, ColourCurve.LOG, ColourLimits.ROW),
+        (Qt.Key.Key_9, ColourCurve.LOG, ColourLimits.PANEL),
+        (Qt.Key.Key_1, ColourCurve.LINEAR, ColourLimits.PANEL),
+        (Qt.Key.Key_7, ColourCurve.LINEAR, ColourLimits.SHARED),
+    ):
+        hand.press(key)
+        hand.settle()
+        colour = hand.panel("weights").colour
+        assert (colour.curve, colour.limits) == (curve, limits)
+    for key_ in ("gaze.set_curve linear", "gaze.set_limits automatic"):
+        assert hand.window.actions_.by_id[key_].isChecked()
+
+
+def test_light_and_dark_by_keys(hand: Hand) -> None:
+    alt = CONTROL | Qt.KeyboardModifier.AltModifier
+    papers = {}
+    for key, theme in ((Qt.Key.Key_D, DARK), (Qt.Key.Key_L, LIGHT)):
+        hand.press(key, alt)
+        assert hand.window.theme is theme
+        image = hand.window.grab().toImage()
+        inside = hand.board.mapTo(hand.window, hand.board.rect().bottomRight() - QPoint(4, 4))
+        ratio = image.devicePixelRatio()
+        papers[theme.name] = image.pixelColor(inside * ratio).name().upper()
+        assert papers[theme.name] == theme.paper
+        assert hand.window.actions_.by_id[f"set_scheme {theme.name}"].isChecked()
+    assert papers["dark"] != papers["light"]
+
+
+def test_seeds_by_keys(hand: Hand) -> None:
+    before = hand.panel("scores")
+    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
+    hand.settle()
+    assert hand.window.workspace.document.spec.seed == 124
+    assert (hand.panel("scores").values != before.values).any()
+
+
+def test_the_sentence_by_keys(hand: Hand) -> None:
+    hand.board.setFocus()
+    hand.press(Qt.Key.Key_L)
+    assert hand.sentence.hasFocus()
+    assert hand.sentence.textCursor().selectedText() == hand.sentence.toPlainText()
+
+
+def test_every_setting_by_keys(hand: Hand) -> None:
+    assert not hand.window.editor.more.isVisible()
+    hand.press(Qt.Key.Key_Comma)
+    assert hand.window.editor.more.isVisible()
+    assert hand.find(QPlainTextEdit, "own_mask QPlainTextEdit").isVisible()
+    seed = hand.window.findChild(QSpinBox, "seed QSpinBox")
+    assert seed
+    assert seed.hasFocus()  # the first of them that counts
+    hand.until(lambda: not seed.visibleRegion().isEmpty())
+
+
+def test_colour_maps_by_keys(hand: Hand) -> None:
+    alt = CONTROL | Qt.KeyboardModifier.AltModifier
+    for key, name in ((Qt.Key.Key_3, "magma"), (Qt.Key.Key_5, "CET-L1")):
+        hand.press(key, alt)
+        assert hand.panel("weights").colour.map == name
+        assert hand.panel("scores").colour.map == AUTOMATIC
+        assert hand.window.actions_.by_id[f"gaze.set_map {name}"].isChecked()
+
+
+def test_colours_of_signed_numbers_by_keys(hand: Hand) -> None:
+    alt = CONTROL | Qt.KeyboardModifier.AltModifier
+    for key, name in (
+        (Qt.Key.Key_0, "CET-D6"),
+        (Qt.Key.Key_7, "CET-CBD1"),
+        (Qt.Key.Key_6, AUTOMATIC),
+    ):
+        hand.press(key, alt)
+        assert hand.panel("scores").colour.map == name
+        assert hand.window.actions_.by_id[f"gaze.set_diverging {name}"].isChecked()
+
+
+def test_what_is_on_has_a_tick(hand: Hand) -> None:
+    by_id = hand.window.actions_.by_id
+    assert by_id["toggle_mask"].isChecked()
+    assert by_id["toggle_mode"].isChecked()
+    hand.press(Qt.Key.Key_M)
+    hand.press(Qt.Key.Key_T)
+    assert not by_id["toggle_mask"].isChecked()
+    assert not by_id["toggle_mode"].isChecked()
+    hand.settle()
+
+
+def test_panes_by_keys(hand: Hand) -> None:
+    for key, pane in ((Qt.Key.Key_F2, hand.window.editor), (Qt.Key.Key_F3, hand.window.inspector)):
+        hand.press(key, Qt.KeyboardModifier.NoModifier)
+        assert not pane.isVisible()
+        hand.press(key, Qt.KeyboardModifier.NoModifier)
+        assert pane.isVisible()
+
+
+READING = ("reader.step 1", "reader.step -1", "reader.back", "reader.close")
+COMPARING = (
+    *("comparer.swap", "comparer.add_sample", "comparer.go_to_largest", "comparer.stop"),
+    *("comparer.scale_samples 1", "comparer.scale_samples -1"),
+)
+
+
+def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
+    by_id = hand.window.actions_.by_id
+    idle = {key for key, action in by_id.items() if not action.isEnabled()}
+    assert idle == {
+        *("workspace.undo", "workspace.redo", "inspector.copy", "pointer.let_go", "player.reveal"),
+        *("pointer.mark", "pointer.go -1", "pointer.go 1", "presenter.hide_all"),
+        *("shapes.drawing.turn", "chooser.let_go", "painter.paint_pinned"),
+        *("gaze.whole", "gaze.further"),
+        *("step_text 1", "step_text -1", "gaze.toggle_spread", *READING, *COMPARING),
+    }
+    hand.press(Qt.Key.Key_Plus)
+    hand.settle()
+    assert by_id["gaze.whole"].isEnabled()
+    assert by_id["gaze.further"].isEnabled()
+    hand.press(Qt.Key.Key_0)
+    hand.settle()
+    assert not by_id["gaze.whole"].isEnabled()
+    hand.hover(Cell("weights", (0, 1, 0)))
+    assert not by_id["pointer.let_go"].isEnabled()
+    hand.click_cell(Cell("weights", (0, 1, 0)))
+    hand.press(Qt.Key.Key_M)
+    hand.settle()
+    idle = {key for key, action in by_id.items() if not action.isEnabled()}
+    assert idle == {
+        *("workspace.redo", "pointer.mark", "player.reveal", "presenter.hide_all"),
+        *("pointer.go -1", "pointer.go 1", "shapes.drawing.turn", "chooser.let_go"),
+        *("painter.paint_pinned", "gaze.whole", "gaze.further"),
+        *("step_text 1", "step_text -1", "gaze.toggle_spread", *READING, *COMPARING),
+    }
+
+
+def test_the_program_says_what_it_is(hand: Hand) -> None:
+    hand.window.actions_.by_id["show_about"].trigger()
+    (box,) = hand.boxes()
+    assert f"Attention Visualizer {visualizer.__version__}" in box.text()
+    box.close()

@@ -1,0 +1,295 @@
+"""Hands that are faster than the disk and the numbers: nothing that was asked for is lost."""
+
+from __future__ import annotations
+
+import threading
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import Qt
+
+from tests.shell.test_document_controller import (
+    answer,
+    at_rest,
+    crashed,
+    drop,
+    of_files,
+    read,
+    recovery,
+    save_as,
+    windows,
+    written,
+)
+from tests.support.window_input import PATIENCE_MS, Hand
+from visualizer.documents.document_file import SUFFIX, read_document
+from visualizer.documents.recovery_file import left_behind
+from visualizer.errors import InputError
+from visualizer.session.cells import Cell
+from visualizer.session.document import Document
+from visualizer.session.view import View
+from visualizer.shell import autosave_controller
+from visualizer.storage import atomic_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import BinaryIO
+
+    from pytestqt.qtbot import QtBot
+
+    from tests.support.window_fixtures import Gate
+    from visualizer.shell.window import MainWindow
+    from visualizer.shell.window_manager import WindowManager
+
+
+__all__ = ["crashed", "windows"]
+LOOKED = View(pinned=Cell("weights", (0, 1, 1)))
+
+
+@pytest.fixture
+def window(fresh_window: MainWindow) -> MainWindow:
+    """A window that has no file yet, and may be closed."""
+    return fresh_window
+
+
+class SlowDisk:
+    """Holds back what is written, by name, until it is let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._goes_on, self._write = threading.Event(), atomic_file.write
+        self.begun = 0
+        monkeypatch.setattr(atomic_file, "write", self._held)
+
+    def _held(self, path: Path, fill: Callable[[BinaryIO], object]) -> None:
+        self.begun += 1
+        self._goes_on.wait(PATIENCE_MS / 1000)
+        self._write(path, fill)
+
+    def let_go(self) -> None:
+        self._goes_on.set()
+
+
+def _fail(path: Path, fill: Callable[[BinaryIO], object]) -> None:
+    raise InputError("export", f"{path.name} could not be written: the disk is full.")
+
+
+def change(hand: Hand) -> None:
+    hand.press(Qt.Key.Key_M)
+    hand.settle()
+
+
+# --------------------------------------------------------------------------- saving
+
+
+def test_what_changes_while_it_is_saved_is_saved_the_second_time(
+    hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_as(hand, tmp_path / "mine")
+    hand.activate()
+    disk = SlowDisk(monkeypatch)
+    change(hand)
+    hand.press(Qt.Key.Key_S)
+    hand.until(lambda: disk.begun == 1)
+    hand.type_sentence("said last")
+    hand.settle()
+    hand.press(Qt.Key.Key_S)
+    disk.let_go()
+    at_rest(hand)
+    assert read(tmp_path / f"mine{SUFFIX}").document.text == "said last"
+    assert not hand.window.isWindowModified()
+
+
+def test_a_window_that_is_closed_while_it_saves_waits_and_does_not_ask(
+    hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_as(hand, tmp_path / "mine")
+    hand.activate()
+    disk = SlowDisk(monkeypatch)
+    change(hand)
+    hand.press(Qt.Key.Key_S)
+    hand.window.close()
+    assert hand.boxes() == []
+    assert hand.window.isVisible()
+    disk.let_go()
+    hand.until(lambda: not hand.window.isVisible())
+    assert read(tmp_path / f"mine{SUFFIX}").document.spec.mask == "none"
+
+
+def test_a_window_whose_saving_fails_while_it_is_closed_stays(
+    hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_as(hand, tmp_path / "mine")
+    hand.activate()
+    disk = SlowDisk(monkeypatch)
+    hand.press(Qt.Key.Key_S)
+    hand.window.close()
+    monkeypatch.setattr(disk, "_write", _fail)
+    disk.let_go()
+    hand.until(lambda: bool(hand.boxes()))
+    (box,) = hand.boxes()
+    assert "the disk is full" in box.text()
+    assert hand.window.isVisible()
+
+
+def test_what_is_changed_while_a_closing_window_saves_is_asked_about(
+    hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_as(hand, tmp_path / "mine")
+    hand.activate()
+    disk = SlowDisk(monkeypatch)
+    change(hand)
+    hand.press(Qt.Key.Key_S)
+    hand.window.close()
+    change(hand)
+    disk.let_go()
+    answer(hand, "Cancel")
+    assert hand.window.isVisible()
+
+
+def test_numbers_that_are_on_their_way_are_waited_for(
+    open_window: Callable[[], MainWindow], gate: Gate, tmp_path: Path, qtbot: QtBot
+) -> None:
+    gate.let_through()
+    hand = Hand(qtbot, open_window())
+    hand.settle()
+    hand.window.filer.toggle_numbers()
+    save_as(hand, tmp_path / "mine")
+    hand.activate()
+    hand.press(Qt.Key.Key_M)
+    hand.press(Qt.Key.Key_S)
+    gate.open()
+    at_rest(hand)
+    saved = read(tmp_path / f"mine{SUFFIX}")
+    assert saved.document.spec.mask == "none"
+    assert saved.recorded
+
+
+# --------------------------------------------------------------------------- opening
+
+
+def test_all_files_that_are_dropped_are_opened(
+    windows: WindowManager, tmp_path: Path, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, windows.open(Document()))
+    hand.until(lambda: hand.window.workspace.run is not None)
+    texts = ("one", "two")
+    drop(hand, of_files(*(written(tmp_path / f"{it}{SUFFIX}", Document(text=it)) for it in texts)))
+    hand.until(lambda: len(windows.all) == 2)
+    assert {window.workspace.document.text for window in windows.all} == set(texts)
+
+
+def test_typing_before_the_numbers_of_a_document_keeps_how_it_is_looked_at(
+    open_window: Callable[[], MainWindow], gate: Gate, tmp_path: Path, qtbot: QtBot
+) -> None:
+    path = written(tmp_path / f"a{SUFFIX}", Document(text="one two three"), LOOKED)
+    hand = Hand(qtbot, open_window())  # its first numbers are held back, those of the file wait
+    hand.until(lambda: len(gate.asked) == 1)
+    hand.window.filer.open(path)
+    at_rest(hand)
+    hand.until(lambda: hand.window.workspace.document.text == "one two three")
+    hand.window.workspace.set("causal", False)
+    gate.open()
+    hand.settle()
+    assert hand.window.workspace.wanted.pinned == LOOKED.pinned
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_a_document_that_is_saved_before_its_numbers_are_there_keeps_its_view(
+    open_window: Callable[[], MainWindow],
+    gate: Gate,
+    tmp_path: Path,
+    qtbot: QtBot,
+    is_refused: bool,
+) -> None:
+    document = Document(text="one two three")
+    document = document.set("heads", 3).set("d_out", 4) if is_refused else document
+    path = written(tmp_path / f"a{SUFFIX}", document, LOOKED)
+    gate.let_through()
+    hand = Hand(qtbot, open_window())
+    hand.settle()
+    hand.window.filer.open(path)
+    hand.until(lambda: hand.window.filer.path == path)
+    hand.window.filer.save()
+    gate.open()
+    at_rest(hand)
+    saved = read(path)
+    assert saved.document == document
+    assert saved.view.pinned == LOOKED.pinned
+
+
+# --------------------------------------------------------------------------- several windows
+
+
+def test_quitting_asks_one_window_after_the_other(windows: WindowManager, qtbot: QtBot) -> None:
+    made = [windows.open(Document()) for _ in range(3)]
+    qtbot.waitUntil(lambda: all(window.workspace.run for window in made))
+    for window in made[:2]:
+        window.workspace.set("causal", False)
+    made[2].filer.quit()
+    answer(Hand(qtbot, made[0]), "Don’t save")
+    assert windows.all == made[1:]
+    answer(Hand(qtbot, made[1]), "Don’t save")
+    assert windows.all == []
+
+
+def test_a_file_is_open_in_one_window_only(
+    windows: WindowManager, tmp_path: Path, qtbot: QtBot
+) -> None:
+    path = written(tmp_path / f"a{SUFFIX}", Document(text="only here"))
+    first, second = (Hand(qtbot, windows.open(Document())) for _ in range(2))
+    first.window.filer.open(path)
+    first.until(lambda: first.chips == ("only", "here"))
+    second.window.filer.open(tmp_path / "." / path.name)
+    second.until(lambda: "is open here" in first.window.statusBar().currentMessage())
+    assert second.window.filer.path is None
+    assert not second.window.filer.is_busy
+    second.window.filer._write_named(str(path))
+    (box,) = second.boxes()
+    assert "another window" in box.text()
+    assert read(path).document.text == "only here"
+    first.window.filer._write_named(str(path))  # its own
+    at_rest(first)
+    assert first.boxes() == []
+
+
+# --------------------------------------------------------------------------- after a crash
+
+
+def test_what_takes_long_to_be_kept_is_kept_less_often(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter((0.0, 3.0))
+    monkeypatch.setattr(autosave_controller, "perf_counter", lambda: next(times))
+    change(hand)
+    hand.until(lambda: hand.window.filer.keeper._timer.interval() == 60_000)
+    assert list(recovery().glob("*.recovery"))
+
+
+def test_what_a_crash_left_stays_until_it_is_kept_anew(
+    windows: WindowManager, crashed: Document, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, windows.open(Document()))
+    hand.until(lambda: hand.window.workspace.run is not None)
+    (left,) = left_behind(recovery())
+    hand.window.rescue.offer([left])
+    answer(hand, "Open it again")
+    assert left.file.exists()
+    hand.until(lambda: not left.file.exists())
+    (kept,) = recovery().glob("*.recovery")
+    content = kept.read_bytes().partition(b"\n")[2]
+    assert read_document(BytesIO(content)).document == crashed
+
+
+def test_what_a_crash_left_of_a_file_takes_the_place_of_that_file(
+    windows: WindowManager, crashed: Document, tmp_path: Path, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, windows.open(Document()))
+    hand.window.filer.open(written(tmp_path / f"old{SUFFIX}", Document(text="as it was")))
+    hand.until(lambda: hand.chips == ("as", "it", "was"))
+    hand.window.rescue.offer(left_behind(recovery()))
+    answer(hand, "Open it again")
+    hand.until(lambda: hand.chips == ("what", "was", "lost"))
+    assert windows.all == [hand.window]
+    assert hand.window.workspace.document == crashed
+    assert hand.window.isWindowModified()

@@ -1,0 +1,470 @@
+"""Documents come back: saved, opened, asked about once, and found again after a crash."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, QSettings, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QFileDialog, QLineEdit
+
+from tests.support.window_input import CONTROL, SHIFT, Hand
+from visualizer import app
+from visualizer.documents.document_file import SUFFIX, SavedDocument, read_document, write_document
+from visualizer.documents.recovery_file import RecoveryFile, left_behind
+from visualizer.features.setup.model import SETUP
+from visualizer.session.cells import Cell
+from visualizer.session.document import Document
+from visualizer.session.view import View
+from visualizer.shell.window_manager import WindowManager
+from visualizer.widgets import app_settings
+from visualizer.widgets.app_settings import own_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pytestqt.qtbot import QtBot
+
+    from visualizer.shell.window import MainWindow
+
+ALT = Qt.KeyboardModifier.AltModifier
+
+
+@pytest.fixture
+def window(fresh_window: MainWindow) -> MainWindow:
+    """A window that has no file yet, and may be closed."""
+    return fresh_window
+
+
+def asked(hand: Hand) -> list[QFileDialog]:
+    """The boxes that ask for a file."""
+    return [each for each in hand.window.findChildren(QFileDialog) if each.isVisible()]
+
+
+def type_name(hand: Hand, path: Path) -> None:
+    """Give a file's name to the box that asks for one, and press Enter."""
+    hand.until(lambda: bool(asked(hand)))
+    (dialog,) = asked(hand)
+    line = dialog.findChild(QLineEdit)
+    assert line
+    dialog.setDirectory(str(path.parent))
+    dialog.selectFile(path.name)  # so that no other one is
+    line.setText(path.name)
+    QTest.keyClick(line, Qt.Key.Key_Return)
+
+
+def at_rest(hand: Hand) -> None:
+    hand.until(lambda: not hand.window.filer.is_busy)
+    QApplication.processEvents()
+
+
+def save_as(hand: Hand, path: Path) -> None:
+    hand.activate()
+    hand.press(Qt.Key.Key_S, CONTROL | SHIFT)
+    type_name(hand, path)
+    at_rest(hand)
+
+
+def read(path: Path) -> SavedDocument:
+    with path.open("rb") as file:
+        return read_document(file)
+
+
+def answer(hand: Hand, words: str) -> None:
+    """Press a button of the one box that asks."""
+    hand.until(lambda: bool(hand.boxes()))
+    (box,) = hand.boxes()
+    (button,) = (each for each in box.buttons() if each.text().replace("&", "") == words)
+    hand.click(button)
+    QApplication.processEvents()
+
+
+def drop(hand: Hand, data: QMimeData) -> None:
+    """Drop something onto the heatmaps."""
+    window, place = hand.window, hand.window.rect().center()
+    left, copy = Qt.MouseButton.LeftButton, Qt.DropAction.CopyAction
+    none = Qt.KeyboardModifier.NoModifier
+    enter = QDragEnterEvent(QPoint(place), copy, data, left, none)
+    QApplication.sendEvent(window, enter)
+    assert enter.isAccepted()
+    QApplication.sendEvent(window, QDropEvent(QPointF(place), copy, data, left, none))
+
+
+def of_files(*paths: Path) -> QMimeData:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    return data
+
+
+def written(path: Path, document: Document, view: View | None = None) -> Path:
+    with path.open("wb") as file:
+        write_document(file, document, view or View())
+    return path
+
+
+# --------------------------------------------------------------------------- saving and opening
+
+
+def test_what_is_saved_is_what_is_there(hand: Hand, tmp_path: Path) -> None:
+    hand.type_sentence("a word or two")
+    hand.settle()
+    hand.click_cell(Cell("weights", (0, 1, 0)))
+    assert hand.window.isWindowModified()
+    save_as(hand, tmp_path / "mine")
+    saved = read(tmp_path / f"mine{SUFFIX}")
+    assert saved.document == hand.window.workspace.document
+    assert saved.view.pinned == Cell("weights", (0, 1, 0))
+    assert saved.recorded is None
+    assert not hand.window.isWindowModified()
+    assert hand.window.windowTitle() == "mine[*] — Attention Visualizer"
+
+
+def test_what_was_saved_comes_back(
+    hand: Hand, tmp_path: Path, open_window: Callable[[], MainWindow], qtbot: QtBot
+) -> None:
+    hand.type_sentence("a word or two")
+    hand.settle()
+    hand.click_cell(Cell("weights", (1, 2, 1)))
+    save_as(hand, tmp_path / "mine")
+    document = hand.window.workspace.document
+    hand.window.close()
+    other = Hand(qtbot, open_window())
+    other.until(lambda: other.window.workspace.run is not None)
+    other.press(Qt.Key.Key_O)
+    type_name(other, tmp_path / f"mine{SUFFIX}")
+    other.until(lambda: other.chips == ("a", "word", "or", "two"))
+    other.settle()
+    assert other.window.workspace.document == document
+    assert other.window.workspace.view.pinned == Cell("weights", (1, 2, 1))
+    assert not other.window.workspace.can_undo
+    assert other.window.windowTitle().startswith("mine")
+
+
+def test_numbers_are_saved_too_where_that_is_wished(hand: Hand, tmp_path: Path) -> None:
+    hand.press(Qt.Key.Key_N, CONTROL | ALT)
+    save_as(hand, tmp_path / "numbers")
+    recorded = read(tmp_path / f"numbers{SUFFIX}").recorded
+    run = hand.window.workspace.run
+    assert recorded
+    assert run
+    np.testing.assert_array_equal(recorded.stages["weights"], run.trace.read("weights"))
+
+
+def test_saving_again_asks_for_nothing(hand: Hand, tmp_path: Path) -> None:
+    save_as(hand, tmp_path / "mine")
+    hand.activate()
+    hand.press(Qt.Key.Key_M)
+    hand.settle()
+    assert hand.window.isWindowModified()
+    hand.press(Qt.Key.Key_S)
+    at_rest(hand)
+    assert asked(hand) == []
+    assert read(tmp_path / f"mine{SUFFIX}").document == hand.window.workspace.document
+
+
+def test_a_lesson_is_not_written_over_the_file_that_was_open(hand: Hand, tmp_path: Path) -> None:
+    save_as(hand, tmp_path / "mine")
+    own = hand.window.workspace.document
+    hand.activate()
+    hand.window.reader.load()
+    hand.window.reader.open(1)
+    hand.settle()
+    hand.press(Qt.Key.Key_S)
+    hand.until(lambda: bool(asked(hand)))
+    assert read(tmp_path / f"mine{SUFFIX}").document == own
+    asked(hand)[0].reject()
+
+
+def test_reading_a_lesson_leaves_nothing_to_be_saved(hand: Hand) -> None:
+    hand.window.reader.open(2)
+    hand.settle()
+    assert not hand.window.isWindowModified()
+    hand.window.close()
+    assert not hand.window.isVisible()
+
+
+def test_what_was_changed_before_a_lesson_is_asked_about(hand: Hand, tmp_path: Path) -> None:
+    hand.type_sentence("my own words")
+    hand.settle()
+    hand.window.reader.open(2)
+    hand.settle()
+    hand.window.close()
+    answer(hand, "Save")
+    type_name(hand, tmp_path / "mine")
+    hand.until(lambda: not hand.window.isVisible())
+    assert read(tmp_path / f"mine{SUFFIX}").document.text == "my own words"
+
+
+def test_taking_back_to_what_was_saved_is_saved(hand: Hand, tmp_path: Path) -> None:
+    save_as(hand, tmp_path / "mine")
+    hand.activate()
+    hand.press(Qt.Key.Key_M)
+    hand.settle()
+    assert hand.window.isWindowModified()
+    hand.press(Qt.Key.Key_Z)
+    hand.settle()
+    assert not hand.window.isWindowModified()
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
+def test_what_cannot_be_saved_is_said_and_the_old_file_stays(
+    hand: Hand, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_as(hand, tmp_path / "mine")
+    old = (tmp_path / f"mine{SUFFIX}").read_bytes()
+    hand.activate()
+    hand.press(Qt.Key.Key_M)
+    hand.settle()
+
+    def fail(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    hand.press(Qt.Key.Key_S)
+    hand.until(lambda: bool(hand.boxes()))
+    (box,) = hand.boxes()
+    assert os.strerror(code) in box.text()
+    box.close()
+    assert (tmp_path / f"mine{SUFFIX}").read_bytes() == old
+    assert hand.window.isWindowModified()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"PK\3\4nonsense", b"\x89PNG\r\n\x1a\n", b"%PDF-1.4", b"hello"]
+)
+def test_what_cannot_be_opened_is_said_and_the_picture_stays(
+    hand: Hand, content: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / f"bad{SUFFIX}"
+    path.write_bytes(content)
+    board = hand.shown
+    hand.window.filer.open(path)
+    hand.until(lambda: bool(hand.boxes()))
+    (box,) = hand.boxes()
+    assert "bad" in box.text()
+    box.close()
+    assert hand.shown is board
+
+
+# --------------------------------------------------------------------------- dropping
+
+
+def test_a_document_is_dropped(hand: Hand, tmp_path: Path) -> None:
+    drop(hand, of_files(written(tmp_path / f"a{SUFFIX}", Document(text="dropped words"))))
+    hand.until(lambda: hand.chips == ("dropped", "words"))
+    assert hand.window.filer.path == tmp_path / f"a{SUFFIX}"
+
+
+def test_a_text_is_dropped(hand: Hand) -> None:
+    data = QMimeData()
+    data.setText("three dropped words")
+    drop(hand, data)
+    hand.until(lambda: hand.chips == ("three", "dropped", "words"))
+    hand.press(Qt.Key.Key_Z)
+    hand.settle()
+    assert hand.chips[0] == "Your"
+
+
+def test_a_novel_is_not_taken_in(hand: Hand) -> None:
+    data = QMimeData()
+    data.setText(100_001 * "a")
+    drop(hand, data)
+    assert "100,001 characters" in hand.window.workspace.screen.panel(SETUP).text_problem
+    assert hand.chips[0] == "Your"
+
+
+def test_a_file_is_not_written_into_the_sentence(hand: Hand, tmp_path: Path) -> None:
+    assert not hand.sentence.canInsertFromMimeData(of_files(tmp_path / "a"))
+
+
+# --------------------------------------------------------------------------- asked once
+
+
+def test_closing_asks_once_about_what_is_not_saved(hand: Hand) -> None:
+    hand.press(Qt.Key.Key_M)
+    hand.settle()
+    hand.window.close()
+    hand.window.close()
+    assert hand.window.isVisible()
+    answer(hand, "Cancel")
+    assert hand.window.isVisible()
+    hand.window.close()
+    answer(hand, "Don’t save")
+    assert not hand.window.isVisible()
+
+
+def test_saving_when_asked_closes_after_it_is_written(hand: Hand, tmp_path: Path) -> None:
+    hand.press(Qt.Key.Key_M)
+    hand.settle()
+    hand.window.close()
+    answer(hand, "Save")
+    type_name(hand, tmp_path / "mine")
+    hand.until(lambda: not hand.window.isVisible())
+    assert read(tmp_path / f"mine{SUFFIX}").document.spec.mask == "none"
+
+
+def test_not_choosing_a_file_does_not_close(hand: Hand, tmp_path: Path) -> None:
+    hand.press(Qt.Key.Key_M)
+    hand.settle()
+    hand.window.close()
+    answer(hand, "Save")
+    (dialog,) = asked(hand)
+    dialog.reject()
+    save_as(hand, tmp_path / "later")
+    assert hand.window.isVisible()
+
+
+def test_nothing_is_asked_where_nothing_is_lost(hand: Hand) -> None:
+    hand.window.close()
+    assert not hand.window.isVisible()
+
+
+# --------------------------------------------------------------------------- after a crash
+
+
+def recovery() -> Path:
+    return own_folder() / "recovery"
+
+
+def test_what_is_not_saved_is_kept_and_forgotten_once_it_is(hand: Hand, tmp_path: Path) -> None:
+    hand.type_sentence("kept words")
+    hand.settle()
+    hand.until(lambda: bool(list(recovery().glob("*.recovery"))))
+    assert left_behind(recovery()) == []  # it is this program's own
+    save_as(hand, tmp_path / "mine")
+    hand.until(lambda: not list(recovery().glob("*.recovery")))
+
+
+def test_closing_leaves_nothing_behind(hand: Hand) -> None:
+    hand.type_sentence("kept words")
+    hand.settle()
+    hand.until(lambda: bool(list(recovery().glob("*.recovery"))))
+    hand.window.close()
+    answer(hand, "Don’t save")
+    assert list(recovery().iterdir()) == []
+
+
+@pytest.fixture
+def crashed(tmp_path: Path) -> Document:
+    """What a program that was killed was working on."""
+    document = Document(text="what was lost")
+    keeper = RecoveryFile(recovery())
+    keeper.keep(document, View(pinned=Cell("weights", (0, 1, 1))), tmp_path / f"old{SUFFIX}")
+    assert keeper._lock
+    os.close(keeper._lock._file)  # as the system does
+    keeper._lock = None
+    return document
+
+
+@pytest.fixture
+def windows(application: QApplication, qtbot: QtBot) -> Iterator[WindowManager]:
+    """The windows of a program, as it opens them."""
+    made = WindowManager(app.program())
+    yield made
+    for window in made.all.copy():
+        window.filer.give_up()
+        window.close()
+    QApplication.processEvents()
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_what_a_crash_left_is_offered(
+    windows: WindowManager, crashed: Document, is_wanted: bool, qtbot: QtBot
+) -> None:
+    windows.begin(SavedDocument(Document(), View()), None)
+    hand = Hand(qtbot, windows.all[0])
+    hand.until(lambda: bool(hand.boxes()))
+    (box,) = hand.boxes()
+    assert "“old”" in box.informativeText()
+    answer(hand, "Open it again" if is_wanted else "Throw it away")
+    hand.until(lambda: hand.window.workspace.run is not None)
+    if is_wanted:
+        hand.until(lambda: hand.chips == ("what", "was", "lost"))
+        assert hand.window.workspace.document == crashed
+        assert hand.window.isWindowModified()
+        assert hand.window.windowTitle().startswith("old")
+    hand.until(lambda: left_behind(recovery()) == [])
+
+
+# --------------------------------------------------------------------------- coming back
+
+
+def test_what_was_open_last_comes_back(
+    windows: WindowManager, tmp_path: Path, qtbot: QtBot
+) -> None:
+    app_settings.save_last(written(tmp_path / f"a{SUFFIX}", Document(text="open last")))
+    windows.begin(SavedDocument(Document(), View()), None)
+    hand = Hand(qtbot, windows.all[0])
+    hand.until(lambda: hand.chips == ("open", "last"))
+    hand.window.close()
+    assert app_settings.load_last() == tmp_path / f"a{SUFFIX}"
+
+
+def test_what_was_asked_for_goes_before_what_was_open_last(
+    windows: WindowManager, tmp_path: Path, qtbot: QtBot
+) -> None:
+    app_settings.save_last(written(tmp_path / f"a{SUFFIX}", Document(text="open last")))
+    windows.begin(SavedDocument(Document(text="asked for"), View()), None)
+    hand = Hand(qtbot, windows.all[0])
+    hand.until(lambda: hand.chips == ("asked", "for"))
+    assert hand.window.filer.path is None
+
+
+@pytest.mark.parametrize("stored", ["", "/nowhere/a.attention", 7, "a\0b"])
+def test_a_file_that_is_not_there_does_not_come_back(stored: object) -> None:
+    QSettings().setValue("last", stored)
+    assert app_settings.load_last() is None
+
+
+# --------------------------------------------------------------------------- several windows
+
+
+def test_a_new_window_is_one_of_its_own(windows: WindowManager, qtbot: QtBot) -> None:
+    first = Hand(qtbot, windows.open(Document()))
+    first.until(lambda: first.window.workspace.run is not None)
+    first.press(Qt.Key.Key_N)
+    second = Hand(qtbot, windows.all[1])
+    second.until(lambda: second.window.workspace.run is not None)
+    second.type_sentence("of its own")
+    second.settle()
+    assert first.chips[0] == "Your"
+    assert second.chips == ("of", "its", "own")
+
+
+def test_a_file_is_opened_beside_what_would_be_lost(
+    windows: WindowManager, tmp_path: Path, qtbot: QtBot
+) -> None:
+    hand = Hand(qtbot, windows.open(Document()))
+    hand.until(lambda: hand.window.workspace.run is not None)
+    hand.press(Qt.Key.Key_M)
+    hand.settle()
+    hand.window.filer.open(written(tmp_path / f"a{SUFFIX}", Document(text="opened beside")))
+    hand.until(lambda: len(windows.all) == 2)
+    other = Hand(qtbot, windows.all[1])
+    other.until(lambda: other.chips == ("opened", "beside"))
+    assert hand.chips[0] == "Your"
+    assert other.window.windowTitle().startswith("a[*]")
+
+
+def test_recent_files_are_listed_newest_first(hand: Hand, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        save_as(hand, tmp_path / name)
+    menu = hand.window.actions_.menus["&File>Open &recent"]
+    menu.aboutToShow.emit()
+    assert [action.text() for action in menu.actions()][:2] == [
+        f"&1  two{SUFFIX}",
+        f"&2  one{SUFFIX}",
+    ]
+    menu.actions()[1].trigger()
+    hand.until(lambda: hand.window.statusBar().currentMessage().startswith("Opened"))
+    hand.window.actions_.by_id["recents.forget"].trigger()
+    menu.aboutToShow.emit()
+    assert [action.text() for action in menu.actions() if not action.isSeparator()] == [
+        "&Forget these"
+    ]

@@ -1,0 +1,226 @@
+"""All that can be used can be reached by the keys and is named to readers of the screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QPushButton, QWidget
+from shiboken6 import Shiboken
+
+from tests.support.accessible_text import heard
+from tests.support.colour_vision import contrast
+from visualizer.session.cells import Cell
+from visualizer.session.settings_table import SETTINGS
+from visualizer.widgets.focus_ring import FocusRing
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QImage
+    from pytestqt.qtbot import QtBot
+
+    from tests.support.window_input import Hand
+
+
+def reachable(hand: Hand) -> list[QWidget]:
+    """Go round by the tab key."""
+    hand.sentence.setFocus()
+    found: list[QWidget] = []
+    while (widget := QApplication.focusWidget()) is not None:
+        if found and widget is found[0]:
+            break
+        if widget not in found:  # else it goes from link to link within
+            found.append(widget)
+        hand.key(Qt.Key.Key_Tab)
+    return found
+
+
+def named(widget: QWidget) -> str:
+    shown = widget.text() if isinstance(widget, QAbstractButton | QLabel) else ""
+    return widget.accessibleName() or shown
+
+
+def test_the_tab_key_reaches_every_part(hand: Hand) -> None:
+    hand.window.editor.more_button.setChecked(True)
+    found = reachable(hand)
+    names = {named(widget) for widget in found}
+    for setting in SETTINGS:
+        if hand.window.editor.rows[setting.name].control.isEnabled():
+            assert setting.label in names
+    assert {"Sentence", "Heatmaps", "More settings"} <= names
+    assert {"What counts as a token", "Whether lines are one text or a batch of texts"} <= names
+    assert {"Input", "Weights", "Output"} <= names
+
+
+def test_whatever_is_reached_has_a_name(hand: Hand) -> None:
+    hand.window.editor.more_button.setChecked(True)
+    hand.type_number("dropout", "1.5")
+    unnamed = [widget for widget in reachable(hand) if not named(widget)]
+    assert unnamed == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_whatever_is_reached_shows_that_it_has_the_focus(hand: Hand, scheme: str) -> None:
+    window = hand.window
+    window.set_scheme(scheme)
+    window.editor.more_button.setChecked(True)
+    hand.click_cell(Cell("weights", (0, 1, 0)))
+    hand.leave()
+    hand.settle()
+    QApplication.processEvents()  # the settings that were opened take their places
+    dim = []
+    for widget in reachable(hand):
+        widget.setFocus(Qt.FocusReason.TabFocusReason)
+        window.editor.ensureWidgetVisible(widget)
+        there = _picture(widget)
+        widget.clearFocus()
+        if not _stands_out(there, _picture(widget)):
+            dim.append(named(widget) or repr(widget))
+    assert dim == []
+
+
+def test_the_tab_key_goes_along_the_bar_and_the_typed_ends(hand: Hand) -> None:
+    hand.key(Qt.Key.Key_F11)
+    hand.press(Qt.Key.Key_8, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
+    hand.settle()
+    boxes = hand.window.panes["Colours"].boxes
+    hand.until(lambda: ("context", "high") in boxes and boxes["context", "high"].isVisible())
+    names = [named(widget) for widget in reachable(hand)]
+    bar = names.index("How the panels are arranged")
+    assert names[bar + 1 : bar + 4] == ["Head 1", "Head 2", "Mean of heads"]
+    ends = names.index("The ends of the colours are")
+    assert names[ends + 1 : ends + 4] == [
+        "Scores: the high end", "Weights: the low end", "Weights: the high end",
+    ]  # fmt: skip
+    assert names.index("Colours of weights") > names.index("Context: the high end")
+
+
+def test_the_tab_key_goes_from_shape_to_shape(hand: Hand) -> None:
+    hand.press(Qt.Key.Key_F4, Qt.KeyboardModifier.ShiftModifier)
+    hand.settle()
+    names = [named(widget) for widget in reachable(hand)]
+    first = names.index("Split / join") + 1
+    assert [name.partition(":")[0] for name in names[first : first + 3]] == [
+        "Input", "Queries", "Keys",
+    ]  # fmt: skip
+
+
+def test_a_wrong_end_is_said_in_sight_of_its_box(hand: Hand) -> None:
+    hand.window.resize(1280, 640)
+    hand.key(Qt.Key.Key_F11)
+    hand.press(Qt.Key.Key_8, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
+    hand.settle()
+    pane = hand.window.panes["Colours"]
+    box = pane.boxes["scores", "high"]
+    hand.until(lambda: box.isVisible())
+    box.setFocus(Qt.FocusReason.TabFocusReason)
+    hand.until(box.hasFocus)
+    box.selectAll()
+    QTest.keyClicks(box, "abc")
+    hand.key(Qt.Key.Key_Return)
+    assert pane.problem.text() == "“abc” is no number. Use one such as 0.5."
+    both = (pane.problem, box)
+    hand.until(lambda: not any(widget.visibleRegion().isEmpty() for widget in both))
+
+
+def test_one_key_goes_from_part_to_part(hand: Hand) -> None:
+    hand.key(Qt.Key.Key_F8)
+    hand.board.setFocus()
+    hand.settle()
+    found = []
+    for _ in range(7):
+        hand.key(Qt.Key.Key_F12)
+        found.append(named(QApplication.focusWidget() or hand.window))
+        assert hand.window.rect().contains(hand.window.focus_ring.geometry())
+    assert found == [
+        "Step", "Sentence", "Cell", "Heads", "Input", "How the panels are arranged", "Heatmaps",
+    ]  # fmt: skip
+    hand.press(Qt.Key.Key_F12, Qt.KeyboardModifier.ShiftModifier)
+    assert named(QApplication.focusWidget() or hand.window) == "How the panels are arranged"
+
+
+def _picture(widget: QWidget) -> QImage:
+    window = widget.window()
+    area = QRect(widget.mapTo(window, QPoint()), widget.size()).adjusted(-3, -3, 3, 3)
+    return window.grab(area.intersected(window.rect())).toImage()
+
+
+def _stands_out(one: QImage, other: QImage) -> bool:
+    """Whether some of it changes as much as a mark differs from its paper (WCAG 2.2, 1.4.11)."""
+    places = ((x, y) for y in range(one.height()) for x in range(one.width()))
+    pairs = {(one.pixelColor(*at).name(), other.pixelColor(*at).name()) for at in places}
+    return max(contrast(*pair) for pair in pairs) >= 2.9
+
+
+def test_a_control_says_what_it_is_for_and_what_is_wrong(hand: Hand) -> None:
+    for row in hand.window.editor.rows.values():
+        part = row.control.focusProxy()
+        assert part is not None
+        assert part.accessibleDescription() == row.setting.help
+    hand.type_number("dropout", "1.5")
+    control = hand.window.editor.rows["dropout"].control
+    parts = [part for part in control.findChildren(QWidget) if part.accessibleName() == "Dropout"]
+    assert len(parts) == 2
+    for part in parts:
+        assert part.accessibleDescription().startswith("A rate of 1.5 is not a share.")
+
+
+def test_the_sentence_of_a_cell_is_told_to_readers_of_the_screen(hand: Hand) -> None:
+    hand.click_cell(Cell("weights", (0, 1, 0)))
+    hand.leave()
+    assert heard(hand.board).value.endswith("journey (query 2) reads 48 % from Your (key 1).")
+    button = hand.window.rail.button("weights")
+    assert button.accessibleDescription() == "each row made to sum to 1, size 2 × 6 × 6"
+    assert "6 tokens" in hand.window.token_pane.strip.accessibleName()
+
+
+def test_who_clicks_sees_no_ring(hand: Hand) -> None:
+    ring = hand.window.focus_ring
+    hand.click(hand.window.rail.button("queries"))
+    hand.click(hand.window.editor.rows["heads"].control.focusProxy() or hand.window)
+    assert not ring.isVisible()
+    hand.key(Qt.Key.Key_Tab)
+    assert ring.isVisible()
+    hand.click(hand.window.editor.more_button)
+    assert not ring.isVisible()
+
+
+def test_the_ring_moves_and_hides_with_what_it_is_around(hand: Hand) -> None:
+    ring, editor = hand.window.focus_ring, hand.window.editor
+    hand.window.resize(1280, 600)
+    editor.more_button.setChecked(True)
+    QApplication.processEvents()
+    editor.more_button.setFocus(Qt.FocusReason.TabFocusReason)
+    editor.ensureWidgetVisible(editor.more_button)
+    before = ring.geometry()
+    bar = editor.verticalScrollBar()
+    bar.setValue(bar.value() + 10)
+    assert ring.geometry() == before.translated(0, -10)
+    bar.setValue(bar.maximum())
+    assert not ring.isVisible()  # what it is around is scrolled away
+    bar.setValue(0)
+    editor.ensureWidgetVisible(editor.more_button)
+    assert ring.isVisible()
+    there = ring.geometry()
+    hand.window.docks.by_id["Setup"].hide()
+    assert not ring.isVisible() or ring.geometry() != there  # the focus goes elsewhere
+
+
+def test_the_ring_outlives_what_it_was_around(application: QApplication, qtbot: QtBot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    around, inner, other = QWidget(window), QPushButton("Inner"), QPushButton("Other", window)
+    inner.setParent(around)
+    ring = FocusRing(window)
+    window.resize(200, 100)
+    window.show()
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    other.clearFocus()
+    inner.setFocus(Qt.FocusReason.TabFocusReason)
+    assert ring.isVisible()
+    Shiboken.delete(around)
+    other.move(20, 20)
+    other.setFocus(Qt.FocusReason.TabFocusReason)
+    assert ring.geometry().contains(other.geometry())

@@ -1,0 +1,159 @@
+"""From the main window to the lab, and from a trained layer back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QMessageBox
+
+from tests.support.window_input import CONTROL, PATIENCE_MS, Hand
+from visualizer import app
+from visualizer.lab.layer_document import saved_of
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.wire_format import Message
+from visualizer.shell.window_manager import WindowManager
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytestqt.qtbot import QtBot
+
+    from visualizer.lab.window import LabWindow
+    from visualizer.shell.window import MainWindow
+
+ALT = Qt.KeyboardModifier.AltModifier
+
+
+@pytest.fixture
+def windows(application: QApplication, qtbot: QtBot) -> Iterator[WindowManager]:
+    made = WindowManager(app.program())
+    yield made
+    for window in made.all.copy():
+        window.filer.give_up()
+        window.close()
+    if made.lab:
+        made.lab.close()
+    application.processEvents()
+
+
+def first(windows: WindowManager, qtbot: QtBot) -> tuple[MainWindow, Hand]:
+    from visualizer.session.document import Document
+
+    window = windows.open(Document())
+    qtbot.waitExposed(window)
+    hand = Hand(qtbot, window)
+    hand.settle()
+    return window, hand
+
+
+def opened(windows: WindowManager, qtbot: QtBot) -> LabWindow:
+    qtbot.waitUntil(lambda: bool(windows.lab and windows.lab.isVisible()), timeout=PATIENCE_MS)
+    assert windows.lab
+    return windows.lab
+
+
+def meanwhile(windows: WindowManager, is_there: bool, act: Callable[[], object]) -> list[bool]:
+    """Open the lab, and do something between two parts of making it: as it is there, or before."""
+    windows.open_lab()
+    making, done = windows._making, list[bool]()
+    assert making
+
+    def look() -> None:
+        if not done and bool(windows.lab) == is_there:
+            done.append(bool(windows.lab and windows.lab.isVisible()))
+            act()
+
+    making._timer.timeout.connect(look)
+    return done
+
+
+def test_the_lab_is_opened_by_keys_once(windows: WindowManager, qtbot: QtBot) -> None:
+    _, hand = first(windows, qtbot)
+    hand.press(Qt.Key.Key_A, CONTROL | ALT)
+    hand.press(Qt.Key.Key_A, CONTROL | ALT)  # while it is still being made
+    lab = opened(windows, qtbot)
+    qtbot.waitExposed(lab)
+    hand.activate()
+    hand.press(Qt.Key.Key_A, CONTROL | ALT)
+    assert windows.lab is lab
+    assert windows.front is not None
+    lab.close()
+    assert windows.lab is None
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_the_lab_comes_though_the_window_was_closed_meanwhile(
+    windows: WindowManager, qtbot: QtBot, is_there: bool
+) -> None:
+    window, _ = first(windows, qtbot)
+    window.filer.give_up()
+    done = meanwhile(windows, is_there, window.close)
+    assert not QApplication.quitOnLastWindowClosed()
+    assert opened(windows, qtbot).styleSheet()
+    qtbot.waitUntil(QApplication.quitOnLastWindowClosed, timeout=PATIENCE_MS)
+    assert done == [False]
+    assert windows.all == []
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_the_lab_does_not_come_after_the_end(
+    windows: WindowManager, qtbot: QtBot, is_there: bool
+) -> None:
+    window, _ = first(windows, qtbot)
+    window.filer.give_up()
+    done = meanwhile(windows, is_there, windows.quit)
+    qtbot.waitUntil(lambda: bool(done), timeout=PATIENCE_MS)
+    assert done == [False]
+    assert windows.lab is None
+    assert windows.all == []
+    assert QApplication.quitOnLastWindowClosed()
+    assert windows._making
+    assert not windows._making.is_working
+
+
+def test_a_layer_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBot) -> None:
+    rng = np.random.default_rng(3)
+    sizes = {"W_query": (4, 6), "W_key": (4, 6), "W_value": (4, 6), "W_output": (6, 6)}
+    arrays = {name: rng.normal(size=size) for name, size in sizes.items()}
+    arrays |= {"input": rng.normal(size=(3, 4)), "W_output.bias": rng.normal(size=(1, 6))}
+    spec = {
+        "d_in": 4, "d_out": 6, "heads": 2, "projection": "linear", "bias": False,
+        "arrangement": "split", "output_projection": True, "scale": "d_head",
+        "normalisation": "softmax", "mask": "causal",
+    }  # fmt: skip
+    said = {"id": "layer 1", "tokens": ["a", " ", "b"], "spec": spec, "layer": 1, "step": 1500}
+    message = Message("layer", said, arrays)
+    first(windows, qtbot)
+    windows.open_lab()
+    lab = opened(windows, qtbot)
+    lab.layerOpened.emit(saved_of(message, Tokenizer.CHARACTERS, 1, (2, 0), "repeat-1"))
+    assert len(windows.all) == 2
+    hand = Hand(qtbot, windows.all[-1])
+    hand.settle()
+    assert hand.chips == ("a", "␣", "b")
+    queries = (arrays["input"] @ arrays["W_query"])[:, 3:]  # of head 2
+    keys = (arrays["input"] @ arrays["W_key"])[:, 3:]
+    scores = np.where(np.tri(3, dtype=bool), queries @ keys.T / np.sqrt(3), -np.inf)
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(hand.panel("weights", 1).values, weights, atol=1e-6)
+    pinned = windows.all[-1].workspace.view.pinned
+    assert pinned
+    assert pinned.place == (1, 2, 0)
+    assert hand.window.inspector.isVisible()
+    assert hand.window.windowTitle() == "repeat-1, layer 2, step 1,500[*] — Attention Visualizer"
+    assert hand.window.isWindowModified()
+    hand.window.publisher.export()
+    dialog = hand.window.publisher.dialog
+    assert dialog
+    assert dialog.wish.look.title == "repeat-1, layer 2, step 1,500"  # of a figure of it
+    dialog.reject()
+    assert hand.window.publisher.wish.look.title == ""
+    hand.press(Qt.Key.Key_W)
+    assert hand.window.isVisible()
+    box = hand.window.findChild(QMessageBox)
+    assert box
+    assert "repeat-1, layer 2, step 1,500" in box.text()

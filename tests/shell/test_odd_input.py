@@ -1,0 +1,269 @@
+"""Odd, empty and huge input is said in a sentence where it was given; the last picture stays."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QLabel, QSlider
+
+from tests.support.window_input import CONTROL, SHIFT, link_in, words
+from visualizer.attention import device as attention_device
+from visualizer.attention.spec import Device
+from visualizer.documents.sentence_file import LONGEST_TEXT
+from visualizer.session.settings_table import SETTINGS
+
+if TYPE_CHECKING:
+    from tests.support.window_input import Hand
+
+NOTHING = "There is nothing to read yet. Type a word or a sentence."
+
+
+# --------------------------------------------------------------------------------------- texts
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t \u2028"])
+def test_no_text(hand: Hand, text: str) -> None:
+    board = hand.shown
+    hand.paste_sentence(text) if text else hand.type_sentence("")
+    hand.until(lambda: bool(hand.text_problem))
+    assert hand.text_problem == NOTHING
+    assert hand.shown is board
+    hand.compose("again")
+    hand.settle()
+    assert hand.text_problem == ""
+    assert hand.chips == ("again",)
+
+
+def test_one_token(hand: Hand) -> None:
+    hand.type_sentence("alone")
+    hand.settle()
+    assert hand.panel("weights").values.tolist() == [[1.0]]
+    assert "1 token  ·" in hand.status
+
+
+@pytest.mark.parametrize(
+    ("text", "chips"),
+    [
+        ("👩\u200d👩\u200d👧 👍🏽", ("👩\u200d👩\u200d👧", "👍🏽")),
+        ("السلام عليكم", ("السلام", "عليكم")),
+        ("我爱你", ("我", "爱", "你")),
+        ("a\x07b", ("a", "␇", "b")),
+        ("\u200b\ufeff", ("U+200B", "U+FEFF")),
+        ("cafe\u0301", ("cafe\u0301",)),
+        ("tab\tnew\nline", ("tab", "new", "line")),
+        ("<b>&amp;", ("<", "b", ">", "&", "amp", ";")),
+        ("x" * 400, ("x" * 400,)),
+    ],
+)
+def test_texts_of_every_kind(hand: Hand, text: str, chips: tuple[str, ...]) -> None:
+    hand.sentence.selectAll()
+    hand.compose(text)
+    hand.settle()
+    assert hand.chips == chips
+    assert hand.panel("weights").rows.labels == chips
+    assert hand.text_problem == ""
+    assert not hand.window.grab().isNull()
+
+
+def test_more_than_fits_into_memory(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    hand.type_number("d_out", "12")
+    hand.drag(hand.find(QSlider, "heads Slider"), 12)
+    hand.settle()
+    board = hand.shown
+    monkeypatch.setattr(attention_device, "free_bytes", lambda device: 2**30)
+    hand.paste_sentence("word " * 10_000)
+    hand.until(lambda: bool(hand.text_problem))
+    assert hand.text_problem.startswith("10,000 tokens × 12 heads need ")
+    assert hand.text_problem.endswith("tokens fit.")
+    assert "The picture stays as it was." in words(hand.window.notice)
+    assert hand.shown is board
+    hand.press(Qt.Key.Key_Z)
+    hand.settle()
+    assert hand.text_problem == ""
+
+
+def test_more_than_can_be_taken_in(hand: Hand) -> None:
+    board, before = hand.shown, hand.sentence.toPlainText()
+    hand.paste_sentence("x" * (LONGEST_TEXT + 1))
+    assert "characters are more than can be compared" in hand.text_problem
+    assert hand.sentence.toPlainText() == before
+    assert hand.shown is board
+    said = hand.text_problem
+    assert said in words(hand.window.notice)
+    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
+    hand.settle()
+    assert hand.text_problem == said
+    hand.compose("again")
+    hand.settle()
+    assert (hand.text_problem, words(hand.window.notice)) == ("", "")
+
+
+def test_what_is_pasted_over_does_not_count(hand: Hand) -> None:
+    text = "x" * LONGEST_TEXT
+    hand.paste_sentence(text)
+    hand.settle()
+    hand.paste_sentence(text.upper())
+    hand.settle()
+    assert hand.chips == (text.upper(),)
+    QApplication.clipboard().setText("y")
+    hand.press(Qt.Key.Key_V)
+    assert "100,001 characters are more" in hand.text_problem
+
+
+def test_many_tokens_are_pooled_and_say_so(hand: Hand) -> None:
+    hand.paste_sentence("word " * 600)
+    hand.settle()
+    rows, columns = hand.panel("weights").values.shape
+    assert rows == columns < 600
+    assert hand.panel("weights").notes[0].startswith("each cell: largest of ")
+    hand.window.grab()
+    assert hand.window.token_pane.says.text().count("600 tokens") == 1
+
+
+def test_a_larger_window_has_room_for_more_cells(hand: Hand) -> None:
+    hand.window.resize(900, 700)
+    hand.paste_sentence("word " * 900)
+    hand.settle()
+    before = hand.panel("weights")
+    hand.window.resize(1900, 1300)
+    hand.until(lambda: hand.panel("weights").values.shape > before.values.shape)
+    hand.settle()
+    after = hand.panel("weights")
+    assert after.rows.block < before.rows.block
+    assert after.values.max() == before.values.max()
+
+
+# -------------------------------------------------------------------------------------- sizes
+
+
+@pytest.mark.parametrize(
+    ("setting", "typed", "sentence"),
+    [
+        ("dropout", "1", "A rate of 1 drops every weight"),
+        ("dropout", "1.0", "A rate of 1 drops every weight"),
+        ("dropout", "1.5", "A rate of 1.5 is not a share."),
+        ("dropout", "-0.5", "A rate of -0.5 is not a share."),
+        ("heads", "3", "2 does not divide into 3 heads. Use 2 heads, or the output size 3."),
+        ("heads", "0", "The heads cannot be 0."),
+        ("d_in", "0", "The embedding size cannot be 0."),
+        ("d_out", "3", "3 does not divide into 2 heads."),
+        ("temperature", "0", "A temperature of 0 cannot divide."),
+        ("temperature", "-2", "A temperature of -2 cannot divide."),
+    ],
+)
+def test_a_wrong_number_is_said_where_it_stands(
+    hand: Hand, setting: str, typed: str, sentence: str
+) -> None:
+    board = hand.shown
+    hand.type_number(setting, typed)
+    where = "heads" if setting == "d_out" else setting
+    assert sentence in hand.problem(where)
+    assert hand.shown is board
+    assert hand.window.editor.rows[where].problem.isVisible()
+    assert "The picture stays as it was. " in words(hand.window.notice)
+    assert hand.window.notice.isVisible()
+    mend(hand, where)
+    hand.settle()
+    assert hand.problem(where) == ""
+    assert not hand.window.notice.isVisible()
+
+
+def mend(hand: Hand, setting: str) -> None:
+    """Click on the offer to mend a setting, which stands at the end of its problem."""
+    label = hand.window.editor.rows[setting].problem
+    row = next(row for row in SETTINGS if row.name == setting)
+    assert re.search(rf" Set (output size|{row.label.lower()}) to \d\S*$", words(label))
+    hand.until(lambda: label.isVisible() and label.height() > label.fontMetrics().height())
+    hand.window.editor.ensureWidgetVisible(label)
+    hand.click(label, link_in(label))
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_the_offer_to_mend_can_be_read_in_every_theme(hand: Hand, scheme: str) -> None:
+    hand.type_number("dropout", "1.5")
+    hand.window.set_scheme("light" if scheme == "dark" else "dark")
+    hand.window.set_scheme(scheme)
+    label = hand.window.editor.rows["dropout"].problem
+    hand.until(lambda: label.height() > label.fontMetrics().height())
+    image = label.grab().toImage()
+    area = ((x, y) for x in range(image.width()) for y in range(image.height()))
+    colours = {image.pixelColor(x, y).name() for x, y in area}
+    theme = hand.window.theme
+    assert {theme.accent.lower(), theme.warning.lower()} <= colours
+
+
+def test_the_keyboard_mends_too(hand: Hand) -> None:
+    hand.type_number("dropout", "1.5")
+    label = hand.window.editor.rows["dropout"].problem
+    label.setFocus(Qt.FocusReason.TabFocusReason)
+    hand.key(Qt.Key.Key_Tab)
+    hand.key(Qt.Key.Key_Return)
+    hand.settle()
+    assert hand.problem("dropout") == ""
+
+
+def test_what_is_typed_stays_as_it_is_typed(hand: Hand) -> None:
+    hand.type_number("dropout", "1")
+    box = hand.find(QDoubleSpinBox, "dropout Decimal")
+    seen = [(box.text(), hand.window.workspace.document.spec.dropout)]
+    for key in (Qt.Key.Key_Period, Qt.Key.Key_5, Qt.Key.Key_Backspace):
+        hand.key(key)
+        seen.append((box.text(), hand.window.workspace.document.spec.dropout))
+    assert seen == [("1", 1), ("1.", 1), ("1.5", 1.5), ("1.", 1)]
+
+
+def test_one_dimension(hand: Hand) -> None:
+    hand.type_number("heads", "1")
+    hand.type_number("d_out", "1")
+    hand.type_number("d_in", "1")
+    hand.settle()
+    hand.click(hand.window.rail.button("input"))
+    hand.click(hand.window.rail.button("output"))
+    hand.settle()
+    assert hand.panel("input", None).values.shape == (6, 1)
+    assert hand.panel("output", None).values.shape == (6, 1)
+    assert hand.panel("weights").values.shape == (6, 6)
+
+
+def test_a_large_size_is_pooled_across(hand: Hand) -> None:
+    hand.type_number("heads", "1")
+    hand.type_number("d_out", "3000")
+    hand.settle()
+    context = hand.panel("context")
+    assert context.values.shape[1] < 3000
+    assert context.notes == (f"each cell: farthest from 0 of 1 × {context.columns.block}",)
+    assert np.isfinite(context.values).all()
+
+
+def test_mending_is_one_step_to_undo(hand: Hand) -> None:
+    hand.type_number("dropout", "1.5")
+    mend(hand, "dropout")
+    assert hand.window.workspace.document.spec.dropout == 0.5
+    hand.window.setFocus()
+    hand.press(Qt.Key.Key_Z)
+    assert hand.window.workspace.document.spec.dropout == 1.5
+    assert "is not a share" in hand.problem("dropout")
+
+
+# -------------------------------------------------------------------------------------- device
+
+
+def test_an_absent_device_is_said_and_the_cpu_computes(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention_device, "available", lambda: (Device.CPU,))
+    weights = hand.panel("weights")
+    hand.choose("device QComboBox", "CUDA GPU")
+    hand.settle()
+    notice: QLabel = hand.window.notice
+    assert notice.isVisible()
+    assert words(notice) == "A CUDA GPU is not present; computed on the CPU."
+    assert hand.status.startswith("CPU  ·  6 tokens")
+    np.testing.assert_array_equal(hand.panel("weights").values, weights.values)
+    hand.choose("device QComboBox", "CPU")
+    hand.settle()
+    assert words(notice) == ""

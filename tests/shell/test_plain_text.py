@@ -1,0 +1,398 @@
+"""What comes from a file or is typed is shown as it is, in every pane, tip, box and export."""
+
+from __future__ import annotations
+
+import csv
+import html.parser
+import json
+import re
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtCore import QPoint, QStandardPaths, QTimer
+from PySide6.QtGui import QFontMetricsF, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLabel, QMessageBox
+
+from tests.support.hostile_markup import (
+    HOSTILE,
+    MARKS,
+    hostile_places,
+    is_escaped,
+    is_hostile,
+    rich,
+    tip_at,
+)
+from tests.support.window_input import Hand, words
+from visualizer.api.notebook_output import Explained
+from visualizer.attention.captured import CapturedAttention
+from visualizer.documents import recent_files
+from visualizer.export.figure_settings import FigureSettings
+from visualizer.export.writers import export
+from visualizer.features.cell.model import CELL, CellPanel, CellTextPiece, TermLine
+from visualizer.features.cell.widget import CellPane
+from visualizer.session.cells import Cell
+from visualizer.session.document import Document
+from visualizer.widgets import dialogs
+from visualizer.widgets.app_settings import own_folder
+from visualizer.widgets.dialogs import ask_save_path
+from visualizer.widgets.labels import PlainLabel, RichLabel
+from visualizer.widgets.theme import LIGHT
+from visualizer.widgets.tooltips import plain_tooltip
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytestqt.qtbot import QtBot
+
+    from tests.support.window_fixtures import Open
+
+ALT, SHIFT = Qt.KeyboardModifier.AltModifier, Qt.KeyboardModifier.ShiftModifier
+NAME = "<img zqfile>.npz"
+TOKENS = (*HOSTILE, "=zq(1)")
+BOLD, FILE = HOSTILE[:2]
+
+
+@pytest.fixture
+def captured(open_window: Open, qtbot: QtBot) -> Hand:
+    """A window on captured attention with a hostile name and hostile tokens, all panes open."""
+    size = len(TOKENS)
+    weights = np.full((2, 2, size, size), 1 / size, np.float32)
+    document = Document(captured=CapturedAttention.of(NAME, weights, TOKENS))
+    hand = Hand(qtbot, open_window(document))
+    hand.until(lambda: hand.window.workspace.run is not None)
+    hand.settle()
+    for dock in hand.window.docks.by_id.values():
+        dock.show()
+    hand.settle()
+    return hand
+
+
+# ---------------------------------------------------------------------------------- the helpers
+
+
+@pytest.mark.parametrize(
+    "text", [BOLD, FILE, HOSTILE[2], HOSTILE[4], "<s>", "<?xml?><b>", "<!doctype", "a<br/>"]
+)
+def test_a_tip_that_looks_like_html_is_none(text: str) -> None:
+    assert Qt.mightBeRichText(text)
+    assert not Qt.mightBeRichText(plain_tooltip(text))
+    assert plain_tooltip(text).replace("\N{WORD JOINER}", "") == text
+
+
+@given(st.text(st.sampled_from("<>/&;! \nabiltp?")))
+def test_no_tip_is_taken_for_html(text: str) -> None:
+    tip = plain_tooltip(text)
+    assert not Qt.mightBeRichText(tip)
+    assert plain_tooltip(tip) == tip
+
+
+@pytest.mark.parametrize("text", ["", "cat, token 2: 0.5000", "a < b", "R&D", "one\ntwo"])
+def test_another_tip_stays_as_it_is(text: str) -> None:
+    assert plain_tooltip(text) == text
+
+
+def test_a_tip_that_looks_like_html_is_no_wider(application: QApplication) -> None:
+    measures = QFontMetricsF(application.font())
+    for text in HOSTILE:
+        assert measures.horizontalAdvance(plain_tooltip(text)) == measures.horizontalAdvance(text)
+
+
+def test_a_label_is_plain_or_rich_and_never_guesses(application: QApplication) -> None:
+    label = PlainLabel(BOLD)
+    assert label.textFormat() is Qt.TextFormat.PlainText
+    assert RichLabel().textFormat() is Qt.TextFormat.RichText
+    assert label.sizeHint().width() > PlainLabel("zqbold").sizeHint().width()  # all is written
+
+
+def test_the_eye_sees_what_qt_takes_for_html(application: QApplication) -> None:
+    label = QLabel(BOLD)
+    assert rich(label) == [("QLabel text", BOLD)]
+    label.setText("")
+    label.setToolTip(FILE)
+    assert rich(label) == [("QLabel tip", FILE)]
+    label.setToolTip(plain_tooltip(FILE))
+    assert not rich(label)
+    assert not is_escaped(f"<p>{BOLD}</p>")
+    assert is_escaped("<p>&lt;b&gt;zqbold&lt;/b&gt;</p>")
+
+
+# ----------------------------------------------------------------------------------- the window
+
+
+def test_tokens_and_names_are_plain_in_every_pane(captured: Hand) -> None:
+    hand = captured
+    window = hand.window
+    seen = set()
+    for dock in window.docks.by_id.values():
+        dock.raise_()
+        QApplication.processEvents()
+        hand.settle()
+        assert rich(window) == []
+        seen |= hostile_places(window)
+    assert {
+        "TokenStrip name",
+        "NumberTableView ToolTipRole",
+        "NumberTableView DisplayRole",
+        "PlainLabel text",
+        "CodeTextView text",
+    } <= seen
+    for at in range(len(TOKENS)):
+        cell = Cell("weights", (1, at, (at + 1) % len(TOKENS)))
+        hand.hover(cell)
+        hand.until(lambda: is_hostile(hand.said))
+        assert rich(window) == []
+        hand.click_cell(cell)
+        hand.settle()
+        assert rich(window) == []
+        seen |= hostile_places(window)
+    assert {"WrappingLabel text", "RichLabel text", "LineView description"} <= seen
+
+
+def test_every_part_of_what_is_said_of_a_cell_is_escaped(application: QApplication) -> None:
+    pane = CellPane()
+    term = TermLine(
+        BOLD,
+        (CellTextPiece(FILE), CellTextPiece(BOLD, Cell("weights", (0, 0, 0)))),
+        FILE,
+        chosen=True,
+    )
+    readout = CellPanel(BOLD, "", "0.5", FILE, (term,), FILE, BOLD, False, (FILE,))
+    pane.show_readout(readout, LIGHT)
+    assert rich(pane) == []
+    for part in (pane.heading, pane.value, pane.terms):
+        assert is_hostile(part.text())
+
+
+def test_tokens_are_plain_in_playback_predictions_and_comparisons(captured: Hand) -> None:
+    hand = captured
+    window = hand.window
+    told = 0
+    hand.board.setFocus()
+    hand.press(Qt.Key.Key_2, ALT)
+    for _ in range(len(TOKENS) + 1):
+        hand.key(Qt.Key.Key_PageDown)
+        hand.settle()
+        assert rich(window) == []
+        told += is_hostile(words(window.transport.caption))
+    assert told >= len(HOSTILE)
+    for key in (Qt.Key.Key_P, Qt.Key.Key_Return, Qt.Key.Key_P, Qt.Key.Key_H, Qt.Key.Key_G):
+        hand.press(key)
+        hand.settle()
+        assert rich(window) == []
+    assert window.compare_bar.isVisible()
+
+
+def test_the_tips_of_tokens_are_plain(captured: Hand) -> None:
+    strip, grid = captured.window.token_pane.strip, captured.window.panes["Numbers"].grid
+    captured.window.docks.by_id["Numbers"].raise_()
+    captured.until(lambda: grid.model().rowCount() == len(TOKENS))
+    tips = []
+    for chip in strip._chips:
+        centre = chip.center().toPoint() - QPoint(0, strip.verticalScrollBar().value())
+        tips.append(tip_at(strip.viewport(), centre))
+    assert {mark for mark in MARKS for tip in tips if mark in tip} == set(MARKS)
+    header = grid.verticalHeader()
+    for row in range(len(TOKENS)):
+        place = QPoint(4, header.sectionViewportPosition(row) + 4)
+        tips.append(tip_at(header.viewport(), place))
+    assert sum(map(is_hostile, tips)) >= len(HOSTILE) + 1
+    assert [tip for tip in tips if Qt.mightBeRichText(tip)] == []
+
+
+def test_a_file_of_any_name_is_plain_in_titles_lists_and_bars(
+    captured: Hand, tmp_path: Path
+) -> None:
+    hand = captured
+    path = tmp_path / f"{FILE.replace('/', '&#47;')}.attention"
+    hand.window.filer._write_named(str(path))
+    hand.until(lambda: not hand.window.filer.is_busy)
+    assert path.exists()
+    assert is_hostile(hand.window.windowTitle())
+    assert is_hostile(hand.window.statusBar().currentMessage())
+    menu = hand.window.actions_.menu("&File>Open &recent")
+    menu.aboutToShow.emit()
+    assert any(is_hostile(action.text()) for action in menu.actions())
+    assert recent_files.recent(own_folder()) == (path,)
+    assert rich(hand.window) == []
+
+
+LESSON = f"""title = '''{BOLD}'''
+section = '''{HOSTILE[4]}'''
+[[page]]
+title = '''{FILE}'''
+says = '''{HOSTILE[2]} **{BOLD}** `{HOSTILE[3]}`'''
+stages = ["weights"]
+set = {{ heads = 1 }}
+"""
+
+
+def test_a_lesson_and_what_is_wrong_with_one_are_plain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hand: Hand
+) -> None:
+    monkeypatch.setattr(QStandardPaths, "writableLocation", lambda kind: str(tmp_path))
+    folder = tmp_path / "lessons"
+    folder.mkdir()
+    (folder / "good.toml").write_text(LESSON, encoding="utf-8")
+    (folder / f"{BOLD.replace('/', '')}.toml").write_text(
+        LESSON.replace('["weights"]', '["<a zqlink>"]'), encoding="utf-8"
+    )
+    hand.window.reader.load()
+    hand.press(Qt.Key.Key_8, ALT | SHIFT)
+    hand.settle()
+    pane = hand.window.lesson
+    assert words(pane.title) == FILE
+    assert BOLD in words(pane.text)
+    assert rich(hand.window) == []
+    hand.window.reader.tell_errors()
+    (box,) = hand.boxes()
+    assert "&lt;b&gt;zqbold" in box.text()
+    assert "&lt;a zqlink" in box.text()
+    assert not re.search("<[ab]", box.text())
+    box.close()
+
+
+def test_what_boxes_say_is_plain(captured: Hand) -> None:
+    hand = captured
+    window = hand.window
+    all_of_them = "\n".join(HOSTILE)
+    dialogs.refuse(window, "Not opened", FILE)
+    dialogs.ask_unsaved(window, BOLD, lambda: None, lambda: None)
+    dialogs.ask_recover(window, f"{BOLD}: {FILE}\n{all_of_them}", lambda: None, lambda: None)
+    dialogs.show_bug(window, FILE)
+    window.publisher.refuse(FILE)
+    assert len(hand.boxes()) == 5
+    for box in hand.boxes():
+        assert {label.textFormat() for label in box.findChildren(QLabel) if label.text()} == {
+            Qt.TextFormat.PlainText
+        }
+        assert rich(box) == []
+        assert hostile_places(box)
+        box.close()
+    dialogs.show_shortcuts(window, [(BOLD, FILE)])
+    (keys,) = window.findChildren(dialogs.ShortcutListDialog)
+    assert is_hostile(keys.list.toPlainText())
+    assert rich(keys) == []
+    keys.close()
+
+
+def test_the_export_dialog_says_what_is_typed_as_it_is(captured: Hand) -> None:
+    hand = captured
+    hand.press(Qt.Key.Key_E)
+    dialog = hand.window.publisher.dialog
+    assert dialog
+    title = dialog.figure.title
+    title.setFocus()
+    QTest.keyClicks(title, FILE)
+    hand.until(lambda: dialog.wish.look.title == FILE)
+    assert rich(hand.window, dialog) == []
+    dialog.reject()
+
+
+def test_the_file_dialog_asks_about_a_file_of_any_name(
+    hand: Hand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    QApplication.setAttribute(Qt.ApplicationAttribute.AA_DontUseNativeDialogs)
+    name = "<img zqfile src=x.png>.csv"
+    (tmp_path / name).write_text("kept", encoding="utf-8")
+    dialog = ask_save_path(hand.window, "Export", tmp_path / name, "(*.csv)", lambda _: None)
+    asked: list[tuple[str, object]] = []
+
+    def answer() -> None:
+        (box,) = dialog.findChildren(QMessageBox)
+        asked.append((box.text(), box.textFormat()))
+        box.button(QMessageBox.StandardButton.No).click()
+
+    QTimer.singleShot(0, answer)  # it is asked in a loop of its own
+    dialog.accept()
+    dialog.reject()
+    ((said, form),) = asked
+    assert name in said
+    assert Qt.mightBeRichText(said)
+    assert form is Qt.TextFormat.PlainText
+
+
+# ------------------------------------------------------------------------------------- exports
+
+
+class Elements(html.parser.HTMLParser):
+    """Collects the elements of a page, and the text of its board."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+        self.attributes: list[str | None] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.add(tag)
+        self.attributes += [value for _, value in attrs]
+
+
+@pytest.fixture
+def exported(captured: Hand, tmp_path: Path) -> dict[str, str]:
+    """Every export that is text, with hostile tokens, a hostile title and a hostile caption."""
+    shot = captured.window.workspace.shot
+    assert shot
+    files = {}
+    for suffix in (".html", ".svg", ".md", ".csv", ".json"):
+        path = export(tmp_path / f"figure{suffix}", shot, FigureSettings(title=FILE))
+        files[suffix] = path.read_text(encoding="utf-8-sig")
+    return files
+
+
+def test_a_web_page_holds_tokens_as_data(exported: dict[str, str]) -> None:
+    text = exported[".html"]
+    page = Elements(text)
+    assert not page.found & {"b", "img", "a", "iframe", "object", "svg"}
+    assert not any(is_hostile(value or "") for value in page.attributes)
+    assert (
+        text.count("<script")
+        == text.count("</script>")
+        == len(re.findall("<script type|<script>", text))
+    )
+    board = json.loads(text.partition('id="board">')[2].partition("</script>")[0])
+    assert list(TOKENS) in board["labels"]
+    assert board["title"] == FILE
+    assert is_escaped(text.partition("<title>")[2].partition("</title>")[0])
+
+
+def test_a_drawing_holds_tokens_as_text(exported: dict[str, str]) -> None:
+    tree = ElementTree.fromstring(exported[".svg"])
+    names = {element.tag.rpartition("}")[2] for element in tree.iter()}
+    assert not names & {"b", "a", "img", "script", "foreignObject"}
+    assert FILE in {element.text for element in tree.iter() if element.tag.endswith("title")}
+    said = "".join(tree.itertext())
+    assert "<b>zqbold" in said
+
+
+def test_a_table_of_markdown_holds_tokens_as_text(exported: dict[str, str]) -> None:
+    text = exported[".md"]
+    assert is_hostile(text)
+    assert re.findall(r"(?<!\\)[<&]", text) == []
+
+
+def test_a_spreadsheet_holds_tokens_and_no_formula(exported: dict[str, str]) -> None:
+    rows = list(csv.reader(exported[".csv"].splitlines()))
+    cells = {cell for row in rows for cell in row}
+    assert {*HOSTILE, "'=zq(1)"} <= cells
+    assert "=zq(1)" not in cells
+
+
+def test_json_holds_tokens_as_they_are(exported: dict[str, str]) -> None:
+    assert json.loads(exported[".json"])["texts"][0] == list(TOKENS)
+
+
+def test_what_a_notebook_shows_is_escaped(captured: Hand) -> None:
+    captured.hover(Cell("weights", (0, 0, 1)))
+    captured.until(lambda: is_hostile(captured.said))
+    readout = captured.window.workspace.screen.panel(CELL)
+    assert readout
+    shown = Explained(readout, 0.5)._repr_html_()
+    assert is_hostile(shown)
+    assert is_escaped(shown)
+    assert shown.count("<b>") == 2  # of the two tokens

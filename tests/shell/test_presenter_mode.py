@@ -1,0 +1,249 @@
+"""Presenter mode by the keys of a clicker: large, thick, without panes; and all as it was after."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QApplication, QToolButton
+
+from tests.support.accessible_text import heard
+from tests.support.colour_vision import contrast
+from tests.support.window_input import CONTROL, Hand, words
+from visualizer.features.playback.widget import TimelineSlider
+from visualizer.heatmap.board_picture import PICTURE
+from visualizer.session.cells import Cell
+from visualizer.widgets.theme import text_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from PySide6.QtCore import QRect
+    from PySide6.QtGui import QImage
+
+    from tests.support.window_fixtures import Open
+    from visualizer.shell.window import MainWindow
+
+
+Key = Qt.Key
+CELL = Cell("weights", (0, 1, 0))
+FRAME = 48
+"""A window of another frame than it was closed in may be so much lower."""
+SENTENCE = "journey (query 2) reads 48 % from Your (key 1)."
+
+
+@pytest.fixture
+def window(fresh_window: MainWindow) -> MainWindow:
+    """A window that nobody has shown to a class."""
+    return fresh_window
+
+
+@pytest.fixture
+def usual_size(application: QApplication) -> Iterator[None]:
+    """Keep a larger type out of the tests that come after."""
+    usual = application.font()
+    yield
+    assert application.font() == usual
+
+
+@pytest.fixture
+def teacher(usual_size: None, hand: Hand) -> Hand:
+    """A hand at a window with its numbers, in presenter mode."""
+    hand.settle()
+    hand.board.setFocus()
+    hand.key(Key.Key_F5)
+    hand.settle()
+    return hand
+
+
+def panes(window: MainWindow) -> dict[str, bool]:
+    return {name: dock.isVisible() for name, dock in window.docks.by_id.items()}
+
+
+def edges(window: MainWindow) -> list[int]:
+    """Where the panes that can be seen begin and end."""
+    shown = [window.docks.by_id[name] for name in sorted(window.workspace.wanted.panes)]
+    return [edge for dock in shown for edge in _ends(dock.geometry())]
+
+
+def _ends(area: QRect) -> tuple[int, ...]:
+    return area.left(), area.top(), area.right(), area.bottom()
+
+
+def arrangement(window: MainWindow) -> dict[str, object]:
+    return {
+        "panes": panes(window),
+        "seen": window.workspace.wanted.panes,  # of tabs, the one in front
+        "window": (window.geometry(), window.windowState()),
+        "menu": window.menuBar().height(),
+        "type": (QApplication.font(), text_scale()),
+        "tracks": window.transport.track.sizeHint(),
+        "icons": {button.iconSize().width() for button in window.findChildren(QToolButton)},
+        "theme": window.theme,
+    }
+
+
+def test_a_room_sees_the_heatmaps_large(teacher: Hand) -> None:
+    window = teacher.window
+    assert window.isFullScreen()
+    assert window.actions_.by_id["presenter.toggle"].isChecked()
+    assert not any(panes(window).values())
+    assert window.menuBar().height() == 0
+    assert window.rail.isVisible()
+    assert window.transport.isVisible()
+    assert text_scale() == pytest.approx(1.5, abs=0.04)
+    assert teacher.board.hasFocus()
+
+
+def test_everything_is_as_it_was_after(usual_size: None, hand: Hand) -> None:
+    hand.settle()
+    hand.key(Key.Key_F4)  # one of the panes is closed, and one in front of another
+    hand.window.docks.by_id["Heads"].toggleViewAction().trigger()
+    hand.board.setFocus()
+    QApplication.processEvents()
+    before, places = arrangement(hand.window), edges(hand.window)
+    hand.key(Key.Key_F5)
+    QApplication.processEvents()
+    during = arrangement(hand.window)
+    assert all(during[what] != before[what] for what in before)
+    hand.key(Key.Key_F5)
+    hand.until(lambda: not hand.window.isFullScreen())
+    hand.until(lambda: arrangement(hand.window) == before)
+    hand.until(lambda: edges(hand.window) == pytest.approx(places, abs=1))  # as Qt rounds
+
+
+def test_escape_lets_go_first_and_then_leaves(teacher: Hand) -> None:
+    teacher.click_cell(CELL)
+    teacher.leave()
+    assert teacher.window.workspace.screen.panel(PICTURE).cursor.pinned == CELL
+    teacher.key(Key.Key_Escape)
+    assert teacher.window.workspace.screen.panel(PICTURE).cursor.pinned is None
+    assert teacher.window.presenter.is_on
+    teacher.key(Key.Key_Escape)
+    assert not teacher.window.presenter.is_on
+    assert not teacher.window.actions_.by_id["presenter.toggle"].isChecked()
+
+
+def test_escape_leaves_from_wherever_the_keys_are(teacher: Hand) -> None:
+    teacher.window.rail.button("queries").setFocus()
+    teacher.key(Key.Key_Escape)
+    assert not teacher.window.presenter.is_on
+
+
+def test_outside_of_it_escape_only_lets_go(usual_size: None, hand: Hand) -> None:
+    hand.settle()
+    hand.click_cell(CELL)
+    hand.key(Key.Key_Escape)
+    hand.key(Key.Key_Escape)
+    assert hand.window.workspace.screen.panel(PICTURE).cursor.pinned is None
+    assert not hand.window.isFullScreen()
+
+
+def test_it_says_how_to_leave_it(teacher: Hand) -> None:
+    assert "F5 or Esc leaves" in teacher.status
+    teacher.click_cell(CELL)
+    assert "F5 or Esc leaves" in teacher.status
+    teacher.key(Key.Key_F5)
+    teacher.leave()
+    assert teacher.status == SENTENCE
+
+
+def test_the_sentence_of_a_cell_is_large(teacher: Hand) -> None:
+    told = teacher.window.presenter.sentence
+    height = told.height()
+    teacher.click_cell(CELL)
+    teacher.leave()
+    assert words(told) == heard(told).name == SENTENCE
+    sizes = [f"font-size:{round(size * text_scale())}px" for size in (20, 18)]
+    assert any(size in told.text() for size in sizes)  # as large as fits
+    assert told.height() == height  # so that the heatmaps stay where they are
+    teacher.key(Key.Key_F5)
+    assert not told.isVisible()
+
+
+def test_a_clicker_steps(teacher: Hand) -> None:
+    player = teacher.window.player
+    teacher.key(Key.Key_PageDown)
+    teacher.settle()
+    first = player.place
+    teacher.key(Key.Key_PageDown)
+    teacher.settle()
+    assert first is not None
+    assert player.place != first
+    teacher.key(Key.Key_PageUp)
+    teacher.settle()
+    assert player.place == first
+
+
+@pytest.mark.parametrize("key", [Key.Key_B, Key.Key_Period])
+@pytest.mark.parametrize("back", [Key.Key_B, Key.Key_PageDown, Key.Key_F5, Key.Key_Escape])
+def test_a_clicker_blanks_the_screen_until_a_key(teacher: Hand, key: Key, back: Key) -> None:
+    window = teacher.window
+    place = window.player.place
+    teacher.key(key)
+    whole = window.grab(window.rect().adjusted(0, 0, 0, -window.statusBar().height())).toImage()
+    (colour,) = _colours(whole)
+    assert contrast(colour, window.theme.paper) < 1.05  # some screens round it
+    assert "any key" in teacher.status
+    teacher.key(back)
+    assert not window.presenter.blank.isVisible()
+    assert teacher.board.hasFocus()
+    assert window.presenter.is_on
+    assert window.player.place == place
+    assert "F5 or Esc leaves" in teacher.status
+
+
+def _colours(image: QImage) -> set[str]:
+    places = ((x, y) for y in range(0, image.height(), 3) for x in range(0, image.width(), 3))
+    return {image.pixelColor(x, y).name() for x, y in places}
+
+
+def test_a_click_takes_the_blank_away(teacher: Hand) -> None:
+    teacher.key(Key.Key_B)
+    teacher.click(teacher.window.presenter.blank, QPoint(20, 20))
+    assert not teacher.window.presenter.blank.isVisible()
+
+
+def test_b_is_a_letter_elsewhere(usual_size: None, hand: Hand) -> None:
+    hand.settle()
+    hand.board.setFocus()
+    hand.key(Key.Key_B)
+    assert not hand.window.presenter.blank.isVisible()
+    hand.key(Key.Key_F5)
+    hand.key(Key.Key_F2)  # to type in front of all
+    hand.type_sentence("A big cab.")
+    hand.settle()
+    assert not hand.window.presenter.blank.isVisible()
+    assert hand.window.workspace.document.text == "A big cab."
+
+
+def test_every_action_still_has_its_keys(teacher: Hand) -> None:
+    was = teacher.window.workspace.document.get("causal")
+    teacher.press(Key.Key_M, CONTROL)
+    teacher.settle()
+    assert teacher.window.workspace.document.get("causal") != was
+
+
+def test_frames_are_thicker_and_the_colours_stay(teacher: Hand) -> None:
+    window = teacher.window
+    assert window.theme.stroke > 1
+    window.set_scheme("dark")
+    assert window.theme.stroke > 1
+    assert window.theme.name == "dark"
+    teacher.key(Key.Key_F5)
+    assert window.theme.stroke == 1
+    assert window.theme.name == "dark"
+
+
+def test_what_is_remembered_is_how_it_was_before(open_window: Open, usual_size: None) -> None:
+    window = open_window(size=(700, 600))
+    before = panes(window)
+    window.presenter.toggle()
+    window.close()
+    again = open_window(size=None)
+    assert not again.isFullScreen()
+    assert panes(again) == before
+    assert again.width() == window.width()
+    assert window.height() - again.height() < FRAME
+    assert again.findChild(TimelineSlider) is not None

@@ -1,0 +1,262 @@
+"""Undo goes back by what a person would call one change, wherever the focus is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QCheckBox, QPlainTextEdit, QSlider, QSpinBox, QToolButton
+
+from tests.support.window_input import CONTROL, SHIFT, Hand
+from visualizer.attention.spec import BooleanMatrix
+from visualizer.session.document import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytestqt.qtbot import QtBot
+
+    from visualizer.shell.window import MainWindow
+
+Z, Y = Qt.Key.Key_Z, Qt.Key.Key_Y
+BOOK = "Your journey starts with one step"
+
+
+def can(hand: Hand) -> tuple[bool, bool]:
+    by_id = hand.window.actions_.by_id
+    return by_id["workspace.undo"].isEnabled(), by_id["workspace.redo"].isEnabled()
+
+
+def test_typing_is_undone_word_by_word(hand: Hand) -> None:
+    hand.sentence.setFocus()
+    hand.press(Qt.Key.Key_End)
+    QTest.keyClicks(hand.sentence, " for all of us")
+    seen = []
+    for _ in range(9):
+        if can(hand)[0]:
+            hand.press(Z)
+            seen.append(hand.sentence.toPlainText().removeprefix(BOOK))
+    assert seen == [" for all of ", " for all ", " for ", " ", ""]
+    assert hand.sentence.hasFocus()
+    for text in (*seen[-2::-1], " for all of us"):
+        hand.press(Z, CONTROL | SHIFT)
+        assert hand.sentence.toPlainText() == BOOK + text
+    hand.settle()
+    assert hand.chips[-1] == "us"
+    assert can(hand) == (True, False)
+
+
+def test_what_is_pasted_is_a_step_of_its_own(hand: Hand) -> None:
+    hand.type_sentence("one")
+    hand.paste_sentence("pasted words")
+    hand.key(Qt.Key.Key_Backspace)
+    hand.key(Qt.Key.Key_Backspace)
+    QTest.keyClicks(hand.sentence, "d")
+    seen = []
+    while can(hand)[0]:
+        hand.press(Z)
+        seen.append(hand.sentence.toPlainText())
+    assert seen == ["pasted words", "one", "", BOOK]
+    hand.settle()
+
+
+def test_what_is_cut_or_written_over_is_a_step_of_its_own(hand: Hand) -> None:
+    hand.type_sentence("ab")
+    hand.press(Qt.Key.Key_A)
+    hand.key(Qt.Key.Key_X)
+    hand.press(Qt.Key.Key_A)
+    hand.press(Qt.Key.Key_X)
+    seen = []
+    while can(hand)[0]:
+        hand.press(Z)
+        seen.append(hand.sentence.toPlainText())
+    assert seen == ["x", "ab", "", BOOK]
+    hand.settle()
+
+
+@pytest.mark.parametrize("place", [0, 4, 12, len(BOOK)])
+def test_undo_shows_where_the_text_changed(hand: Hand, place: int) -> None:
+    hand.sentence.setFocus()
+    cursor = hand.sentence.textCursor()
+    cursor.setPosition(place)
+    hand.sentence.setTextCursor(cursor)
+    hand.compose("quite new")
+    hand.press(Qt.Key.Key_End)
+    hand.press(Z)
+    assert hand.sentence.textCursor().position() == place
+    hand.press(Y)
+    assert hand.sentence.textCursor().position() == place + len("quite new")
+    hand.settle()
+
+
+def test_a_drag_is_one_step(hand: Hand) -> None:
+    slider = hand.find(QSlider, "d_in Slider")
+    hand.drag(slider, 10, 20, 30, 40)
+    hand.drag(slider, 50, 60)
+    assert hand.find(QSpinBox, "d_in QSpinBox").value() == 60
+    hand.press(Z)
+    assert hand.find(QSpinBox, "d_in QSpinBox").value() == 40
+    hand.press(Z)
+    assert slider.value() == 3
+    assert can(hand) == (False, True)
+    hand.press(Y)
+    hand.settle()
+    assert slider.value() == 40
+    assert hand.window.workspace.document.spec.d_in == 40
+
+
+def test_each_key_on_a_slider_is_a_step(hand: Hand) -> None:
+    slider = hand.find(QSlider, "d_in Slider")
+    slider.setFocus()
+    hand.key(Qt.Key.Key_Right)
+    hand.key(Qt.Key.Key_Right)
+    assert slider.value() == 5
+    hand.press(Z)
+    assert slider.value() == 4
+
+
+@pytest.mark.parametrize("setting", ["d_in", "dropout", "seed"])
+def test_a_number_typed_is_one_step(hand: Hand, setting: str) -> None:
+    before = hand.window.workspace.document
+    hand.type_number(setting, "0.25" if setting == "dropout" else "25")
+    hand.press(Z)
+    assert hand.window.workspace.document == before
+    assert can(hand) == (False, True)
+    hand.press(Z, CONTROL | SHIFT)
+    assert hand.window.workspace.document.get(setting) == pytest.approx(
+        0.25 if setting == "dropout" else 25
+    )
+
+
+def test_settings_are_undone_in_turn(hand: Hand) -> None:
+    hand.type_sentence("a b")
+    hand.press(Qt.Key.Key_M)
+    hand.choose("mechanism QComboBox", "Simplified self-attention")
+    hand.settle()
+    causal = hand.find(QCheckBox, "causal QCheckBox")
+    hand.press(Z)
+    hand.press(Z)
+    assert causal.isChecked()
+    assert hand.sentence.toPlainText() == "a b"
+    hand.settle()
+    assert "output" in hand.window.rail._buttons
+    hand.press(Z, CONTROL | SHIFT)
+    assert not causal.isChecked()
+
+
+def test_the_numbers_come_back_with_the_settings(hand: Hand) -> None:
+    before = hand.panel("weights").values
+    hand.type_sentence("quite another text")
+    hand.settle()
+    for _ in range(9):
+        hand.press(Z)
+    assert can(hand) == (False, True)
+    hand.settle()
+    assert (hand.panel("weights").values == before).all()
+    assert hand.chips == tuple(BOOK.split())
+
+
+def test_a_new_change_forgets_what_was_undone(hand: Hand) -> None:
+    hand.press(Qt.Key.Key_M)
+    hand.press(Z)
+    assert can(hand) == (False, True)
+    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
+    assert can(hand) == (True, False)
+
+
+def test_an_own_matrix_is_undone_where_it_is_typed(hand: Hand) -> None:
+    hand.type_sentence("a")
+    hand.choose("mask QComboBox", "Own matrix")
+    box = hand.find(QPlainTextEdit, "own_mask QPlainTextEdit")
+    box.setFocus()
+    hand.key(Qt.Key.Key_1)
+    hand.press(Z)
+    assert box.toPlainText() == ""
+    assert hand.window.workspace.document.spec.own_mask is None
+    hand.press(Y)
+    assert box.toPlainText() == "1"
+    own = hand.window.workspace.document.spec.own_mask
+    assert own == BooleanMatrix(1, 1, b"\x80")
+    hand.settle()
+
+
+def test_each_edit_of_a_matrix_is_a_step(hand: Hand) -> None:
+    hand.type_sentence("a b")
+    hand.choose("mask QComboBox", "Own matrix")
+    box = hand.find(QPlainTextEdit, "own_mask QPlainTextEdit")
+    box.setFocus()
+    for key in (Qt.Key.Key_1, Qt.Key.Key_0, Qt.Key.Key_Return, Qt.Key.Key_1, Qt.Key.Key_1):
+        hand.key(key)
+    hand.settle()
+    seen = []
+    while hand.window.workspace.document.spec.own_mask is not None:
+        hand.press(Z)
+        seen.append(box.toPlainText())
+    assert seen[0] == "1 0"  # “1 0, 1” has no shape, so it was never the matrix
+    assert seen[-1] == ""
+    assert hand.problem("own_mask").startswith("There is no matrix yet.")
+
+
+@pytest.mark.parametrize(("keys", "name"), [(CONTROL, "dropout_seed"), (CONTROL | SHIFT, "seed")])
+def test_the_last_seed_is_followed_by_the_first(
+    open_window: Callable[..., MainWindow], qtbot: QtBot, keys: Qt.KeyboardModifier, name: str
+) -> None:
+    hand = Hand(qtbot, open_window(Document().set("dropout", 0.5).set(name, 2**31 - 1)))
+    hand.settle()
+    hand.press(Qt.Key.Key_R, keys)
+    hand.settle()
+    assert hand.window.workspace.document.get(name) == 0
+    hand.press(Z)
+    assert hand.window.workspace.document.get(name) == 2**31 - 1
+    hand.click(hand.window.editor.rows[name].control.findChildren(QToolButton)[0])
+    assert hand.window.workspace.document.get(name) == 0
+    hand.settle()
+
+
+def test_a_matrix_that_is_undone_leaves_no_complaint(hand: Hand) -> None:
+    hand.type_sentence("a")
+    hand.choose("mask QComboBox", "Own matrix")
+    hand.find(QPlainTextEdit, "own_mask QPlainTextEdit").setFocus()
+    hand.key(Qt.Key.Key_1)
+    hand.choose("mask QComboBox", "Causal")
+    for _ in range(9):
+        hand.press(Z)
+    assert can(hand) == (False, True)
+    assert hand.problem("own_mask") == ""
+    hand.settle()
+
+
+def test_the_place_of_the_cursor_stays_in_the_text(hand: Hand) -> None:
+    hand.type_sentence("a ")
+    hand.compose("👩\u200d👩\u200d👧")
+    hand.press(Z)
+    hand.press(Z)
+    assert hand.sentence.textCursor().position() <= len(hand.sentence.toPlainText())
+    QTest.keyClicks(hand.sentence, "x")
+    hand.settle()
+    assert "x" in hand.sentence.toPlainText()
+
+
+@pytest.mark.parametrize("text", ["a\r\nb", "a\u2028b", "a\u00a0b"])
+def test_what_qt_writes_otherwise_is_no_change(
+    open_window: Callable[..., MainWindow], qtbot: QtBot, text: str
+) -> None:
+    window = open_window(Document(text))
+    hand = Hand(qtbot, window)
+    hand.settle()
+    assert can(hand) == (False, False)
+    assert window.workspace.document.text == text
+    assert hand.chips == ("a", "b")
+    hand.press(Qt.Key.Key_M)
+    hand.press(Z)
+    assert can(hand) == (False, True)
+    hand.sentence.setFocus()
+    hand.press(Qt.Key.Key_End)
+    hand.press(Qt.Key.Key_End)
+    QTest.keyClicks(hand.sentence, " c")
+    hand.press(Z)
+    hand.press(Z)
+    assert window.workspace.document.text == text
+    hand.settle()

@@ -1,0 +1,296 @@
+"""What is typed, clicked and dragged is followed by what is shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import (
+    QApplication,
+    QCheckBox,
+    QComboBox,
+    QDoubleSpinBox,
+    QSlider,
+    QSpinBox,
+    QToolButton,
+    QWidget,
+)
+
+from tests.support.window_input import CONTROL, SHIFT, Hand, words
+from visualizer.attention.spec import Mode
+from visualizer.cli.options import document_of, parser
+from visualizer.number_format import format_number
+from visualizer.session.document import Document
+
+if TYPE_CHECKING:
+    from pytestqt.qtbot import QtBot
+
+    from tests.support.window_fixtures import Open
+
+
+BOOK = ("Your", "journey", "starts", "with", "one", "step")
+
+
+def test_first_there_are_the_books_words_and_numbers(hand: Hand) -> None:
+    assert hand.sentence.toPlainText() == " ".join(BOOK)
+    assert hand.chips == BOOK
+    assert hand.stages == ["scores", "weights", "context"]
+    assert [format_number(weight) for weight in hand.panel("weights").values[1]] == [
+        *("0.4776", "0.5224", "0.0000", "0.0000", "0.0000", "0.0000")
+    ]
+    assert hand.status.startswith("CPU  ·  6 tokens  ·  2 heads of size 1")
+    assert "Point at a cell" in hand.said
+    assert not hand.window.progress.is_shown_working
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--dropout", "0.125", "--embedding-size", "8"],
+        ["--dropout", "0.1234567"],
+        ["--seed", "4000000", "--heads", "4", "--output-size", "64"],
+        ["--embedding-size", "200000", "--output-size", "2"],
+    ],
+    ids=" ".join,
+)
+def test_what_was_asked_for_at_the_start_stays(
+    open_window: Open, qtbot: QtBot, options: list[str]
+) -> None:
+    document = document_of(parser().parse_args(options))
+    window = open_window(document)
+    hand = Hand(qtbot, window)
+    hand.settle()
+    assert window.workspace.document == document
+    assert not window.actions_.by_id["workspace.undo"].isEnabled()
+    hand.press(Qt.Key.Key_M)
+    hand.settle()
+    assert window.workspace.document == document.set("causal", False)
+
+
+def test_a_number_is_shown_with_the_decimals_that_it_has(open_window: Open, qtbot: QtBot) -> None:
+    hand = Hand(qtbot, open_window(Document().set("dropout", 0.125)))
+    box = hand.find(QDoubleSpinBox, "dropout Decimal")
+    assert box.text() == "0.125"
+    hand.type_number("dropout", "0.3755")
+    assert hand.window.workspace.document.spec.dropout == 0.375
+    hand.type_number("dropout", "0.5")
+    assert box.text() == "0.5"
+    hand.settle()
+
+
+def test_typing_is_followed_by_tokens_and_heatmaps(hand: Hand) -> None:
+    hand.type_sentence("the cat sat on")
+    hand.settle()
+    assert hand.chips == ("the", "cat", "sat", "on")
+    for stage in ("scores", "weights"):
+        heatmap = hand.panel(stage, 1)
+        assert heatmap.rows.labels == heatmap.columns.labels == hand.chips
+        assert heatmap.values.shape == (4, 4)
+    before = hand.panel("scores").values
+    hand.sentence.setFocus()
+    hand.press(Qt.Key.Key_End)
+    for key in (Qt.Key.Key_Space, Qt.Key.Key_I, Qt.Key.Key_T):
+        hand.key(key)
+    hand.settle()
+    assert " ".join(hand.chips) == "the cat sat on it"
+    np.testing.assert_allclose(hand.panel("scores").values[:4, :4], before, atol=1e-6)
+    assert "5 tokens" in hand.status
+
+
+def test_pasting_replaces_the_sentence(hand: Hand) -> None:
+    hand.paste_sentence("我爱你 🙂\nسلام")
+    hand.settle()
+    assert hand.chips == ("我", "爱", "你", "🙂", "سلام")
+    assert hand.text_problem == ""
+
+
+def test_characters_instead_of_words(hand: Hand) -> None:
+    hand.choose("tokenizer", "Characters")
+    hand.settle()
+    assert len(hand.chips) == len(" ".join(BOOK))
+    assert hand.chips[:5] == ("Y", "o", "u", "r", "␣")
+    hand.choose("tokenizer", "Words")
+    hand.settle()
+    assert hand.chips == BOOK
+
+
+def test_a_text_a_line_is_a_batch_to_step_through(hand: Hand) -> None:
+    hand.paste_sentence("one two\nthree")
+    hand.choose("lines", "One text per line")
+    hand.settle()
+    assert hand.chips == ("one", "two")
+    hand.press(Qt.Key.Key_PageDown)
+    assert hand.chips == ("three", "⟨pad⟩")
+    assert hand.panel("weights").rows.labels == ("three", "⟨pad⟩")
+    hand.press(Qt.Key.Key_PageDown)
+    assert hand.chips == ("one", "two")
+    hand.press(Qt.Key.Key_PageUp)
+    assert hand.chips == ("three", "⟨pad⟩")
+    assert "2 texts of 2 tokens" in hand.status
+
+
+def test_dragging_heads_changes_the_rows_of_panels(hand: Hand) -> None:
+    hand.type_number("d_out", "12")
+    slider = hand.find(QSlider, "heads Slider")
+    hand.drag(slider, 3, 4)
+    hand.settle()
+    assert len(hand.shown.columns[0]) == 4
+    assert hand.find(QSpinBox, "heads QSpinBox").value() == slider.value() == 4
+    assert "4 heads of size 3" in hand.status
+
+
+def test_the_causal_mask_is_ticked_off_and_on(hand: Hand) -> None:
+    box = hand.find(QCheckBox, "causal QCheckBox")
+    scores = hand.panel("scores")
+    hand.click(box, box.rect().center() - box.rect().center() / 2)
+    hand.settle()
+    assert not box.isChecked()
+    assert hand.panel("weights").forbidden is None
+    assert hand.panel("weights").values[0, 1] > 0
+    assert hand.panel("scores") is scores
+    hand.press(Qt.Key.Key_M)
+    hand.settle()
+    assert box.isChecked()
+    forbidden = hand.panel("weights").forbidden
+    assert forbidden is not None
+    assert forbidden[0, 1]
+
+
+def test_dropout_has_a_panel_and_another_draw(hand: Hand) -> None:
+    hand.type_number("dropout", "0.5")
+    hand.settle()
+    assert hand.stages == ["scores", "weights", "dropped", "context"]
+    first, weights = hand.panel("dropped"), hand.panel("weights")
+    assert first.notes == ("kept ×2",)
+    hand.press(Qt.Key.Key_R)
+    hand.settle()
+    assert hand.find(QSpinBox, "dropout_seed QSpinBox").value() == 1
+    assert (hand.panel("dropped").values != first.values).any()
+    np.testing.assert_array_equal(hand.panel("weights").values, weights.values)
+    assert hand.panel("weights").colour == hand.panel("dropped").colour
+    hand.press(Qt.Key.Key_T)
+    hand.settle()
+    assert hand.window.workspace.document.spec.mode is Mode.EVAL
+    assert hand.stages == ["scores", "weights", "context"]
+
+
+def test_choosing_a_mechanism_changes_what_it_decides(hand: Hand) -> None:
+    hand.choose("mechanism QComboBox", "Simplified self-attention")
+    hand.settle()
+    assert not hand.find(QCheckBox, "causal QCheckBox").isChecked()
+    assert [format_number(weight) for weight in hand.panel("weights").values[1]] == [
+        *("0.1385", "0.2379", "0.2333", "0.1240", "0.1082", "0.1581")
+    ]
+    assert not hand.window.editor.rows["d_out"].control.isEnabled()
+
+
+def test_more_settings_are_one_click_away(hand: Hand) -> None:
+    temperature = hand.find(QDoubleSpinBox, "temperature Decimal")
+    assert not temperature.isVisible()
+    hand.click(hand.find(QToolButton, "more"))
+    assert temperature.isVisible()
+    before = hand.panel("weights").values
+    hand.type_number("temperature", "0.1")
+    hand.settle()
+    assert hand.panel("weights").values[5].max() > before[5].max()
+
+
+def test_an_own_matrix_is_typed(hand: Hand) -> None:
+    hand.type_sentence("a b")
+    hand.choose("mask QComboBox", "Own matrix")
+    assert hand.problem("own_mask") == (
+        "There is no matrix yet. Write a row of 0s and 1s for every query."
+    )
+    box = hand.window.editor.rows["own_mask"].control
+    box.setFocus()
+    for key in (Qt.Key.Key_1, Qt.Key.Key_0, Qt.Key.Key_Return, Qt.Key.Key_X):
+        hand.key(key)
+    assert hand.problem("own_mask") == "Row 2 has “x”. Use 0 and 1 only."
+    for key in (Qt.Key.Key_Backspace, Qt.Key.Key_1, Qt.Key.Key_1):
+        hand.key(key)
+    hand.settle()
+    assert hand.problem("own_mask") == ""
+    forbidden = hand.panel("weights").forbidden
+    assert forbidden is not None
+    assert forbidden.tolist() == [[False, True], [False, False]]
+
+
+def test_what_was_wrong_with_a_matrix_goes_when_it_is_taken_back(hand: Hand) -> None:
+    hand.type_sentence("a")
+    hand.choose("mask QComboBox", "Own matrix")
+    box = hand.window.editor.rows["own_mask"].control
+    box.setFocus()
+    hand.key(Qt.Key.Key_1)
+    hand.settle()
+    hand.key(Qt.Key.Key_X)
+    assert hand.problem("own_mask") == "Row 1 has “x”. Use 0 and 1 only."
+    hand.key(Qt.Key.Key_Backspace)
+    assert hand.problem("own_mask") == ""
+
+
+def test_what_is_wrong_with_a_matrix_stays_until_it_changes(hand: Hand) -> None:
+    hand.type_sentence("a b")
+    hand.choose("mask QComboBox", "Own matrix")
+    box = hand.window.editor.rows["own_mask"].control
+    box.setFocus()
+    hand.key(Qt.Key.Key_1)
+    hand.until(lambda: bool(hand.problem("own_mask")))
+    said = hand.problem("own_mask")
+    assert "1 × 1" in said
+    hand.key(Qt.Key.Key_Return)  # the same matrix
+    assert hand.problem("own_mask") == said
+    hand.key(Qt.Key.Key_X)
+    said = "Row 2 has “x”. Use 0 and 1 only."
+    assert hand.problem("own_mask") == said
+    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
+    assert hand.problem("own_mask") == said
+    assert said in words(hand.window.notice)
+    hand.press(Qt.Key.Key_M)  # with another mask it does not count
+    hand.settle()
+    assert hand.problem("own_mask") == words(hand.window.notice) == ""
+    hand.press(Qt.Key.Key_Z)
+    assert hand.problem("own_mask") == said
+    box.setFocus()
+    hand.key(Qt.Key.Key_Backspace)
+    hand.until(lambda: "1 × 1" in hand.problem("own_mask"))
+    for key in (Qt.Key.Key_Backspace, Qt.Key.Key_0, Qt.Key.Key_Return, Qt.Key.Key_1, Qt.Key.Key_1):
+        hand.key(key)
+    hand.settle()
+    assert hand.problem("own_mask") == ""
+    assert not hand.window.notice.isVisible()
+
+
+def test_the_wheel_over_a_control_changes_nothing(hand: Hand) -> None:
+    before = hand.window.workspace.document
+    for widget in (
+        hand.find(QSpinBox, "heads QSpinBox"),
+        hand.find(QDoubleSpinBox, "dropout Decimal"),
+        hand.find(QComboBox, "mechanism QComboBox"),
+        hand.find(QSlider, "heads Slider"),
+    ):
+        scroll(widget)
+        assert not widget.hasFocus()
+    assert hand.window.workspace.document == before
+
+
+def scroll(widget: QWidget) -> None:
+    centre = QPointF(widget.rect().center())
+    none = Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase
+    event = QWheelEvent(centre, widget.mapToGlobal(centre), QPoint(), QPoint(0, 120), *none, False)
+    QApplication.sendEvent(widget, event)
+
+
+def test_looking_closer_does_not_move_the_heatmaps(hand: Hand) -> None:
+    # Where there is little room, what is seen of the text is said shorter, and whole in its tip.
+    bar, board = hand.window.viewbar, hand.board
+    hand.window.docks.actions["Lines"].trigger()
+    QApplication.processEvents()
+    room, top = bar.horizontalScrollBar().maximum(), board.y()
+    hand.press(Qt.Key.Key_Plus)
+    hand.settle()
+    QApplication.processEvents()
+    assert (bar.horizontalScrollBar().maximum(), board.y()) == (room, top)
+    assert bar.part.toolTip().endswith(" of 6 are seen")

@@ -1,0 +1,173 @@
+"""The window comes back as it was, and nonsense in the settings is survived."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QByteArray, QSettings
+from PySide6.QtWidgets import QApplication, QDockWidget, QToolBar
+
+from visualizer.shell.panes import PANES
+from visualizer.widgets import app_settings
+from visualizer.widgets.theme import DARK, LIGHT, Scheme
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from visualizer.shell.window import MainWindow
+
+    Open = Callable[..., MainWindow]
+
+
+CLOSED = {pane.id for pane in PANES if pane.beside}
+"""The panes that are closed at first."""
+
+
+@pytest.fixture
+def open_window(open_window: Open) -> Open:
+    """Opens windows of the size that they choose."""
+    return partial(open_window, size=None)
+
+
+AT_FIRST = {pane.id: pane.is_closed_at_first for pane in PANES if pane.id != "Lesson"}
+"""Which panes are hidden."""
+
+
+def usual() -> tuple[int, int]:
+    """Give the usual size, or less where the screen has no room for that and a frame."""
+    screen = QApplication.primaryScreen().availableGeometry()
+    return min(1280, screen.width() - 8), min(800, screen.height() - 40)
+
+
+def docks(window: MainWindow) -> dict[str, bool]:
+    """Which panes are hidden, of those that are there without a lesson."""
+    found = {dock.objectName(): dock.isHidden() for dock in window.findChildren(QDockWidget)}
+    assert found.pop("Lesson")
+    return found
+
+
+def test_what_is_remembered_is_named_as_ever(open_window: Open) -> None:
+    """By ids that no title and no class decides: else it would be lost with the next version."""
+    window = open_window()
+    ids = [dock.objectName() for dock in window.findChildren(QDockWidget)]
+    assert sorted(ids) == [
+        *("Cell", "Code", "Colours", "Heads", "Lesson", "Lines", "Numbers", "Setup", "Shapes")
+    ]
+    assert [bar.objectName() for bar in window.findChildren(QToolBar)] == ["Playback"]
+    window.actions_.by_id["motion.toggle"].trigger()
+    window.close()
+    kept = {"geometry", "last", "reduced motion", "scheme", "seal", "state"}
+    assert set(QSettings().allKeys()) == kept
+
+
+def test_size_and_panes_come_back(open_window: Open) -> None:
+    first = open_window()
+    first.resize(780, 640)
+    first.findChildren(QDockWidget)[1].close()
+    hidden = docks(first)
+    first.close()
+    second = open_window()
+    assert (second.width(), second.height()) == (780, 640)
+    assert docks(second) == hidden
+    assert any(hidden.values())
+
+
+def test_colours_come_back(open_window: Open) -> None:
+    first = open_window()
+    first.set_scheme("dark")
+    first.close()
+    second = open_window()
+    assert (second.scheme, second.theme) == (Scheme.DARK, DARK)
+    assert second.actions_.by_id["set_scheme dark"].isChecked()
+    second.set_scheme("light")
+    assert second.theme is LIGHT
+
+
+def test_at_first_there_is_a_usual_size(open_window: Open) -> None:
+    window = open_window()
+    assert (window.width(), window.height()) == usual()
+    assert window.scheme is Scheme.SYSTEM
+    assert docks(window) == AT_FIRST
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        {"scheme": "purple"},
+        {"scheme": 7},
+        {"geometry": "wide", "state": 3},
+        {"geometry": QByteArray(b"nonsense"), "state": QByteArray(b"nonsense")},
+        {"geometry": None, "state": [1, 2]},
+    ],
+    ids=str,
+)
+def test_nonsense_is_survived(open_window: Open, nonsense: dict[str, object]) -> None:
+    for name, value in nonsense.items():
+        QSettings().setValue(name, value)
+    window = open_window()
+    assert window.scheme is Scheme.SYSTEM
+    assert (window.width(), window.height()) == usual()
+
+
+def test_half_of_nonsense_is_survived(open_window: Open) -> None:
+    first = open_window()
+    first.resize(780, 640)
+    first.close()
+    QSettings().setValue("state", QByteArray(b"nonsense"))
+    window = open_window()
+    assert (window.width(), window.height()) == usual()
+    assert docks(window) == AT_FIRST
+
+
+def test_a_state_that_was_changed_since_is_not_given_to_qt(open_window: Open) -> None:
+    first = open_window()
+    first.resize(780, 640)
+    first.close()
+    changed = bytearray(bytes(QSettings().value("state").data()))
+    for at, byte in ((235, 233), (168, 113), (208, 85)):  # Qt hung on such a one
+        changed[at % len(changed)] = byte
+    QSettings().setValue("state", QByteArray(bytes(changed)))
+    window = open_window()
+    assert (window.width(), window.height()) == usual()
+
+
+@pytest.mark.parametrize("content", [b"\x00\xff\xfe\x01", b"[General\nscheme=", b"{}", b""])
+def test_a_broken_file_is_survived(
+    open_window: Open, application: QApplication, content: bytes
+) -> None:
+    from pathlib import Path
+
+    path = Path(QSettings().fileName())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    window = open_window()
+    assert window.scheme is Scheme.SYSTEM
+    window.set_scheme("dark")
+    assert app_settings.load_scheme() is Scheme.DARK
+
+
+def test_the_tests_keep_out_of_a_persons_settings(
+    application: QApplication, tmp_path: Path
+) -> None:
+    assert QSettings().fileName().startswith(str(tmp_path))
+
+
+def test_a_pane_that_closes_gives_its_room_to_the_heatmaps(open_window: Open) -> None:
+    window = open_window()
+    window.resize(1280, 800)
+    actions = window.docks.actions
+
+    def turn(name: str) -> tuple[int, int]:
+        actions[name].trigger()
+        QApplication.processEvents()
+        return window.board.width(), window.docks.by_id["Cell"].width()
+
+    QApplication.processEvents()
+    wide = window.board.width()
+    narrow, before = turn("Lines")
+    assert narrow < wide
+    after, cell = turn("Lines")
+    assert (cell, after >= wide) == (before, True)

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tests.documents.test_document_file import opened
+from tests.support.damaged_files import ARRAYS, FOLDER, LINK, listed, packed, unpacked
+from tests.support.golden_documents import BATCH, OWN, OWN_VIEW, run_of
+from visualizer.attention.spec import Normalisation
+from visualizer.documents.document_file import document_bytes
+from visualizer.errors import InputError
+from visualizer.session.document import Document
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OWN_FILE = unpacked(document_bytes(OWN, OWN_VIEW))
+RECORDED = unpacked(document_bytes(BATCH, View(), run_of(BATCH)))
+INPUT = "document/spec/own_input/numbers.npy"
+
+
+def with_member(name: str, content: bytes = b"") -> bytes:
+    return packed({**OWN_FILE, name: content})
+
+
+def with_array(members: dict[str, bytes], name: str, change: Callable[[Any], Any]) -> bytes:
+    file = io.BytesIO()
+    np.save(file, change(np.load(io.BytesIO(members[name]))), allow_pickle=False)
+    return packed({**members, name: file.getvalue()})
+
+
+def without(members: dict[str, bytes], name: str) -> bytes:
+    return packed({key: value for key, value in members.items() if key != name})
+
+
+STRANGE = [
+    (with_member("../up.npy"), "strange name: “../up.npy”"),
+    (with_member("/etc/up.npy"), "strange name: “/etc/up.npy”"),
+    (with_member("C:\\up.npy"), "strange name"),
+    (with_member("a/../up.npy"), "strange name"),
+    (with_member("a/"), "strange name"),
+    (with_member("more.exe"), "strange name"),
+    (with_member("Document.json"), "two things of the same name"),
+    (with_member("more.txt", b"hello"), "belongs to nothing: “more.txt”"),
+    (packed(OWN_FILE, external_attr=LINK), "no plain file: “document.json”"),
+    (packed(OWN_FILE, external_attr=FOLDER), "no plain file"),
+    (packed(OWN_FILE, compress_type=zipfile.ZIP_BZIP2), "packed in another way"),
+    (packed(OWN_FILE, compress_type=zipfile.ZIP_DEFLATED), "packed in another way"),
+    (packed({**OWN_FILE, "document.json": bytes(2**24 + 1)}), "too long: “document.json”"),
+    (listed([(f"a{at}.npy", b"") for at in range(10_001)]), "list of what is in it is wrong"),
+    (packed({"document.json": b"[" * 100_000}), "description cannot be read"),
+    (packed({"document.json": b"[]"}), "does not say which kind of document"),
+    (packed({"document.json": b"[" * 2_000_000}), "is too large to be opened"),
+    (packed({}), "is no document of Attention Visualizer"),
+    (b"#!/bin/sh\n" + packed(OWN_FILE), "is no document of Attention Visualizer"),
+    (packed(OWN_FILE) + b"\0", "is cut off: its end is missing"),
+    (without(RECORDED, "trace/weights.npy"), "lacks the recorded numbers of weights"),
+    (without(RECORDED, "trace/parameters/out_proj.bias.npy"), "numbers of out_proj.bias"),
+    (without(RECORDED, "trace/about.json"), "belongs to nothing"),
+    (without(RECORDED, "trace/texts.txt"), "does not say of which tokens"),
+    (packed({**RECORDED, "trace/about.json": b"{}"}), "does not say where its numbers"),
+    (packed({**RECORDED, "trace/texts.txt": b"one TEXTandthreewords"}), "of which tokens"),
+    (packed({**RECORDED, "trace/texts.txt": b"oneTEXTandthreewords"}), "of another text"),
+    (with_array(RECORDED, "trace/weights.npy", lambda old: old[:1]), "of another size or type"),
+    (with_array(RECORDED, "trace/weights.npy", lambda old: old.astype("<f8")), "size or type"),
+    (with_array(RECORDED, "trace/input.npy", lambda old: old * np.nan), "of input that is none"),
+    (
+        with_array(RECORDED, "trace/parameters/W_key.bias.npy", lambda old: old + np.inf),
+        "recorded numbers of W_key.bias that is none",
+    ),
+    (with_array(RECORDED, "trace/texts/tokens.npy", lambda old: old * 2**20), "which tokens"),
+    (with_array(OWN_FILE, INPUT, lambda old: old * np.nan), "a matrix of numbers that cannot be"),
+    (with_array(OWN_FILE, INPUT, lambda old: old.astype("<f4")), "numbers of another type"),
+]
+
+
+@pytest.mark.parametrize(("content", "said"), STRANGE, ids=[said for _, said in STRANGE])
+def test_what_is_wrong_is_said(content: bytes, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        opened(content)
+    assert said in refused.value.sentence
+    assert refused.value.field == "open"
+
+
+@pytest.mark.parametrize("number", range(len(ARRAYS)))
+def test_nothing_but_the_very_numbers_is_taken(number: int) -> None:
+    old = np.load(io.BytesIO(RECORDED["trace/weights.npy"]))
+    content = packed({**RECORDED, "trace/weights.npy": ARRAYS[number](old)})
+    try:
+        recorded = opened(content).recorded
+    except InputError as refused:
+        assert "weights" in refused.sentence  # noqa: PT017 - what may be refused, and how
+    else:
+        assert recorded
+        assert recorded.stages["weights"].shape == old.shape
+        assert recorded.stages["weights"].dtype == old.dtype
+
+
+def test_what_is_no_number_may_be_recorded_where_it_was_computed() -> None:
+    masked = np.load(io.BytesIO(RECORDED["trace/masked.npy"]))
+    assert np.isneginf(masked).any()
+    document = Document(text="one two").set("normalisation", Normalisation.NAIVE_SOFTMAX)
+    document = document.set("temperature", 1e-5)
+    made = run_of(document)
+    recorded = opened(document_bytes(document, View(), made)).recorded
+    assert recorded
+    assert np.isnan(recorded.stages["weights"]).any()
+    np.testing.assert_array_equal(recorded.stages["weights"], made.trace.read("weights"))
+
+
+def test_a_newer_program_is_named() -> None:
+    tree = json.loads(OWN_FILE["document.json"]) | {"schema": 9, "program": "3.0"}
+    with pytest.raises(InputError) as refused:
+        opened(packed({**OWN_FILE, "document.json": json.dumps(tree).encode()}))
+    assert refused.value.sentence == (
+        "The file was written by a newer version 3.0. Update Attention Visualizer to open it."
+    )

@@ -1,0 +1,219 @@
+"""No file of a folder is reached through a link, whatever the system offers to ensure it."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.planted_links import KINDS, LINKS, make_outside, plant, tree
+from visualizer.storage import contained_folder
+from visualizer.storage.contained_folder import (
+    LINK,
+    ContainedFile,
+    ContainedFolder,
+    leads_elsewhere,
+    path_of_open,
+)
+from visualizer.storage.file_lock import FileLock, is_held
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="links take a right on Windows")
+
+
+@pytest.fixture(autouse=True, params=["descriptors", "names"])
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With descriptors of folders, and as on a system that has none."""
+    if request.param == "names":
+        monkeypatch.setattr(contained_folder, "HAS_FOLDER_DESCRIPTORS", False)
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    return make_outside(tmp_path / "outside")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ContainedFolder:
+    made = ContainedFolder(tmp_path / "folder")
+    made.make()
+    return made
+
+
+ACTS: dict[str, Callable[[ContainedFile], object]] = {
+    "read": lambda file: file.read_bytes(100),
+    "write": lambda file: file.write(lambda opened: opened.write(b"new")),
+    "append": lambda file: file.append(b"new"),
+    "touch": lambda file: file.touch(),
+    "create": lambda file: file.create().close(),
+    "stat": lambda file: file.stat(),
+    "lock": lambda file: FileLock(file.path),
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_file_is_refused(
+    folder: ContainedFolder, outside: Path, act: str, kind: str
+) -> None:
+    file, before = folder.file("a"), tree(outside)
+    plant(file.path, kind, outside)
+    planted = tree(folder.path)
+    with pytest.raises(OSError, match="it is no file" if kind == "pipe" else LINK):
+        ACTS[act](file)
+    assert (tree(outside), tree(folder.path)) == (before, planted)
+    assert file.exists()
+    assert not file.is_file()
+    with pytest.raises(OSError, match="it is no file" if kind == "pipe" else LINK):
+        is_held(file.path)
+
+
+@pytest.mark.parametrize("act", [act for act in ACTS if act != "lock"])
+@pytest.mark.parametrize("kind", LINKS)
+def test_no_folder_on_the_way_may_be_a_link(
+    folder: ContainedFolder, outside: Path, act: str, kind: str
+) -> None:
+    below, before = ContainedFolder(folder.path, "below"), tree(outside)
+    plant(below.path, kind, outside)
+    file = below.file("00000003.safetensors")
+    acts: list[Callable[[], object]] = [
+        partial(ACTS[act], file),
+        file.unlink,
+        below.make,
+        below.names,
+    ]
+    for refused in acts:
+        with pytest.raises(OSError, match=LINK):
+            refused()
+    assert tree(outside) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_link_is_removed_and_what_it_leads_to_stays(
+    folder: ContainedFolder, outside: Path, kind: str
+) -> None:
+    before = tree(outside)
+    plant(folder.path / ".0123abcd.part", kind, outside)
+    plant(folder.path / "a", kind, outside)
+    folder.remove_parts()
+    assert folder.names() == ("a",)
+    folder.file("a").unlink()
+    folder.file("a").unlink(missing_ok=True)
+    with pytest.raises(FileNotFoundError):
+        folder.file("a").unlink()
+    assert folder.names() == ()
+    assert tree(outside) == before
+
+
+def test_files_are_written_read_and_removed(tmp_path: Path) -> None:
+    below = ContainedFolder(tmp_path / "a" / "b", "c")
+    file = below.file("file")
+    assert below.names() == ()
+    assert not file.exists()
+    below.make()
+    below.make()
+    file.append(b"one")
+    file.append(b" two")
+    file.touch()
+    assert file.read_bytes(100) == b"one two"
+    file.write(lambda opened: opened.write(b"three"))
+    assert (tmp_path / "a" / "b" / "c" / "file").read_bytes() == b"three"
+    assert below.names() == ("file",)
+    with file.create() as made:
+        made.write(b"four")
+    assert file.read_bytes(100) == b"four"
+    file.unlink()
+    assert not file.exists()
+
+
+def test_the_folder_itself_may_be_reached_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    ContainedFolder(tmp_path / "link").file("a").append(b"content")
+    assert (tmp_path / "real" / "a").read_bytes() == b"content"
+
+
+def test_a_file_with_a_name_elsewhere_is_not_appended_to(
+    folder: ContainedFolder, outside: Path
+) -> None:
+    file = folder.file("a")
+    os.link(outside / "file", file.path)
+    before = tree(outside)
+    with pytest.raises(OSError, match="a hard link"):
+        file.append(b"new")
+    assert tree(outside) == before
+    file.write(lambda opened: opened.write(b"new"))
+    assert (outside / "file").read_bytes() == b"precious"
+    assert file.read_bytes(100) == b"new"
+
+
+def test_what_is_too_large_is_not_read(folder: ContainedFolder) -> None:
+    folder.file("a").append(b"0123456789")
+    assert folder.file("a").read_bytes(10) == b"0123456789"
+    with pytest.raises(OSError, match="it is larger than"):
+        folder.file("a").read_bytes(9)
+
+
+def test_a_link_that_comes_after_the_check_is_not_followed(
+    folder: ContainedFolder, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not contained_folder.HAS_FOLDER_DESCRIPTORS:
+        pytest.skip("there, nothing but the check is to be had")
+    before = tree(outside)
+    for check in ("check_file", "check_folder"):
+        monkeypatch.setattr(contained_folder._OpenFolder, check, lambda self, name: None)
+    for kind in LINKS:
+        plant(folder.path / "a", kind, outside)
+        plant(folder.path / "below", kind, outside)
+        for place in (folder, ContainedFolder(folder.path, "below")):
+            file = place.file("a")
+            for act in ("read", "append", "touch"):
+                with pytest.raises(OSError, match=r"Too many levels|Not a directory"):
+                    ACTS[act](file)
+        plant(folder.path / "below", kind, outside)
+        with pytest.raises(NotADirectoryError):
+            ContainedFolder(folder.path, "below").file("00000003.safetensors").unlink()
+        folder.file("a").write(lambda opened: opened.write(b"new"))  # in place of the link
+        assert not (folder.path / "a").is_symlink()
+    assert tree(outside) == before
+
+
+def test_a_lock_is_seen_without_writing(folder: ContainedFolder) -> None:
+    file = folder.file("lock")
+    assert not is_held(file.path)
+    file.touch()
+    before = tree(folder.path)
+    assert not is_held(file.path)
+    assert tree(folder.path) == before
+    held = FileLock(file.path)
+    assert is_held(file.path)
+    held.release()
+    assert not file.exists()
+
+
+def test_the_path_of_an_open_file_leads_to_it(folder: ContainedFolder, outside: Path) -> None:
+    file = folder.file("a")
+    file.append(b"content")
+    with file.open(100) as opened:
+        if contained_folder.HAS_FOLDER_DESCRIPTORS:
+            plant(file.path, "link to a file", outside)
+        assert Path(path_of_open(opened, file)).read_bytes() == b"content"
+
+
+def test_only_what_is_in_a_folder_can_lead_out_of_it(
+    folder: ContainedFolder, outside: Path
+) -> None:
+    plant(folder.path / "link", "link to a file", outside)
+    plant(folder.path / "below", "link to a folder", outside)
+    (folder.path.parent / "way").symlink_to(folder.path)
+    assert leads_elsewhere(folder.path, folder.path / "link")
+    assert leads_elsewhere(folder.path, folder.path / "below" / "new")
+    assert leads_elsewhere(folder.path, folder.path.parent / "way" / "link")
+    assert not leads_elsewhere(folder.path, folder.path / "new")
+    assert not leads_elsewhere(folder.path, folder.path.parent / "way" / "new")
+    assert not leads_elsewhere(folder.path, outside / "file")

@@ -1,0 +1,173 @@
+"""Specs and texts of every kind, small enough to look at every cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from visualizer.attention.run import run
+from visualizer.attention.spec import (
+    LAYERS,
+    Arrangement,
+    AttentionSpec,
+    BooleanMatrix,
+    Device,
+    Dtype,
+    Mask,
+    Mode,
+    Normalisation,
+    NumberMatrix,
+    Position,
+    Projection,
+    Route,
+    Scale,
+)
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run, Texts
+    from visualizer.attention.trace import Trace
+
+WORDS = (
+    *("Your", "journey", "starts", "with", "one", "step"),
+    *("猫", "は", "سلام", "кот", "नमस्ते", "שלום", "ﬁ", "e\u0301", "é"),
+    *("🙂", "👩\u200d👩\u200d👧", " ", "\t", "\n", "<|endoftext|>", "0"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A spec that can be computed, and texts for it."""
+
+    texts: Texts
+    spec: AttentionSpec
+
+    def run(self) -> Run:
+        return run(self.texts, self.spec)
+
+    def trace(self) -> Trace:
+        return self.run().trace
+
+
+def tokens() -> st.SearchStrategy[str]:
+    """Words of several scripts, and any characters at all, lone surrogates too."""
+    anything = st.text(st.characters(exclude_categories=()), max_size=3)
+    return st.sampled_from(WORDS) | anything
+
+
+def texts(least: int = 1, most: int = 5) -> st.SearchStrategy[tuple[str, ...]]:
+    return st.lists(tokens(), min_size=least, max_size=most).map(tuple)
+
+
+class Batch(Enum):
+    """How many texts, and whether of one length."""
+
+    ANY = auto()
+    EVEN = auto()
+    RAGGED = auto()
+
+    def sizes(self, most_tokens: int) -> st.SearchStrategy[list[int]]:
+        size = st.integers(1, most_tokens)
+        if self is Batch.EVEN:
+            return st.builds(lambda count, tokens: count * [tokens], st.integers(2, 3), size)
+        if self is Batch.RAGGED:
+            return st.lists(size, min_size=2, max_size=3, unique=True)
+        return st.lists(size, min_size=1, max_size=2)
+
+
+@st.composite
+def matrices(draw: st.DrawFn, size: int) -> BooleanMatrix:
+    """Square matrices; a row that forbids everything is not rare."""
+    row = st.lists(st.booleans(), min_size=size, max_size=size)
+    rows = st.just([False] * size) | row
+    return BooleanMatrix.of(np.array(draw(st.lists(rows, min_size=size, max_size=size))))
+
+
+@st.composite
+def numbers(draw: st.DrawFn, rows: int, columns: int) -> NumberMatrix:
+    """Quarters, as a hand would give them; zeros, and rows that are alike, are not rare."""
+    row = st.lists(st.integers(-12, 12), min_size=columns, max_size=columns)
+    drawn = draw(st.lists(row, min_size=rows, max_size=rows))
+    return NumberMatrix.of(np.array(drawn) / 4)
+
+
+@st.composite
+def own_weights(draw: st.DrawFn, spec: AttentionSpec) -> tuple[tuple[str, NumberMatrix], ...]:
+    """Weights that fit a spec that has some, of some layers in any order."""
+    sizes = {} if spec.projection is Projection.NONE else dict.fromkeys(LAYERS, spec.d_in)
+    if spec.output_projection:
+        sizes["W_output"] = spec.width
+    named = draw(st.lists(st.sampled_from([*sizes]), min_size=1, unique=True))
+    return tuple((name, draw(numbers(sizes[name], spec.width))) for name in named)
+
+
+SEEDS = st.integers(0, 2**31 - 1)
+
+# What any value of goes with any value of the other fields.
+FREE: dict[str, st.SearchStrategy[Any]] = {
+    "bias": st.booleans(),
+    "output_projection": st.booleans(),
+    "position": st.sampled_from(Position),
+    "scale": st.sampled_from(Scale),
+    "temperature": st.just(1.0) | st.floats(0.05, 20),
+    "mask": st.sampled_from(Mask),
+    "window": st.integers(1, 4),
+    "dropout": st.just(0.0) | st.floats(0, 0.9),
+    "dropout_seed": SEEDS,
+    "mode": st.sampled_from(Mode),
+    "seed": SEEDS,
+    "dtype": st.sampled_from(Dtype),
+    "device": st.just(Device.CPU),
+}
+
+
+@st.composite
+def specs(
+    draw: st.DrawFn, /, size: int, padded: bool = False, texts: int = 1, **fixed: Any
+) -> AttentionSpec:
+    """Draw a spec for texts of so many tokens, with some fields as given."""
+    drawn = dict(fixed)
+
+    def pick(field: str, strategy: st.SearchStrategy[Any]) -> Any:
+        if field not in drawn:
+            drawn[field] = draw(strategy)
+        return drawn[field]
+
+    for field, strategy in FREE.items():
+        pick(field, strategy)
+    pick("own_mask", matrices(size))
+    pick("own_kept", st.none() | matrices(size))
+    heads = pick("heads", st.integers(1, 3))
+    columns = st.integers(1, 3)
+    if pick("arrangement", st.sampled_from(Arrangement)) is Arrangement.SPLIT:
+        columns = columns.map(lambda each: each * heads)
+    is_free = pick("projection", st.sampled_from(Projection)) is Projection.NONE
+    pick("d_in", columns if is_free else st.integers(1, 4))
+    pick("d_out", st.integers(1, 4) if is_free else columns)
+    sums = [] if padded else [Normalisation.SUM]
+    others = [kind for kind in Normalisation if kind is not Normalisation.SUM]
+    divides = pick("normalisation", st.sampled_from(others + sums)) is Normalisation.SUM
+    is_late = divides and drawn["mask"] is not Mask.NONE
+    pick("route", st.sampled_from([*Route][is_late:]))
+    spec = AttentionSpec(**drawn)
+    if texts == 1 and "own_input" not in drawn and is_rare(draw):
+        spec = replace(spec, own_input=draw(numbers(size, spec.d_in)))
+    has_weights = not is_free or spec.output_projection
+    if has_weights and "own_weights" not in drawn and is_rare(draw):
+        spec = replace(spec, own_weights=draw(own_weights(spec)))
+    return spec
+
+
+def is_rare(draw: st.DrawFn) -> bool:
+    return draw(st.integers(0, 3)) == 3
+
+
+@st.composite
+def cases(draw: st.DrawFn, /, batch: Batch = Batch.ANY, most_tokens: int = 5, **fixed: Any) -> Case:
+    """Draw texts, and a spec for them with some fields as given."""
+    sizes = draw(batch.sizes(most_tokens))
+    drawn = tuple(draw(texts(size, size)) for size in sizes)
+    return Case(drawn, draw(specs(max(sizes), len(set(sizes)) > 1, len(sizes), **fixed)))

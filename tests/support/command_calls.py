@@ -1,0 +1,30 @@
+"""What a command calls, by its path from the controllers that it is given."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from visualizer.widgets.command_menus import Command
+
+
+class _Path:
+    """Stands for controllers, and notes what of them is called."""
+
+    def __init__(self, called: list[str], path: str = "") -> None:
+        self._called, self._path = called, path
+
+    def __getattr__(self, name: str) -> _Path:
+        return _Path(self._called, f"{self._path}.{name}".lstrip("."))
+
+    def __call__(self, *arguments: object) -> None:
+        self._called.append(self._path)
+
+
+def called(command: Command[Any, Any], controllers: object) -> object:
+    """Give the one method of the controllers that a command calls."""
+    paths: list[str] = []
+    command.do(_Path(paths))
+    (path,) = paths
+    return attrgetter(path)(controllers)

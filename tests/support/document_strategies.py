@@ -1,0 +1,225 @@
+"""Documents and views of every kind: all that a hand can make of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from visualizer.attention.captured import CapturedAttention
+from visualizer.attention.derived import HeadAggregate, WeightTransform
+from visualizer.attention.spec import (
+    BIAS,
+    OWN_LAYERS,
+    Arrangement,
+    AttentionSpec,
+    BooleanMatrix,
+    Device,
+    Dtype,
+    Mask,
+    Mode,
+    Normalisation,
+    NumberMatrix,
+    Position,
+    Projection,
+    Route,
+    Scale,
+)
+from visualizer.attention.stages import TABLE
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.session.cells import Cell, ComparedSide
+from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.session.document import Document, LineSplit
+from visualizer.session.prediction import Prediction, PredictionQuestion
+from visualizer.session.timeline import SPEEDS, Grain, Place, Playhead
+from visualizer.session.token_selection import TokenRole, TokenSelection
+from visualizer.session.view import TableSelection, View
+from visualizer.session.view_options import (
+    CodeDialect,
+    ColourCurve,
+    ColourLimits,
+    ColourOptions,
+    LineOptions,
+    MaskEditState,
+)
+from visualizer.session.zoom import Zoom
+
+STAGES = st.sampled_from(sorted({row.name for row in TABLE}))
+COUNTS = st.integers(0, 5) | st.integers(0, 2**31 - 1)
+WHOLE = st.integers(-5, 5) | st.integers(1 - 2**63, 2**63 - 1)
+NUMBERS = st.floats(allow_nan=False)
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
+
+
+@st.composite
+def booleans(draw: st.DrawFn) -> BooleanMatrix:
+    rows, columns = draw(st.integers(0, 5)), draw(st.integers(0, 9))
+    cells = draw(st.lists(st.booleans(), min_size=rows * columns, max_size=rows * columns))
+    return BooleanMatrix.of(np.array(cells, dtype=bool).reshape(rows, columns))
+
+
+@st.composite
+def numbers(draw: st.DrawFn) -> NumberMatrix:
+    rows, columns = draw(st.integers(0, 4)), draw(st.integers(0, 4))
+    finite = st.floats(allow_nan=False, allow_infinity=False)
+    cells = draw(st.lists(finite, min_size=rows * columns, max_size=rows * columns))
+    return NumberMatrix.of(np.array(cells).reshape(rows, columns))
+
+
+@st.composite
+def captured(draw: st.DrawFn) -> CapturedAttention:
+    """Draw numbers of any bits, NaN of every kind among them."""
+    layers, heads, queries, keys = (draw(st.integers(1, most)) for most in (2, 2, 3, 3))
+    dtype = draw(st.sampled_from(Dtype))
+    count = layers * heads * queries * keys * np.dtype(dtype.value).itemsize
+    named = [
+        draw(st.just(()) | st.lists(ANY_TEXT, min_size=size, max_size=size).map(tuple))
+        for size in (queries, keys)
+    ]
+    content = draw(st.binary(min_size=count, max_size=count))
+    return CapturedAttention(draw(ANY_TEXT), layers, heads, queries, keys, dtype, content, *named)
+
+
+OWN_NAMES = [*OWN_LAYERS, *(f"{name}{BIAS}" for name in OWN_LAYERS)]
+SPECS = st.builds(
+    AttentionSpec,
+    d_in=WHOLE,
+    d_out=WHOLE,
+    heads=WHOLE,
+    projection=st.sampled_from(Projection),
+    bias=st.booleans(),
+    arrangement=st.sampled_from(Arrangement),
+    output_projection=st.booleans(),
+    position=st.sampled_from(Position),
+    scale=st.sampled_from(Scale),
+    temperature=NUMBERS,
+    normalisation=st.sampled_from(Normalisation),
+    mask=st.sampled_from(Mask),
+    window=WHOLE,
+    own_mask=st.none() | booleans(),
+    route=st.sampled_from(Route),
+    dropout=NUMBERS,
+    dropout_seed=WHOLE,
+    own_kept=st.none() | booleans(),
+    mode=st.sampled_from(Mode),
+    seed=WHOLE,
+    own_input=st.none() | numbers(),
+    own_weights=st.lists(st.tuples(st.sampled_from(OWN_NAMES), numbers()), max_size=3).map(tuple),
+    dtype=st.sampled_from(Dtype),
+    device=st.sampled_from(Device),
+)
+DOCUMENTS = st.builds(
+    Document,
+    text=ANY_TEXT,
+    tokenizer=st.sampled_from(Tokenizer),
+    lines=st.sampled_from(LineSplit),
+    spec=SPECS,
+    captured=st.none() | captured(),
+    labels=ANY_TEXT,
+)
+
+PLACES = st.lists(COUNTS, min_size=2, max_size=3).map(tuple)
+CELLS = st.builds(
+    Cell, stage=STAGES, place=PLACES, fold=st.none() | st.sampled_from(HeadAggregate),
+    part=st.sampled_from(ComparedSide),
+)  # fmt: skip
+STEPS = st.builds(Place, stage=STAGES, row=COUNTS, column=COUNTS)
+SPANS = st.tuples(COUNTS, COUNTS).filter(lambda ends: ends[0] < ends[1]).map(lambda e: range(*e))
+
+
+@st.composite
+def ends(draw: st.DrawFn) -> tuple[str, float, float]:
+    finite = st.floats(allow_nan=False, allow_infinity=False)
+    low, high = sorted(draw(st.lists(finite, min_size=2, max_size=2, unique=True)))
+    return draw(STAGES), low, high
+
+
+COLOURINGS = st.builds(
+    ColourOptions,
+    curve=st.sampled_from(ColourCurve),
+    limits=st.sampled_from(ColourLimits),
+    typed=st.lists(ends(), max_size=3).map(tuple),
+    sequential=st.sampled_from(["viridis", "magma", "CET-CBL1"]),
+    diverging=st.sampled_from(["automatic", "CET-D6"]),
+)
+PLAYHEADS = st.builds(
+    Playhead,
+    place=st.none() | STEPS,
+    grain=st.sampled_from(Grain),
+    speed=st.sampled_from(SPEEDS),
+    loops=st.booleans(),
+    is_playing=st.booleans(),
+    span=st.none() | st.tuples(STEPS, STAGES),
+)
+
+
+@st.composite
+def guesses(draw: st.DrawFn) -> Prediction:
+    stage = draw(STAGES)
+    marks = draw(st.lists(st.builds(Cell, stage=st.just(stage), place=PLACES), max_size=2))
+    return Prediction(
+        stage, draw(st.sampled_from(PredictionQuestion)), tuple(marks), draw(st.booleans())
+    )
+
+
+COMPARISONS = st.builds(
+    Comparison,
+    against=st.sampled_from(ComparisonKind),
+    document=DOCUMENTS,
+    heads=st.tuples(COUNTS, COUNTS),
+    count=st.integers(1, 256),
+    alone=st.frozensets(STAGES),
+    before=st.frozensets(STAGES),
+)
+TABLES = st.builds(
+    TableSelection,
+    name=STAGES | ANY_TEXT,
+    head=COUNTS,
+    problem=ANY_TEXT,
+    document=st.none() | DOCUMENTS,
+)
+TOKENS = st.builds(
+    TokenSelection,
+    chosen=st.frozensets(COUNTS, max_size=4),
+    role=st.sampled_from(TokenRole),
+    sought=ANY_TEXT,
+    match=st.none() | COUNTS,
+)
+TRAILS = st.lists(CELLS, max_size=3).map(tuple)
+LINES = st.builds(
+    LineOptions,
+    threshold=st.floats(0, 1),
+    top=COUNTS,
+    solo=st.none() | st.just(-1) | COUNTS,
+    by_key=st.frozensets(CELLS, max_size=2),
+)
+PAINTINGS = st.builds(
+    MaskEditState, is_on=st.booleans(), window=COUNTS, prefix=COUNTS, padding=COUNTS
+)  # fmt: skip
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "stages": st.frozensets(STAGES),
+    "text": COUNTS,
+    "panes": st.frozensets(ANY_TEXT, max_size=2),
+    "hovered": st.none() | CELLS,
+    "pinned": st.none() | CELLS,
+    "heads": st.none() | st.frozensets(COUNTS, max_size=4),
+    "folds": st.frozensets(st.sampled_from(HeadAggregate)),
+    "lens": st.sampled_from(WeightTransform),
+    "spread": st.booleans(),
+    "zoom": st.none() | st.builds(Zoom, SPANS, SPANS),
+    "colouring": COLOURINGS,
+    "room": st.integers(1, 1_000),
+    "playhead": PLAYHEADS,
+    "guess": st.none() | guesses(),
+    "dialect": st.sampled_from(CodeDialect),
+    "lesson": st.none(),
+    "comparison": st.none() | COMPARISONS,
+    "table": TABLES,
+    "tokens": TOKENS,
+    "past": TRAILS,
+    "future": TRAILS,
+    "lines": LINES,
+    "painting": PAINTINGS,
+}
+VIEWS = st.fixed_dictionaries(FIELDS).map(lambda fields: View(**fields))

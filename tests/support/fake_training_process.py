@@ -1,0 +1,220 @@
+"""A training that only pretends: it speaks as the real one does, and needs no torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from visualizer.language.run_folder import RunFolder, RunMetadata, plain_settings, settings_of
+from visualizer.language.wire_format import Message, MessageUnpacker
+from visualizer.storage.file_lock import FileLock
+
+if TYPE_CHECKING:
+    from visualizer.language.training_settings import TrainingSettings
+
+TOKENS = tuple("abcdefgh")
+SAMPLE = "abcdabcd\nefghefgh"
+
+
+class Fake:
+    """One run; a step takes no time, and ten are done before the next words are heard."""
+
+    def __init__(self) -> None:
+        self.heard: queue.Queue[Message | None] = queue.Queue()
+        self.state, self.step, self.until = "paused", 0, 0
+        self.goes_on = False
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self) -> None:
+        unpacker = MessageUnpacker()
+        while piece := os.read(0, 1 << 16):
+            for message in unpacker.feed(piece):
+                self.heard.put(message)
+        self.heard.put(None)
+
+    def say(self, says: str, arrays: dict[str, Any] | None = None, **values: Any) -> None:
+        if not self.goes_on:
+            sys.stdout.buffer.write(Message(says, values, arrays or {}).pack())
+            sys.stdout.buffer.flush()
+
+    def serve(self) -> None:
+        while True:
+            try:
+                message = self.heard.get(timeout=0.002 if self.state == "running" else 0.05)
+            except queue.Empty:
+                if self.folder_says_stop():
+                    return
+                self.go_on()
+                continue
+            if message is None and not self.goes_on:
+                return
+            if message is None or getattr(self, f"hear_{message.says}")(**message.values) == "end":
+                if message is not None:
+                    return
+                while not self.folder_says_stop() and self.state == "running":
+                    self.go_on()
+                return
+
+    def folder_says_stop(self) -> bool:
+        return hasattr(self, "lock") and self.folder.stop.exists()
+
+    def go_on(self) -> None:
+        if self.state != "running":
+            return
+        self.advance(min(10, self.until - self.step))
+        if self.step >= self.until:
+            self.state = "done" if self.step >= self.settings.steps else "paused"
+        self.progress()
+
+    def advance(self, count: int) -> None:
+        self.new = np.arange(self.step, self.step + count)
+        self.step += count
+
+    def progress(self) -> None:
+        new = self.new
+        losses = 3 / (1 + new / 50)
+        arrays = {
+            "steps": new,
+            "training": losses,
+            "rates": np.full(len(new), self.settings.rate),
+            "validation_steps": new[:1],
+            "validation": losses[:1] + 0.1,
+        }
+        self.new = new[:0]
+        self.say(
+            "progress",
+            arrays,
+            state=self.state,
+            step=self.step,
+            seconds=self.step / 100,
+            tokens_a_second=12_345.0,
+            seconds_left=(self.settings.steps - self.step) / 100,
+            rate=self.settings.rate,
+            snapshots=self.snapshots(),
+            checkpoint=self.step,
+        )
+
+    def snapshots(self) -> list[int]:
+        return list(range(0, self.step + 1, 10))
+
+    # ------------------------------------------------------------------ what it is told
+
+    def hear_open(self, folder: str, settings: Any) -> str | None:
+        self.folder = RunFolder(Path(folder))
+        if settings:
+            self.settings: TrainingSettings = settings_of(settings)
+            if self.settings.seed == 13:
+                self.say("refused", id=None, field="block", sentence="The text is too short.")
+                return None
+            self.folder.begin(RunMetadata(self.settings, TOKENS, 2.0, 1.5, SAMPLE, "print"))
+        about = self.folder.read_about()
+        self.settings = about.settings
+        saved = self.folder.path / "step.json"
+        self.step = json.loads(saved.read_text()) if saved.exists() else 0
+        self.new = np.arange(0)
+        past = np.arange(self.step)
+        self.say(
+            "opened",
+            {
+                "steps": past,
+                "training": 3 / (1 + past / 50),
+                "rates": np.full(len(past), 0.001),
+                "validation_steps": past[:1],
+                "validation": past[:1] + 3.1,
+            },
+            settings=plain_settings(self.settings),
+            step=self.step,
+            tokens=list(TOKENS),
+            parameters=1234,
+            device="CPU",
+            frequency=2.0,
+            bigram=1.5,
+            snapshots=self.snapshots(),
+            notices=[],
+            sample=SAMPLE,
+            state="done" if self.step >= self.settings.steps else "paused",
+        )
+        return None
+
+    def hold(self) -> None:
+        if not hasattr(self, "lock"):
+            self.lock = FileLock(self.folder.lock.path)
+            self.folder.tidy()
+            self.folder.orders.unlink(missing_ok=True)
+
+    def hear_run(self) -> None:
+        self.hold()
+        if self.settings.seed == 9:
+            sys.stderr.write("Traceback: out of cheese\n")
+            os.kill(os.getpid(), 9)
+        self.state, self.until = "running", self.settings.steps
+
+    def hear_pause(self) -> None:
+        self.state = "paused"
+        self.progress()
+
+    def hear_step(self, count: int) -> None:
+        self.hold()
+        self.state, self.until = "running", self.step + count
+
+    def hear_lengthen(self, steps: int) -> None:
+        self.hold()
+        self.settings = replace(self.settings, steps=steps)
+        self.folder.write_about(replace(self.folder.read_about(), settings=self.settings))
+        self.state = "paused" if self.state == "done" and self.step < steps else self.state
+        self.progress()
+
+    def hear_leave(self) -> None:
+        self.goes_on = True
+
+    def hear_stop(self) -> str:
+        return "end"
+
+    def hear_read(self, id: int, text: str, step: int | None) -> None:  # noqa: A002
+        unknown = [token for token in text if token not in TOKENS]
+        if unknown:
+            self.say("refused", id=id, field="text", sentence=f"“{unknown[0]}” is not known.")
+            return
+        cut = max(0, len(text) - self.settings.block)
+        text, now = text[cut:], self.step if step is None else step
+        count = len(text)
+        weights = np.tril(np.ones((2, 2, count, count)))
+        weights /= weights.sum(-1, keepdims=True)
+        rng = np.random.default_rng(now)
+        arrays = {
+            "weights": weights.astype(np.float32),
+            "masked": np.where(weights > 0, 0, -np.inf).astype(np.float32),
+            "logits": rng.normal(size=(count, len(TOKENS))).astype(np.float32),
+            "attending": rng.random((2, 2)),
+        }
+        said = {"id": id, "step": now, "tokens": list(text), "layers": 2, "heads": 2, "cut": cut}
+        self.say("read", arrays, **said)
+
+    def hear_save(self, id: int, path: str, step: int | None) -> None:  # noqa: A002
+        Path(path).write_bytes(b"weights")
+        self.say("said", id=id)
+
+    def end(self) -> None:
+        if hasattr(self, "lock"):
+            (self.folder.path / "step.json").write_text(json.dumps(self.step))
+            lines = [
+                f"{at},{3 / (1 + at / 50)!r},,0.001,{at / 100:.3f}\n" for at in range(self.step)
+            ]
+            text = "step,training,validation,rate,seconds\n" + "".join(lines)
+            self.folder.losses.path.write_text(text)
+            self.folder.stop.unlink(missing_ok=True)
+            self.lock.release()
+
+
+if __name__ == "__main__":
+    fake = Fake()
+    fake.serve()
+    fake.end()

@@ -1,0 +1,92 @@
+"""Documents with runs, and the files of them that later programs must still open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from visualizer.attention.captured import CapturedAttention
+from visualizer.attention.run import Run, run
+from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Mask, NumberMatrix
+from visualizer.documents.document_file import SUFFIX, document_bytes
+from visualizer.documents.schema import SCHEMA
+from visualizer.session.cells import Cell, ComparedSide
+from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.session.document import Document, LineSplit
+from visualizer.session.timeline import Grain, Place, Playhead
+from visualizer.session.view import View
+from visualizer.session.zoom import Zoom
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "documents"
+
+PLAIN = Document()
+OWN = Document(
+    text="Über 猫 🙂",
+    spec=AttentionSpec(
+        mask=Mask.OWN,
+        own_mask=BooleanMatrix.of(np.tri(3, dtype=bool)),
+        own_kept=BooleanMatrix.of(~np.eye(3, dtype=bool)),
+        own_input=NumberMatrix.of(np.arange(9).reshape(3, 3) / 8),
+        own_weights=(("W_query", NumberMatrix.of(np.array([[1, 0], [0.1, -2], [0, 1]]))),),
+        dropout=0.5,
+        device=Device.CPU,
+    ),
+)
+OWN_VIEW = View(
+    stages=frozenset({"weights", "dropped"}),
+    pinned=Cell("weights", (1, 2, 0), part=ComparedSide.B),
+    past=(Cell("scores", (0, 1, 1)),),
+    zoom=Zoom(range(0, 2), range(1, 3)),
+    playhead=Playhead(Place("scores", 1), Grain.CELL, 2.0),
+    comparison=Comparison(ComparisonKind.KEPT, document=PLAIN, before=frozenset({"weights"})),
+)
+BATCH = Document(
+    text="one text\nand three words", lines=LineSplit.APART, spec=AttentionSpec(bias=True)
+)
+
+SHARES = np.array([0.25, 0.75, 0.5, 0.125, 0.875, 1.0]).reshape(1, 1, 2, 3)  # layer head query key
+CAPTURED = Document(
+    text="what is typed for a module",
+    spec=AttentionSpec(
+        bias=True, own_weights=(("W_query.bias", NumberMatrix.of(np.array([[0.1, -2.0]]))),)
+    ),
+    captured=CapturedAttention.of(
+        "Über 猫.npz",
+        np.tile(SHARES.astype(np.float32), (2, 2, 1, 1)),
+        ("Le", "🙂"),
+        ("a", "", "b"),
+    ),
+    labels="Un chat\nThe cat sat",
+)
+CAPTURED_A = Document(captured=CapturedAttention.of("a.npy", SHARES - np.pi))
+CAPTURED_VIEW = View(
+    text=1,
+    pinned=Cell("weights", (1, 0, 2)),
+    comparison=Comparison(ComparisonKind.KEPT, document=CAPTURED_A),
+)
+
+
+def run_of(document: Document) -> Run:
+    return run(document.tokens(), document.spec)
+
+
+def golden() -> dict[str, tuple[Document, View, Run | None]]:
+    """Give what the files of every schema hold, by how their names begin."""
+    return {
+        "plain": (PLAIN, View(), None),
+        "own": (OWN, OWN_VIEW, None),
+        "recorded": (BATCH, View(text=1), run_of(BATCH)),
+        "captured": (CAPTURED, CAPTURED_VIEW, None),
+    }
+
+
+def write_golden() -> None:
+    """Write the files anew: for a new schema, beside those of the older ones."""
+    GOLDEN.mkdir(parents=True, exist_ok=True)
+    for name, saved in golden().items():
+        (GOLDEN / f"{name}-{SCHEMA}{SUFFIX}").write_bytes(document_bytes(*saved))
+
+
+if __name__ == "__main__":
+    write_golden()

@@ -1,0 +1,83 @@
+"""Panels made by hand, of any size, for what only draws and places them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from visualizer.heatmap.colour_scale import ColourScale
+from visualizer.heatmap.model import Axis, Board, Heatmap
+from visualizer.session.view_options import ColourCurve, ColourLimits
+
+UNIT = ColourScale("viridis", ColourCurve.LINEAR, ColourLimits.SHARED, 0.0, 1.0)
+LOG = ColourScale("viridis", ColourCurve.LOG, ColourLimits.SHARED, 0.0, 1.0)
+SIGNED = ColourScale("CET-CBD1", ColourCurve.LINEAR, ColourLimits.SHARED, -2.0, 2.0)
+
+
+def axis(name: str, count: int, block: int = 1, word: str = "w") -> Axis:
+    labels = tuple(f"{word}{number}" for number in range(count * block))
+    return Axis(name, labels, block)
+
+
+def a_heatmap(values: Any, **fields: Any) -> Heatmap:
+    """Make a panel of numbers, of tokens against tokens unless said otherwise."""
+    numbers = np.asarray(values, dtype=np.float32)
+    rows, columns = numbers.shape
+    given: dict[str, Any] = {
+        "key": object(),
+        "stage": "weights",
+        "title": "Weights",
+        "symbol": "softmax",
+        "head": 0,
+        "fold": None,
+        "text": 0,
+        "label": "Head 1",
+        "values": numbers,
+        "rows": axis("query", rows),
+        "columns": axis("key", columns),
+        "colour": UNIT,
+        "forbidden": None,
+        "dropped": None,
+        "sums": None,
+        "notes": (),
+        "unit": "weight",
+        "side": (rows, columns),
+    }
+    given |= fields
+    if given["colour"].limits is ColourLimits.ROW:
+        given["row_ends"] = np.abs(np.where(np.isfinite(numbers), numbers, 0)).max(axis=1)
+    return Heatmap(**given)
+
+
+def a_board(
+    stages: int, heads: int, tokens: int, columns: int | None = None, **fields: Any
+) -> Board:
+    """Make a board; with `columns`, the last stage is as wide and counts no tokens."""
+    made = []
+    for stage in range(stages):
+        is_narrow = columns is not None and stage == stages - 1
+        shape = (tokens, columns if is_narrow and columns else tokens)
+        side = axis("d_head", shape[1]) if is_narrow else axis("key", tokens)
+        made.append(
+            tuple(
+                a_heatmap(
+                    np.full(shape, 0.5),
+                    stage=f"stage{stage}",
+                    head=head,
+                    rows=axis("query", tokens),
+                    columns=side,
+                    **fields,
+                )
+                for head in range(heads)
+            )
+        )
+    return Board(tuple(made))
+
+
+ROW_SCALE = (
+    UNIT,
+    SIGNED,
+    ColourScale("viridis", ColourCurve.LINEAR, ColourLimits.ROW, 0.0, 1.0),
+    ColourScale("CET-CBD1", ColourCurve.LINEAR, ColourLimits.ROW, -1.0, 1.0),
+)

@@ -1,0 +1,124 @@
+"""Trainings that are killed at any moment, taken up, and killed again, until they are done.
+
+Each is forked from a program that has imported all it needs, and makes a checkpoint after every
+other step. Every other kill comes at a random moment; the others wait for the next file that is
+being written after it, and fall into the middle of that.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import signal
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from tests.support.small_trainings import finish, quick, rows_of
+from visualizer.language.open_run import OpenRun
+from visualizer.language.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.language.training_settings import TrainingSettings
+
+STEPS = 120
+
+
+def kill_many(kills: int, seed: int = 1) -> dict[str, int]:
+    """Kill trainings so many times; each must end as an undisturbed one, bit by bit.
+
+    Returns
+    -------
+    dict
+        How many were killed, how many of these while a file was written, and how many trainings
+        were brought to their ends.
+    """
+    torch.set_num_threads(1)
+    chance, count = random.Random(seed), {"kills": 0, "within a write": 0, "trainings ended": 0}
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        while count["kills"] < kills:
+            settings = quick(steps=STEPS, seed=chance.randrange(2**31))
+            whole, cut = (
+                RunFolder(place / f"{count['trainings ended']}{kind}") for kind in ("a", "b")
+            )
+            start = time.monotonic()
+            _undisturbed(whole, settings)
+            longest = time.monotonic() - start
+            _killed_until_done(cut, settings, partial(chance.uniform, 0, longest / 2), count)
+            _assert_same(whole, cut)
+            count["trainings ended"] += 1
+    return count
+
+
+def _undisturbed(folder: RunFolder, settings: TrainingSettings) -> None:
+    opened = OpenRun(folder, settings)
+    finish(opened)
+    opened.close()
+
+
+def _killed_until_done(
+    folder: RunFolder, settings: TrainingSettings, delay: Callable[[], float], count: dict[str, int]
+) -> None:
+    while True:
+        child = os.fork()
+        if not child:
+            _train_and_save(folder, None if folder.about.exists() else settings)
+        select.select([], [], [], delay())
+        if count["kills"] % 2:
+            _wait_for_a_write(folder, child)
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if not os.WIFSIGNALED(status):
+            assert os.WEXITSTATUS(status) == 0, "a training ended with an error"
+            return
+        count["kills"] += 1
+        count["within a write"] += any(folder.path.rglob("*.part"))
+
+
+def _wait_for_a_write(folder: RunFolder, child: int) -> None:
+    """Wait until a file is being written, or the training has ended."""
+    places = [str(folder.path), str(folder.path / "snapshots")]
+    while not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        for place in places:
+            if os.path.isdir(place) and any(name.endswith(".part") for name in os.listdir(place)):  # noqa: PTH112, PTH208
+                return
+
+
+def _train_and_save(folder: RunFolder, settings: TrainingSettings | None) -> None:
+    """Train to the end in a forked process; it does not come back."""
+    status = 1
+    try:
+        opened = OpenRun(folder, settings)
+        assert opened.running
+        while not opened.running.is_done:
+            finish(opened, opened.running.step + 2)
+            opened.running.save()
+        opened.close()
+        status = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        raise
+    finally:
+        os._exit(status)
+
+
+def _assert_same(one: RunFolder, other: RunFolder) -> None:
+    losses = [
+        [(row.step, repr(row.training), repr(row.validation)) for row in rows_of(run.path)]
+        for run in (one, other)
+    ]
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == STEPS + 1
+    assert one.snapshots() == other.snapshots()
+    assert not list(other.path.rglob("*.part")), "what was cut off is left"
+    for step in one.snapshots():
+        assert one.snapshot(step).path.read_bytes() == other.snapshot(step).path.read_bytes()

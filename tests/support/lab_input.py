@@ -1,0 +1,114 @@
+"""A student at the lab: events go in, what is shown comes out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QComboBox, QMessageBox, QPushButton
+
+from tests.support.window_input import CONTROL, LEFT, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytestqt.qtbot import QtBot
+
+    from visualizer.lab.window import LabWindow
+
+FAKE = (sys.executable, str(Path(__file__).with_name("fake_training_process.py")))
+PATIENCE_MS = 30_000
+NONE = Qt.KeyboardModifier.NoModifier
+
+
+class Student:
+    """Acts on the lab's window by events alone."""
+
+    def __init__(self, qtbot: QtBot, window: LabWindow, patience_ms: int = PATIENCE_MS) -> None:
+        self.qtbot, self.window, self.patience_ms = qtbot, window, patience_ms
+        self.activate()
+        self.until(lambda: bool(window.lab.sample))
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        self.qtbot.waitUntil(is_so, timeout=self.patience_ms)
+
+    def activate(self) -> None:
+        self.window.activateWindow()
+        self.until(self.window.isActiveWindow)
+
+    def see(self) -> None:
+        """Wait until what changed is shown, which it is in the next turn of the event loop."""
+        self.until(lambda: not self.window.show_soon.isActive())
+
+    # ------------------------------------------------------------------ acting
+
+    def press(self, key: Qt.Key, modifiers: Qt.KeyboardModifier = CONTROL) -> None:
+        QTest.keyClick(QApplication.focusWidget() or self.window, key, modifiers)
+        self.see()
+
+    def keys(self, text: str) -> None:
+        QTest.keyClicks(QApplication.focusWidget() or self.window, text)
+        self.see()
+
+    def click(self, button: str) -> None:
+        QTest.mouseClick(self.window.bar.buttons[button], LEFT)
+        self.see()
+
+    def type(self, setting: str, text: str) -> None:
+        box = getattr(self.window.settings_pane.rows[setting].control, "box")  # noqa: B009
+        box.setFocus(Qt.FocusReason.TabFocusReason)
+        box.selectAll()
+        QTest.keyClicks(box, text)
+        QTest.keyClick(box, Qt.Key.Key_Return)
+        self.see()
+
+    def choose(self, setting: str, said: str) -> None:
+        box = self.window.settings_pane.rows[setting].findChild(QComboBox)
+        assert isinstance(box, QComboBox)
+        QTest.mouseClick(box, LEFT)
+        QTest.keyClick(box.view(), Qt.Key.Key_Home)
+        for _ in range(box.findText(said)):
+            QTest.keyClick(box.view(), Qt.Key.Key_Down)
+        QTest.keyClick(box.view(), Qt.Key.Key_Return)
+        assert box.currentText() == said
+        self.see()
+        self.until(lambda: QApplication.activePopupWidget() is None)
+        self.activate()
+
+    def type_probe(self, text: str) -> None:
+        self.press(Qt.Key.Key_L)
+        assert self.window.probe.hasFocus()
+        QTest.keyClicks(self.window.probe, text)
+        self.see()
+
+    def answer(self, name: str, button: str) -> None:
+        box = self.window.findChild(QMessageBox, name)
+        assert box, name
+        found = next(one for one in box.findChildren(QPushButton) if one.text() == button)
+        QTest.mouseClick(found, LEFT)
+        self.see()
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def button(self) -> str:
+        return self.window.bar.buttons["toggle"].text()
+
+    @property
+    def line(self) -> str:
+        return words(self.window.bar.line)
+
+    @property
+    def notices(self) -> str:
+        label = self.window.notices.said
+        return words(label) if label.isVisibleTo(self.window) else ""
+
+    def problem(self, setting: str) -> str:
+        label = self.window.settings_pane.rows[setting].problem
+        return words(label) if label.isVisibleTo(self.window) else ""
+
+    def until_said(self, part: str) -> None:
+        self.until(lambda: part in self.line)

@@ -1,0 +1,73 @@
+"""A person at the bar of playback, and their eye on the heatmaps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QToolButton
+
+from tests.support.window_input import words
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QImage
+
+    from tests.support.window_input import Hand
+    from visualizer.features.playback.model import PlaybackBarState
+    from visualizer.session.timeline import Place
+    from visualizer.shell.window import MainWindow
+
+NONE = Qt.KeyboardModifier.NoModifier
+
+
+class Viewer:
+    """A hand at the bar of playback, and an eye on the heatmaps."""
+
+    def __init__(self, hand: Hand) -> None:
+        self.hand = hand
+        self.window: MainWindow = hand.window
+        self.bar = hand.window.transport
+        hand.board.setFocus()
+
+    @property
+    def shown(self) -> PlaybackBarState:
+        assert self.bar._shown is not None
+        return self.bar._shown[0]
+
+    @property
+    def place(self) -> Place | None:
+        return self.shown.playhead.place
+
+    @property
+    def said(self) -> str:
+        return words(self.bar.caption) if self.bar.caption.isVisibleTo(self.window) else ""
+
+    def key(self, key: Qt.Key, modifiers: Qt.KeyboardModifier = NONE) -> None:
+        self.hand.press(key, modifiers)
+        self.hand.settle()
+
+    def click(self, action: str) -> None:
+        """Click the button of an action on the bar."""
+        wanted = self.window.actions_.by_id[action]
+        buttons = self.bar.findChildren(QToolButton)
+        (button,) = (one for one in buttons if one.defaultAction() is wanted)
+        self.hand.click(button)
+        self.hand.settle()
+
+    def click_track(self, position: int) -> None:
+        track = self.bar.track
+        x = round(track.x_of(position))
+        QTest.mouseClick(track, Qt.MouseButton.LeftButton, pos=QPoint(x, 8))
+        self.hand.settle()
+
+    def choose(self, name: str, words_: str) -> None:
+        self.hand.choose(name, words_)
+        self.hand.settle()
+
+    def picture(self) -> QImage:
+        """The heatmaps as they are painted, once the window has taken its shape."""
+        for _ in range(3):
+            QApplication.processEvents()
+            self.hand.settle()
+        return self.hand.board.viewport().grab().toImage()

@@ -1,0 +1,48 @@
+"""Views resolved and screens made of them, as the window does it, without a window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.session.document import Document
+from visualizer.session.resolve import Resolved, resolve
+from visualizer.session.screen import Moment, Screen
+from visualizer.shell.present_screen import PanelTable
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from visualizer.attention.run import Run
+    from visualizer.errors import InputError
+    from visualizer.session.view import View
+
+
+def resolved(run: Run, view: View, document: Document | None = None) -> Resolved:
+    """Resolve a view of a run, which is of the document."""
+    document = document or Document()
+    return resolve(document, view, run, document)
+
+
+def present(
+    document: Document,
+    view: View,
+    run: Run | None,
+    refused: InputError | None,
+    is_working: bool,
+    previous: Screen | None,
+    computed: Document | None = None,
+) -> Screen:
+    """Make the screen of a document, a view and the last good run."""
+    shown = resolve(document, view, run, computed) if run else None
+    moment = Moment(document, view, shown, refused, is_working)
+    return PanelTable().present(moment, previous.panels if previous else {})
+
+
+def needs(run: Run, view: View) -> Hashable:
+    """Name all that has to be read for a view."""
+    return PanelTable().prefetch_key(resolved(run, view))
+
+
+def warm(run: Run, view: View) -> None:
+    """Read all that a view needs, as the worker does."""
+    PanelTable().prefetch(resolved(run, view), {})

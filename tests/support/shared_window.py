@@ -1,0 +1,235 @@
+"""One window for the tests of a module: set back after each, and made anew where that fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QTimer
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractScrollArea,
+    QAbstractSlider,
+    QApplication,
+    QComboBox,
+    QDialog,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QWidget,
+)
+from pytestqt.exceptions import TimeoutError as TookTooLongError
+from shiboken6 import isValid
+
+from tests.support.window_input import PATIENCE_MS
+from visualizer import app
+from visualizer.documents.document_file import SavedDocument
+from visualizer.export.dialog.preview_widget import PreviewController
+from visualizer.session.document import Document
+from visualizer.session.worker import Worker
+from visualizer.shell.autosave_controller import AutosaveController
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from PySide6.QtCore import QByteArray
+    from pytestqt.qtbot import QtBot
+
+    from visualizer.export.export_settings import ExportSettings
+    from visualizer.session.view import View
+    from visualizer.shell.window import MainWindow
+
+SHARED = "shared by tests"
+"""The property of a window that may be there before and after a test."""
+SIZE = (1280, 800)
+PLAIN = (bool, str, Enum, Path, type(None))
+"""What a part remembers that can be compared; all else is seen somewhere, counts, or measures."""
+ASIDE = (AutosaveController, PreviewController)
+"""What writes and draws beside the window; after a first time, it has a file and an answer."""
+VIEWPORT = "qt_scrollarea_viewport"
+CACHES = ("_picture", "_page")
+"""What was drawn last, and stays until something else is."""
+MODES = (bool, Enum, type(None))
+"""Likewise of what is hidden, whose sizes and words are those of the last time it was seen."""
+
+Traits = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a window was when it was new."""
+
+    view: View
+    panes: QByteArray
+    scheme: str
+    wish: ExportSettings
+    folder: Path
+    traits: Traits
+
+
+class SharedWindow:
+    """Lends a window to one test after the other, always in the state of a new one.
+
+    What a test left is not trusted to have gone: the window is compared, part by part, with what
+    it was at first, and is only lent again where nothing differs.
+    """
+
+    def __init__(self) -> None:
+        self._window: MainWindow | None = None
+        self._start: Start | None = None
+
+    def lend(self, qtbot: QtBot) -> MainWindow:
+        """Give the window with its first numbers."""
+        window = self._window
+        if window is None:
+            window = self._window = app.open_window(Document())
+            window.setProperty(SHARED, True)
+            window.resize(*SIZE)
+            qtbot.waitExposed(window)
+            qtbot.waitUntil(lambda: window.workspace.run is not None, timeout=6 * PATIENCE_MS)
+            come_to_rest(window, qtbot)
+            self._start = Start(
+                window.workspace.wanted,
+                window.saveState(),
+                window.scheme,
+                window.publisher.wish,
+                window.publisher.folder,
+                traits(window),
+            )
+        return window
+
+    def take_back(self, qtbot: QtBot) -> None:
+        """Set the window back; where anything is not as it was, the next test has a new one."""
+        window, start = self._window, self._start
+        if window is None or start is None:
+            return
+        if not isValid(window) or not window.isVisible() or not set_back(window, start, qtbot):
+            self.close()
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        window, self._window = self._window, None
+        if window is None or not isValid(window):
+            return
+        let_go(window)
+        window.close()
+        window.deleteLater()
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+def let_go(window: MainWindow) -> None:
+    """Have a window be able to close: nothing to ask about, and nothing being written."""
+    window.filer.give_up()
+    window.exporter.cancel()
+    while window.exporter.is_working:  # else closing would be put off
+        QApplication.processEvents()
+
+
+def come_to_rest(window: MainWindow, qtbot: QtBot) -> None:
+    """Wait until the numbers are there and what they change has been shown."""
+    workspace = window.workspace
+    workers = window.findChildren(Worker)
+    qtbot.waitUntil(
+        lambda: (
+            not any(worker.is_working for worker in workers)
+            and not workspace.is_working
+            and workspace.computed == workspace.document
+            and workspace.view == workspace.wanted
+        ),
+        timeout=PATIENCE_MS,
+    )
+    for _ in range(3):
+        QApplication.processEvents()
+
+
+def set_back(window: MainWindow, start: Start, qtbot: QtBot) -> bool:
+    """Set a window back to its start; say whether it is as it was."""
+    while popup := QApplication.activePopupWidget():
+        popup.close()
+    for dialog in window.findChildren(QDialog):
+        dialog.close()
+        dialog.deleteLater()
+    let_go(window)
+    for stop in (window.painter.stop, window.player.stop, window.presenter.leave):
+        stop()
+    if window.scheme != start.scheme:
+        window.set_scheme(start.scheme)
+    window.filer.take_in(SavedDocument(Document(), start.view), None)
+    window.editor.more_button.setChecked(False)
+    window.resize(*SIZE)
+    try:
+        come_to_rest(window, qtbot)
+        if window.saveState() != start.panes:  # putting them back lays out all that there is
+            window.restoreState(start.panes)
+            come_to_rest(window, qtbot)
+    except TookTooLongError:
+        return False
+    window.board.setFocus()
+    for view in (window.board, window.lines.view):
+        QApplication.sendEvent(view.viewport(), QEvent(QEvent.Type.Leave))
+    window.statusBar().showMessage("")
+    window.publisher.wish, window.publisher.folder = start.wish, start.folder
+    for area in window.findChildren(QAbstractScrollArea):
+        for bar in (area.horizontalScrollBar(), area.verticalScrollBar()):
+            bar.setValue(bar.minimum())
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    QApplication.processEvents()
+    return traits(window) == start.traits
+
+
+def traits(window: MainWindow) -> Traits:
+    """Give all that can be seen of a window, and what its parts remember in plain values."""
+    workspace = window.workspace
+    found: Traits = {
+        "document": workspace.document,
+        "view": workspace.wanted,
+        "undone": (workspace.can_undo, workspace.can_redo),
+        "title": (window.windowTitle(), window.isWindowModified()),
+        "style": (window.styleSheet(), QApplication.font().toString()),
+    }
+    return found | dict(_parts(window, "window", window))
+
+
+def _parts(thing: QObject, name: str, window: MainWindow) -> Iterator[tuple[str, object]]:
+    """Give the traits of a part and of all that is in it, by where they are in it."""
+    is_hidden = isinstance(thing, QWidget) and not thing.isVisibleTo(window)
+    look = {} if is_hidden else dict(_look(thing))
+    plain = MODES if is_hidden else PLAIN
+    if isinstance(thing, QAbstractButton):
+        look["checked"] = thing.isChecked()
+    look |= {
+        at: kept for at, kept in vars(thing).items() if isinstance(kept, plain) and at not in CACHES
+    }
+    if look:
+        yield name, look
+    counts: dict[str, int] = {}
+    for part in thing.children():
+        is_qts = part.objectName().startswith("qt_")  # and made when it is needed
+        if part.objectName() == VIEWPORT or not (is_qts or isinstance(part, ASIDE)):
+            kind = f"{type(part).__name__} {part.objectName()}"
+            counts[kind] = counts.get(kind, 0) + 1
+            yield from _parts(part, f"{name} > {kind} {counts[kind]}", window)
+
+
+def _look(thing: QObject) -> Iterator[tuple[str, object]]:
+    if isinstance(thing, QWidget):
+        yield "place", thing.geometry().getRect()
+        yield "enabled", thing.isEnabled()
+        yield "named", (thing.toolTip(), thing.accessibleName(), thing.accessibleDescription())
+        yield "style", thing.styleSheet()
+    if isinstance(thing, QLabel | QLineEdit | QAbstractButton | QAction):
+        yield "text", thing.text()
+    if isinstance(thing, QAction):
+        yield "checked", thing.isChecked()
+        yield "offered", (thing.isEnabled(), thing.isVisible(), thing.shortcut().toString())
+    if isinstance(thing, QPlainTextEdit):
+        yield "written", (thing.toPlainText(), thing.document().isUndoAvailable())
+    if isinstance(thing, QComboBox):
+        yield "chosen", (thing.currentIndex(), thing.count(), thing.currentText())
+    if isinstance(thing, QAbstractSlider):
+        yield "value", (thing.value(), thing.minimum(), thing.maximum())
+    if isinstance(thing, QTimer):
+        yield "active", thing.isActive()

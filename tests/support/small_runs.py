@@ -1,0 +1,72 @@
+"""Runs to look at, and their cells."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tests.support.screens import resolved
+from visualizer.attention.captured import CapturedAttention
+from visualizer.attention.run import run
+from visualizer.attention.spec import AttentionSpec, Device
+from visualizer.attention.stages import TABLE
+from visualizer.attention.stored_run import captured_run
+from visualizer.heatmap.board import present_board
+from visualizer.heatmap.model import Board, Heatmap
+from visualizer.language.tokenizers import Tokenizer, tokenize
+from visualizer.session.cells import Cell
+from visualizer.session.document import BOOK_SENTENCE
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from visualizer.attention.run import Run
+
+EVERYTHING = frozenset(row.name for row in TABLE)
+QUERIES, KEYS = ("Le", "chat", "猫"), ("The", "cat", "<b>sat", "=1+1", "")
+
+
+def a_run(*texts: str, previous: Run | None = None, **fields: Any) -> Run:
+    """Compute texts, the book's sentence if there are none, with some fields of the spec."""
+    tokens = tuple(tokenize(text, Tokenizer.WORDS) for text in texts or (BOOK_SENTENCE,))
+    return run(tokens, AttentionSpec(**{"device": Device.CPU, **fields}), previous)
+
+
+def elsewhere(shape: tuple[int, ...] = (2, 2, 3, 5), *, is_named: bool = True) -> CapturedAttention:
+    """Capture attention [layer, head, query, key] that reads other tokens than those it is of."""
+    scores = np.exp(np.random.default_rng(0).normal(size=shape))
+    weights = (scores / scores.sum(-1, keepdims=True)).astype(np.float32)
+    return CapturedAttention.of("attn.npz", weights, *((QUERIES, KEYS) if is_named else ()))
+
+
+def replayed() -> Run:
+    """Show two layers of attention of three queries and five keys."""
+    return captured_run(elsewhere())
+
+
+def board(run: Run, previous: Board | None = None, **fields: Any) -> Board:
+    """Show every stage of a run, with some fields of the view."""
+    view = View(**{"stages": EVERYTHING, **fields})
+    return present_board(resolved(run, view), previous or Board())
+
+
+def panel(run: Run, stage: str, head: int | None = 0, **fields: Any) -> Heatmap:
+    """Show one panel of a run."""
+    heatmaps = board(run, stages=frozenset({stage}), **fields).heatmaps
+    return next(heatmap for heatmap in heatmaps if heatmap.head == head)
+
+
+def places(run: Run, stage: str) -> Iterator[tuple[int, ...]]:
+    """Every place within a stage's named dims."""
+    sizes = run.trace.tensor(stage).shape[len(run.trace.batch) :]
+    return itertools.product(*(range(size) for size in sizes))
+
+
+def cells(run: Run) -> Iterator[Cell]:
+    """Every cell of every stage, of one text."""
+    for stage in run.trace.names:
+        for place in places(run, stage):
+            yield Cell(stage, place)

@@ -1,0 +1,57 @@
+"""Small runs for tests: quick to train, and with something to learn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from visualizer.language.loss_log import LossRow, parse
+from visualizer.language.open_run import OpenRun
+from visualizer.language.run_folder import RunFolder
+from visualizer.language.training_settings import (
+    CorpusKind,
+    CorpusSource,
+    ModelKind,
+    TrainingSettings,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUICK = TrainingSettings(
+    source=CorpusSource(CorpusKind.REPEAT, size=4_000),
+    model=ModelKind.TRANSFORMER,
+    block=10,
+    width=16,
+    heads=2,
+    layers=2,
+    dropout=0.1,
+    batch=8,
+    rate=3e-3,
+    steps=30,
+    threads=1,
+)
+
+
+def rows_of(folder: Path) -> list[LossRow]:
+    """Read what a run measured."""
+    with RunFolder(folder).losses.path.open(encoding="utf-8") as lines:
+        return parse(lines)
+
+
+def quick(**changes: Any) -> TrainingSettings:
+    """Give small settings with changes."""
+    return replace(QUICK, **changes)
+
+
+def begun(path: Path, **changes: Any) -> OpenRun:
+    """Begin a small run in a folder."""
+    return OpenRun(RunFolder(path), quick(**changes))
+
+
+def finish(opened: OpenRun, until: int | None = None) -> None:
+    """Train a run to its end, or until so many steps are done."""
+    running = opened.running
+    assert running
+    while not running.is_done and running.step != until:
+        running.advance()

@@ -1,0 +1,59 @@
+"""Shots without a window, and what a reader of a figure looks for in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PySide6.QtGui import QColor
+
+from visualizer import app
+from visualizer.heatmap import colour_table
+from visualizer.session.document import Document
+from visualizer.session.screen import Snapshot
+from visualizer.session.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from visualizer.export.figures.figure_page import FigurePage
+
+SENTENCE = "Your journey starts with one step"
+HARD = 'Your <b>&" 中文 שלום مرحبا é naïve 😀 ]]> one'
+"""What a file of tags, or a font, may trip over."""
+
+
+def shot(text: str = SENTENCE, stages: tuple[str, ...] = ("weights",), **settings: Any) -> Snapshot:
+    """Compute a text and look at some stages."""
+    document = replace(Document(), text=text)
+    for name, value in settings.items():
+        document = document.set(name, value)
+    view = View(stages=frozenset(stages), room=512)
+    return Snapshot(document, view, app.compute(document, None))
+
+
+def numbers(page: FigurePage) -> set[str]:
+    """Give the numbers that are written into the cells of panels that are small."""
+    written = set()
+    for slot in page.layout.slots:
+        heatmap = slot.heatmap
+        hidden = np.zeros(heatmap.values.shape, bool)
+        for marks in (heatmap.forbidden, heatmap.dropped):
+            hidden |= marks if marks is not None else False
+        written |= {f"{value:.4f}".replace("-", "−") for value in heatmap.values[~hidden].tolist()}
+    return written
+
+
+def cell_colours(page: FigurePage) -> Iterator[tuple[float, float, QColor]]:
+    """Give where on the page each cell of a number is, off its middle, and its colour."""
+    for slot in page.layout.slots:
+        indices = colour_table.entries(slot.heatmap)
+        table = colour_table.table(slot.heatmap.colour.map, page.theme)
+        for (row, column), index in np.ndenumerate(indices):
+            if index <= colour_table.LARGEST:
+                x = slot.cells.left() + (column + 0.5) * slot.cell_width
+                y = slot.cells.top() + (row + 0.2) * slot.cell_height  # over its number
+                place = page.at + page.panels.topLeft()
+                at = ((place.x() + x) * page.scale, (place.y() + y) * page.scale)
+                yield (*at, QColor.fromRgb(int(table[index])))

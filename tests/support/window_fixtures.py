@@ -1,0 +1,143 @@
+"""A window as the program opens it, with the real computation or one that a test holds back."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.playback_viewer import Viewer
+from tests.support.shared_window import SharedWindow, let_go
+from tests.support.window_input import PATIENCE_MS, Hand
+from visualizer import app
+from visualizer.session.document import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from PySide6.QtWidgets import QApplication
+    from pytestqt.qtbot import QtBot
+
+    from visualizer.attention.run import Run
+    from visualizer.shell.window import MainWindow
+
+    Open = Callable[..., MainWindow]
+
+
+@pytest.fixture(scope="session")
+def application(qapp: QApplication) -> QApplication:
+    """Qt's application under the program's name and style."""
+    qapp.setApplicationName("Attention Visualizer")
+    qapp.setOrganizationName("Attention Visualizer")
+    qapp.setStyle("Fusion")
+    return qapp
+
+
+def _let_through(window: MainWindow) -> None:
+    if isinstance(app.compute, Gate):
+        app.compute.open()  # closing waits for what is being computed
+    let_go(window)
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[SharedWindow]:
+    """The window that the tests of a module share."""
+    made = SharedWindow()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def shared_window(
+    shared: SharedWindow, application: QApplication, qtbot: QtBot
+) -> Iterator[MainWindow]:
+    """The window of the module, as if it were new."""
+    yield shared.lend(qtbot)
+    shared.take_back(qtbot)
+
+
+@pytest.fixture
+def open_window(application: QApplication, qtbot: QtBot, shared: SharedWindow) -> Open:
+    """Opens windows as large as on a usual screen; they are closed after the test."""
+    shared.close()  # the windows of a test are to be alone
+
+    def open_(
+        document: Document | None = None, size: tuple[int, int] | None = (1280, 800)
+    ) -> MainWindow:
+        window = app.open_window(document or Document())
+        if size:  # the screen of the platform without one is smaller
+            window.resize(*size)
+        qtbot.addWidget(window, before_close_func=_let_through)
+        qtbot.waitExposed(window)
+        return window
+
+    return open_
+
+
+@pytest.fixture
+def fresh_window(open_window: Open, qtbot: QtBot) -> MainWindow:
+    """A new window with its first numbers."""
+    opened = open_window()
+    qtbot.waitUntil(lambda: opened.workspace.run is not None, timeout=6 * PATIENCE_MS)
+    return opened
+
+
+@pytest.fixture
+def window(request: pytest.FixtureRequest) -> MainWindow:
+    """The window with its first numbers: the module's, unless how it computes is changed.
+
+    A module whose subject is a window that is new, that closes, or what it leaves behind has its
+    own `window`, which is `fresh_window`.
+    """
+    is_changed = "gate" in request.fixturenames or "open_window" in request.fixturenames
+    opened: MainWindow = request.getfixturevalue("fresh_window" if is_changed else "shared_window")
+    return opened
+
+
+@pytest.fixture
+def hand(window: MainWindow, qtbot: QtBot) -> Hand:
+    """A hand at the window."""
+    return Hand(qtbot, window)
+
+
+@pytest.fixture
+def viewer(hand: Hand) -> Viewer:
+    hand.settle()
+    return Viewer(hand)
+
+
+class Gate:
+    """A computation that waits until it is let through, and may be made to fail."""
+
+    def __init__(self) -> None:
+        self.asked: list[Document] = []
+        self.error: Exception | None = None
+        self._passes = threading.Semaphore(0)
+        self._is_open = False
+        self._compute = app.compute
+
+    def __call__(self, document: Document, previous: Run | None) -> Run:
+        self.asked.append(document)
+        if not self._is_open:
+            self._passes.acquire(timeout=PATIENCE_MS / 1000)
+        if self.error:
+            raise self.error
+        return self._compute(document, previous)
+
+    def let_through(self, count: int = 1) -> None:
+        """Let so many requests be computed."""
+        self._passes.release(count)
+
+    def open(self) -> None:
+        """Let everything be computed from now on."""
+        self._is_open = True
+        self._passes.release(100)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    """The program's computation behind a gate; ask for it before a window."""
+    made = Gate()
+    monkeypatch.setattr(app, "compute", made)
+    return made

@@ -1,0 +1,250 @@
+"""The hand and the eye of a person at the window: events go in, what is shown comes out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QInputMethodEvent, QMouseEvent, QTextDocumentFragment
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import (
+    QApplication,
+    QComboBox,
+    QLabel,
+    QMessageBox,
+    QSlider,
+    QStyle,
+    QStyleOptionSlider,
+    QWidget,
+)
+
+from visualizer.attention.spec import problems
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytestqt.qtbot import QtBot
+
+    from visualizer.heatmap.model import Board, Heatmap
+    from visualizer.session.cells import Cell
+    from visualizer.shell.window import MainWindow
+
+SomeWidget = TypeVar("SomeWidget", bound=QWidget)
+CONTROL = Qt.KeyboardModifier.ControlModifier
+SHIFT = Qt.KeyboardModifier.ShiftModifier
+LEFT = Qt.MouseButton.LeftButton
+PATIENCE_MS = 10_000
+
+
+class Hand:
+    """Acts on a window by events alone, and reads what its widgets show."""
+
+    def __init__(self, qtbot: QtBot, window: MainWindow) -> None:
+        self.qtbot = qtbot
+        self.window = window
+        self.board = window.board
+        self.sentence = window.editor.sentence
+        self.activate()
+
+    # ------------------------------------------------------------------ waiting
+
+    def activate(self) -> None:
+        """Give the window the keys, which a list that pops up takes away for good offscreen."""
+        self.until(lambda: QApplication.activePopupWidget() is None)
+        QApplication.processEvents()
+        self.window.activateWindow()
+        self.until(self.window.isActiveWindow)
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        self.qtbot.waitUntil(is_so, timeout=PATIENCE_MS)
+
+    def settle(self) -> None:
+        """Wait until the document's numbers are there."""
+        workspace = self.window.workspace
+        assert problems(workspace.document.spec) == ()
+        self.until(
+            lambda: (
+                not workspace.is_working
+                and workspace.computed == workspace.document
+                and workspace.view == workspace.wanted
+            )
+        )
+
+    # ------------------------------------------------------------------ acting
+
+    def press(self, key: Qt.Key, modifiers: Qt.KeyboardModifier = CONTROL) -> None:
+        """Press a key where the focus is."""
+        target = QApplication.focusWidget() or self.window
+        QTest.keyClick(target, key, modifiers)
+
+    def key(self, key: Qt.Key) -> None:
+        self.press(key, Qt.KeyboardModifier.NoModifier)
+
+    def type_sentence(self, text: str) -> None:
+        """Click into the sentence, mark all of it and type another one."""
+        self.click(self.sentence.viewport())
+        self.press(Qt.Key.Key_A)
+        self.key(Qt.Key.Key_Delete)
+        QTest.keyClicks(self.sentence, text)
+
+    def compose(self, text: str) -> None:
+        """Put in a text as an input method does: Chinese, emoji, accents."""
+        event = QInputMethodEvent()
+        event.setCommitString(text)
+        QApplication.sendEvent(self.sentence, event)
+
+    def paste_sentence(self, text: str) -> None:
+        """Put a text on the clipboard and paste it in place of the sentence."""
+        QApplication.clipboard().setText(text)
+        self.click(self.sentence.viewport())
+        self.press(Qt.Key.Key_A)
+        self.press(Qt.Key.Key_V)
+
+    def click(self, widget: QWidget, at: QPoint | None = None) -> None:
+        QTest.mouseClick(widget, LEFT, pos=at or widget.rect().center())
+
+    def find(self, kind: type[SomeWidget], name: str) -> SomeWidget:
+        found = self.window.findChild(kind, name)
+        assert found is not None, name
+        self.window.editor.ensureWidgetVisible(found)
+        return found
+
+    def type_number(self, setting: str, text: str) -> None:
+        """Tab into a setting's box, which marks its number, and type another one."""
+        control = self.window.editor.rows[setting].control
+        box = getattr(control, "box")  # noqa: B009 - each kind of control has its own box
+        box.setFocus(Qt.FocusReason.TabFocusReason)
+        box.selectAll()
+        QTest.keyClicks(box, text)
+
+    def choose(self, name: str, words: str) -> None:
+        """Open a list and choose by the keys."""
+        box = self.find(QComboBox, name)
+        self.click(box)
+        view = box.view()
+        QTest.keyClick(view, Qt.Key.Key_Home)
+        for _ in range(box.findText(words)):
+            QTest.keyClick(view, Qt.Key.Key_Down)
+        QTest.keyClick(view, Qt.Key.Key_Return)
+        assert box.currentText() == words
+        self.activate()
+
+    def drag(self, slider: QSlider, *values: int) -> None:
+        """Take a slider's handle and drag it over values, then let it go."""
+        QTest.mousePress(slider, LEFT, pos=self._handle(slider, slider.value()))
+        for value in values:
+            _move(slider, self._handle(slider, value), LEFT)
+        QTest.mouseRelease(slider, LEFT, pos=self._handle(slider, values[-1]))
+
+    @staticmethod
+    def _handle(slider: QSlider, value: int) -> QPoint:
+        option, style = QStyleOptionSlider(), slider.style()
+        slider.initStyleOption(option)
+        kind = QStyle.ComplexControl.CC_Slider
+        groove, handle = (
+            style.subControlRect(kind, option, part, slider)
+            for part in (
+                QStyle.SubControl.SC_SliderGroove,
+                QStyle.SubControl.SC_SliderHandle,
+            )
+        )
+        span = groove.width() - handle.width()
+        left = QStyle.sliderPositionFromValue(slider.minimum(), slider.maximum(), value, span)
+        return QPoint(groove.left() + left + handle.width() // 2, handle.center().y())
+
+    def point(self, cell: Cell) -> QPoint:
+        """Where a cell is on the heatmaps."""
+        area = self.board.area_of(cell)
+        assert area is not None, cell
+        return area.center()
+
+    def hover(self, cell: Cell) -> None:
+        _move(self.board.viewport(), self.point(cell))
+
+    def move_to(self, point: QPoint) -> None:
+        """Move over the heatmaps to a place."""
+        _move(self.board.viewport(), point)
+
+    def leave(self) -> None:
+        QApplication.sendEvent(self.board.viewport(), QEvent(QEvent.Type.Leave))
+
+    def click_cell(self, cell: Cell) -> None:
+        self.hover(cell)
+        self.click(self.board.viewport(), self.point(cell))
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def shown(self) -> Board:
+        """The board that the heatmaps are painted from."""
+        return self.board._board
+
+    def panel(self, stage: str, head: int | None = 0) -> Heatmap:
+        return next(
+            heatmap
+            for heatmap in self.shown.heatmaps
+            if heatmap.stage == stage and heatmap.head == head
+        )
+
+    @property
+    def stages(self) -> list[str]:
+        """The stages that have a column, from left to right."""
+        return [column[0].stage for column in self.shown.columns]
+
+    @property
+    def chips(self) -> tuple[str, ...]:
+        """The token strip, as a reader of the screen would say it."""
+        name = self.window.token_pane.strip.accessibleName()
+        return tuple(name.partition(", ")[2].split(" "))
+
+    def problem(self, setting: str) -> str:
+        """The sentence that stands at a setting; empty where none does."""
+        label = self.window.editor.rows[setting].problem
+        return words(label) if label.isVisibleTo(self.window) else ""
+
+    @property
+    def text_problem(self) -> str:
+        label = self.window.editor.problem
+        return words(label) if label.isVisibleTo(self.window) else ""
+
+    @property
+    def status(self) -> str:
+        return words(self.window.facts)
+
+    @property
+    def said(self) -> str:
+        """The sentence in the Cell pane."""
+        return words(self.window.inspector.sentence)
+
+    def boxes(self) -> list[QMessageBox]:
+        return [box for box in self.window.findChildren(QMessageBox) if box.isVisible()]
+
+
+def words(label: QLabel) -> str:
+    """What a label shows, without its markup."""
+    if label.textFormat() is Qt.TextFormat.RichText:
+        return QTextDocumentFragment.fromHtml(label.text()).toPlainText()
+    return label.text()
+
+
+def link_in(label: QLabel) -> QPoint:
+    """Find the link in a label as a person does: where the pointer becomes a hand."""
+    for y in range(label.height() - 4, 0, -4):
+        for x in range(4, label.width(), 4):
+            _move(label, QPoint(x, y))
+            if label.cursor().shape() is Qt.CursorShape.PointingHandCursor:
+                return QPoint(x, y)
+    raise AssertionError(f"no link in {words(label)!r}")
+
+
+def _move(widget: QWidget, at: QPoint, button: Qt.MouseButton = Qt.MouseButton.NoButton) -> None:
+    where = QPointF(at)
+    event = QMouseEvent(
+        QEvent.Type.MouseMove,
+        where,
+        QPointF(widget.mapToGlobal(at)),
+        Qt.MouseButton.NoButton,
+        button,
+        Qt.KeyboardModifier.NoModifier,
+    )
+    QApplication.sendEvent(widget, event)

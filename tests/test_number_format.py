@@ -1,0 +1,110 @@
+"""Numbers are written with the digits they have, and small ones are never written as 0."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from visualizer.number_format import (
+    LONGEST_WORD,
+    format_count,
+    format_number,
+    format_share,
+    format_size,
+    shorten,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (0, "0.0000"),
+        (-0.0, "0.0000"),
+        (0.4776, "0.4776"),
+        (-0.45194, "−0.4519"),
+        (12.34567, "12.3457"),
+        (99_999, "99999.0000"),
+        (1e5, "1.00e+05"),
+        (-3.2e-7, "−3.20e-07"),
+        (5e-5, "0.0001"),
+        (4.9e-5, "4.90e-05"),
+        (math.inf, "∞"),
+        (-math.inf, "−∞"),
+        (math.nan, "NaN"),
+    ],
+)
+def test_number(value: float, written: str) -> None:
+    assert format_number(value) == written
+
+
+@given(st.floats(-1e300, 1e300))
+def test_a_number_can_be_read_back(value: float) -> None:
+    read = float(format_number(value).replace("−", "-"))
+    assert math.isclose(read, value, rel_tol=5.1e-3, abs_tol=5.1e-5 * (abs(value) >= 5e-5))
+    assert (read == 0) == (value == 0)
+    assert (read < 0) == (value < 0)
+
+
+@given(st.floats(-10, 10))
+def test_decimals_are_those_asked_for(value: float) -> None:
+    written = format_number(value, 2)
+    assert "e" in written or len(written.partition(".")[2]) == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (0, "0 %"),
+        (1, "100 %"),
+        (0.52, "52 %"),
+        (0.0996, "10.0 %"),
+        (0.05, "5.0 %"),
+        (0.001, "0.1 %"),
+        (0.0001, "less than 0.1 %"),
+    ],
+)
+def test_share(value: float, written: str) -> None:
+    assert format_share(value) == written
+
+
+@given(st.floats(0, 1))
+def test_a_share_is_true(value: float) -> None:
+    written = format_share(value)
+    if written.startswith("less"):
+        assert 0 < value < 0.001
+    else:
+        tolerance = 0.5001 if "." not in written else 0.05001
+        assert abs(float(written.removesuffix(" %")) - 100 * value) <= tolerance
+
+
+@pytest.mark.parametrize(
+    ("count", "written"),
+    [
+        (0, "0 bytes"),
+        (1023, "1023 bytes"),
+        (1024, "1.0 KiB"),
+        (1.5 * 2**20, "1.5 MiB"),
+        (12 * 2**30, "12.0 GiB"),
+        (2**42, "4096.0 GiB"),
+    ],
+)
+def test_size(count: float, written: str) -> None:
+    assert format_size(count) == written
+
+
+@pytest.mark.parametrize(
+    ("count", "written"), [(0, "0 tokens"), (1, "1 token"), (1024, "1,024 tokens")]
+)
+def test_counted(count: int, written: str) -> None:
+    assert format_count(count, "token") == written
+
+
+def test_only_long_words_are_cut() -> None:
+    assert shorten("journey") == "journey"
+    assert shorten("x" * LONGEST_WORD) == "x" * LONGEST_WORD
+    cut = shorten("x" * 400)
+    assert len(cut) == LONGEST_WORD
+    assert cut.endswith("x…")

@@ -1,0 +1,58 @@
+"""Who wants nothing to move has nothing move, also the next time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QStyle
+
+from visualizer.widgets.app_settings import EFFECTS, is_reduced, set_reduced
+
+if TYPE_CHECKING:
+    from tests.support.window_fixtures import Open
+    from tests.support.window_input import Hand
+    from visualizer.shell.window import MainWindow
+
+ALT = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier
+
+
+@pytest.fixture
+def window(fresh_window: MainWindow) -> MainWindow:
+    """A window that begins as the settings say."""
+    return fresh_window
+
+
+def moves(window: MainWindow) -> set[str]:
+    """What of a window would glide, as Qt asks before it moves anything."""
+    duration = QStyle.StyleHint.SH_Widget_Animation_Duration
+    box = window.editor.tokenizer
+    found = {"panes"} if window.isAnimated() else set()
+    found |= {effect.name for effect in EFFECTS if QApplication.isEffectEnabled(effect)}
+    return found | ({"style"} if box.style().styleHint(duration, None, box) else set())
+
+
+def test_nothing_moves_for_who_wants_it_so(hand: Hand) -> None:
+    before = moves(hand.window)
+    assert {"panes"} <= before
+    action = hand.window.actions_.by_id["motion.toggle"]
+    assert not action.isChecked()
+    hand.press(Qt.Key.Key_M, ALT)
+    assert moves(hand.window) == set()
+    assert action.isChecked()
+    hand.press(Qt.Key.Key_M, ALT)
+    assert moves(hand.window) == before
+    assert not action.isChecked()
+
+
+def test_it_is_remembered(open_window: Open) -> None:
+    assert not is_reduced()
+    set_reduced(True)
+    assert is_reduced()
+    window = open_window()
+    assert moves(window) == set()
+    assert window.actions_.by_id["motion.toggle"].isChecked()
+    window.motion.toggle()
+    assert not is_reduced()
+    assert "panes" in moves(window)

@@ -1,0 +1,182 @@
+"""Text can be read and marks can be seen, in every theme: WCAG 2.2, 1.4.3 and 1.4.11."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QColor, QFont, QImage, QPainter, QPalette
+
+from tests.support.colour_vision import EYES, contrast, oklab, rgb
+from visualizer.heatmap.cursor_paint import frame
+from visualizer.widgets import theme as widgets_theme
+from visualizer.widgets.theme import (
+    DARK,
+    LIGHT,
+    PRINT,
+    Scheme,
+    Theme,
+    font,
+    head_colour,
+    palette,
+    style_sheet,
+    text_scale,
+    theme_of,
+)
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QApplication
+
+THEMES = (LIGHT, DARK, PRINT)
+TEXT, MARK = 4.5, 3.0
+# Okabe and Ito 2008, in their order but for the black.
+OKABE_ITO = (
+    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999",
+)  # fmt: skip
+TOLD_APART = 0.05
+"""In OKLab, where 0.02 can just be seen side by side."""
+
+
+def test_contrast_is_measured_as_wcag_does() -> None:
+    assert contrast("#FFFFFF", "#000000") == pytest.approx(21)
+    assert contrast("#777777", "#FFFFFF") == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+@pytest.mark.parametrize("ink", ["ink", "quiet", "warning"])
+@pytest.mark.parametrize("ground", ["paper", "field", "raised"])
+def test_text_can_be_read(theme: Theme, ink: str, ground: str) -> None:
+    assert contrast(getattr(theme, ink), getattr(theme, ground)) >= TEXT
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_text_on_the_accent_and_in_it_can_be_read(theme: Theme) -> None:
+    assert contrast(theme.on_accent, theme.accent) >= TEXT
+    assert contrast(theme.accent, theme.paper) >= TEXT  # links, the chosen term
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+@pytest.mark.parametrize(
+    ("mark", "ground"),
+    [
+        ("accent", "paper"),
+        ("accent", "raised"),
+        ("accent", "field"),
+        ("border", "paper"),
+        ("border", "field"),
+        ("border", "raised"),
+        ("hatch", "paper"),
+        ("quiet", "raised"),
+        ("warning", "paper"),
+        ("paper", "accent"),
+    ],
+)
+def test_marks_can_be_seen(theme: Theme, mark: str, ground: str) -> None:
+    assert contrast(getattr(theme, mark), getattr(theme, ground)) >= MARK
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_a_colour_is_written_out(theme: Theme) -> None:
+    names = [name for name in theme.__slots__ if name not in {"name", "heads", "stroke"}]
+    values = [*(getattr(theme, name) for name in names), *theme.heads]
+    assert all(QColor(value).isValid() and len(value) == 7 for value in values)
+    assert len({theme.paper, theme.ink, theme.quiet, theme.accent, theme.warning}) == 5
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+@pytest.mark.parametrize("width", [1, 1.5, 3])
+def test_a_frame_can_be_seen_on_every_ground(
+    qapp: QApplication, theme: Theme, width: float
+) -> None:
+    """Whatever lies under it, the accent has paper on both of its sides."""
+    ground = QColor("#FF00FF")
+    picture = QImage(20, 20, QImage.Format.Format_RGB32)
+    picture.fill(ground)
+    painter = QPainter(picture)
+    frame(painter, QRectF(5.5, 5.5, 9, 9), width, theme)
+    painter.end()
+    colours = [picture.pixelColor(x, 10).name().upper() for x in range(11)]
+    across = [colour for colour, _ in groupby(colours)]
+    assert across == [ground.name().upper(), theme.paper, theme.accent, theme.paper, "#FF00FF"]
+    assert contrast(theme.accent, theme.paper) >= MARK
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_the_colours_of_heads_can_be_seen(theme: Theme) -> None:
+    assert len(theme.heads) == len(OKABE_ITO)
+    for head in range(len(theme.heads)):
+        assert contrast(head_colour(head, theme), theme.paper) >= MARK, head
+        assert head_colour(head + len(theme.heads), theme) == head_colour(head, theme)
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+@pytest.mark.parametrize("eyes", EYES)
+def test_the_colours_of_heads_are_told_apart(theme: Theme, eyes: str) -> None:
+    seen = oklab(rgb(*theme.heads), eyes)
+    apart = np.linalg.norm(seen[:, None] - seen[None], axis=-1)  # head head
+    assert apart[np.triu_indices(len(seen), 1)].min() >= TOLD_APART
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_the_colours_of_heads_keep_their_hues(theme: Theme) -> None:
+    hues = [np.arctan2(*oklab(rgb(*colours))[:7, :0:-1].T) for colours in (OKABE_ITO, theme.heads)]
+    turned = np.degrees(hues[1] - hues[0] + np.pi) % 360 - 180
+    assert np.abs(turned).max() < 10  # the last is grey
+    assert np.linalg.norm(oklab(rgb(theme.heads[7]))[0, 1:]) < 0.01
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_widgets_take_the_colours(theme: Theme) -> None:
+    made = palette(theme)
+    for role, colour in (
+        (QPalette.ColorRole.Window, theme.paper),
+        (QPalette.ColorRole.WindowText, theme.ink),
+        (QPalette.ColorRole.Base, theme.field),
+        (QPalette.ColorRole.Text, theme.ink),
+        (QPalette.ColorRole.ButtonText, theme.ink),
+        (QPalette.ColorRole.Link, theme.accent),
+    ):
+        assert made.color(QPalette.ColorGroup.Active, role).name().upper() == colour
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
+def test_text_of_widgets_can_be_read(theme: Theme) -> None:
+    made = palette(theme)
+    pairs = (
+        (QPalette.ColorRole.WindowText, QPalette.ColorRole.Window),
+        (QPalette.ColorRole.Text, QPalette.ColorRole.Base),
+        (QPalette.ColorRole.Text, QPalette.ColorRole.AlternateBase),
+        (QPalette.ColorRole.PlaceholderText, QPalette.ColorRole.Base),
+        (QPalette.ColorRole.ButtonText, QPalette.ColorRole.Button),
+        (QPalette.ColorRole.ToolTipText, QPalette.ColorRole.ToolTipBase),
+        (QPalette.ColorRole.HighlightedText, QPalette.ColorRole.Highlight),
+        (QPalette.ColorRole.Link, QPalette.ColorRole.Base),
+    )
+    for text, ground in pairs:
+        assert contrast(made.color(text).name(), made.color(ground).name()) >= TEXT, text
+
+
+def test_the_scheme_chooses_the_theme(qapp: QApplication) -> None:
+    assert theme_of(Scheme.LIGHT) is LIGHT
+    assert theme_of(Scheme.DARK) is DARK
+    assert theme_of(Scheme.SYSTEM) in {LIGHT, DARK}
+
+
+def test_fonts_follow_the_systems_size(qapp: QApplication, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = qapp.font()
+    try:
+        larger = QFont(usual)
+        larger.setPixelSize(26)
+        qapp.setFont(larger)
+        assert text_scale() == 2
+        assert [font(size).pixelSize() for size in (12, 14, 20)] == [24, 28, 40]
+        assert "font-size: 24px" in style_sheet(LIGHT)
+        larger.setPixelSize(6)
+        qapp.setFont(larger)
+        assert text_scale() == 1
+    finally:
+        qapp.setFont(usual)
+    assert widgets_theme.text_scale() >= 1

@@ -1,0 +1,231 @@
+"""What a notebook gives, as values: texts, settings by name, and arrays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+from operator import index
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+
+import numpy as np
+
+from visualizer.attention.spec import (
+    OWN_LAYERS,
+    Arrangement,
+    AttentionSpec,
+    BooleanMatrix,
+    NumberMatrix,
+)
+from visualizer.errors import InputError
+from visualizer.export.figure_settings import FigureExtent, FigurePaper
+from visualizer.export.option_parsing import figure_look
+from visualizer.session.document import Document, document_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import ArrayLike
+
+    from visualizer.export.figure_settings import FigureSettings
+
+Choice = TypeVar("Choice", FigureExtent, FigurePaper)
+
+_NAMES = {"embedding_size": "d_in", "output_size": "d_out", "own_mask": "painted"}
+"""Of the settings that a document has under another name."""
+
+
+class Settings(TypedDict, total=False):
+    """What `attend` takes by name, besides the text; the fields of `AttentionSpec`.
+
+    Parameters
+    ----------
+    mechanism : str
+        ``"simplified"``, ``"self"``, ``"causal"``, ``"stacked"``, ``"multi-head"`` or
+        ``"average"``: what to start from; all else that is given goes before what it decides.
+    embedding_size, output_size : int
+        Numbers in a token's vector; width of all heads together, or of each stacked head. 3 and 2
+        where nothing else has a size.
+    causal : bool
+        Whether no token reads a later one.
+    dropout : float
+        Share of the weights dropped, from 0 up to, not with, 1.
+    seed : int
+        Decides the vectors of tokens and the weights.
+    own_mask, own_kept : array_like of bool
+        [query, key]: the cells that may be read, which then are the mask; those that dropout
+        keeps.
+    tokenizer : str
+        ``"words"`` or ``"characters"``.
+    """
+
+    mechanism: str
+    embedding_size: int
+    output_size: int
+    heads: int
+    causal: bool
+    dropout: float
+    seed: int
+    dropout_seed: int
+    mode: str
+    projection: str
+    bias: bool
+    arrangement: str
+    output_projection: bool
+    position: str
+    scale: str
+    temperature: float
+    normalisation: str
+    mask: str
+    window: int
+    own_mask: ArrayLike
+    own_kept: ArrayLike
+    route: str
+    dtype: str
+    device: str
+    tokenizer: str
+
+
+class Look(TypedDict, total=False):
+    """How a figure looks.
+
+    Parameters
+    ----------
+    layout : str
+        ``"shown"`` for just what is named; ``"panel"``, ``"head"``, ``"heads"``, ``"stages"`` or
+        ``"all"`` for so much.
+    theme : str
+        ``"print"``, ``"light"`` or ``"dark"``.
+    width : str
+        Such as ``"85mm"``, ``"7in"`` or, with a height, ``"1920x1080px"``, or the name of a preset,
+        such as ``"slide"``; as wide as the panels where it is left out.
+    dpi : int
+        Pixels an inch.
+    title : str
+        What stands over it.
+    caption : bool
+        Whether what was computed stands under it.
+    """
+
+    layout: str
+    theme: str
+    width: str
+    dpi: int
+    title: str
+    caption: bool
+
+
+def look_given(look: Look) -> FigureSettings:
+    """Give a figure's look.
+
+    Raises
+    ------
+    InputError
+        When there can be no such figure.
+    """
+    unknown = sorted(look.keys() - Look.__annotations__.keys())
+    if unknown:
+        known = ", ".join(Look.__annotations__)
+        raise InputError(unknown[0], f"A figure has no “{unknown[0]}”. It has {known}.")
+    return figure_look(
+        look.get("width"),
+        layout=_choice("layout", FigureExtent, look.get("layout", FigureExtent.SHOWN)),
+        theme=_choice("theme", FigurePaper, look["theme"]) if "theme" in look else None,
+        dpi=look.get("dpi"),
+        title=look.get("title", ""),
+        has_caption=look.get("caption", True),
+    )
+
+
+def _choice(field: str, kind: type[Choice], value: str) -> Choice:
+    if value not in list(kind):
+        raise InputError(field, f"{field} is one of {', '.join(kind)}, and not {value!r}.")
+    return kind(value)
+
+
+def document_given(
+    text: str | Sequence[str] | None,
+    vectors: ArrayLike | None,
+    weights: Mapping[str, ArrayLike],
+    settings: Settings,
+) -> Document:
+    """Make the document of what is given; see `visualizer.attend`.
+
+    Raises
+    ------
+    InputError
+        When something of it cannot be used.
+    """
+    chosen = dict(_setting(name, each) for name, each in settings.items() if each is not None)
+    texts = [text] if isinstance(text, str) else list(text or ())
+    own = {name: _matrix("own_weights", name, each) for name, each in weights.items()}
+    if vectors is not None:
+        chosen["own_input"] = given = _matrix("own_input", "vectors", vectors)
+        chosen.setdefault("d_in", given.columns)
+        texts = texts or [" ".join(str(place + 1) for place in range(given.rows))]
+    document = document_of([text_of(each) for each in texts], chosen)
+    return replace(document, spec=_with_own(document.spec, own, chosen))
+
+
+def _setting(name: str, value: Any) -> tuple[str, object]:
+    """Name a setting as a document does, and give its value in its type."""
+    if name not in Settings.__annotations__:
+        known = ", ".join(Settings.__annotations__)
+        raise InputError(name, f"There is no setting “{name}”. There are {known}.")
+    own = _NAMES.get(name, name)
+    if name in {"own_mask", "own_kept"}:
+        return own, BooleanMatrix.of(_array(name, name, value, np.bool_))
+    kind = type(Document().get(own))
+    try:
+        return own, _typed(kind, value)
+    except (TypeError, ValueError) as error:
+        takes = {bool: "True or False", int: "a whole number", float: "a number"}.get(kind)
+        takes = takes or f"one of {', '.join(each.value for each in kind)}"
+        raise InputError(own, f"{name} is {takes}, and not {value!r}.") from error
+
+
+def _typed(kind: type, value: Any) -> object:
+    if issubclass(kind, bool):
+        if value not in (False, True):
+            raise ValueError
+        return bool(value)
+    if issubclass(kind, Enum):
+        return kind(value)
+    return index(value) if issubclass(kind, int) else float(value)
+
+
+def _matrix(field: str, name: str, values: ArrayLike) -> NumberMatrix:
+    numbers = _array(field, name, values, np.float64)
+    if not np.isfinite(numbers).all():
+        raise InputError(field, f"“{name}” has numbers that are not finite.")
+    return NumberMatrix.of(numbers)
+
+
+def _array(field: str, name: str, values: Any, dtype: type[np.generic]) -> np.ndarray:
+    if hasattr(values, "detach"):  # a tensor that torch may still be learning, or on a GPU
+        values = values.detach().cpu()
+    try:
+        array = np.asarray(values, dtype=dtype)
+    except (TypeError, ValueError) as error:
+        raise InputError(field, f"“{name}” is no matrix of numbers: {error}.") from error
+    if array.ndim != 2 or not array.size:
+        shape = " × ".join(map(str, array.shape)) or "a single number"
+        raise InputError(field, f"“{name}” takes a matrix of rows and columns, and is {shape}.")
+    return array
+
+
+def _with_own(
+    spec: AttentionSpec, own: Mapping[str, NumberMatrix], chosen: Mapping[str, object]
+) -> AttentionSpec:
+    """Give a spec its own weights, in their order, and the sizes they have where none is given."""
+    unknown = [name for name in own if name not in OWN_LAYERS]
+    if unknown:
+        sentence = f"There are no weights “{unknown[0]}”, only {', '.join(OWN_LAYERS)}."
+        raise InputError("own_weights", sentence)
+    spec = replace(spec, own_weights=tuple((name, own[name]) for name in OWN_LAYERS if name in own))
+    for name, matrix in own.items():
+        share = spec.heads if spec.arrangement is Arrangement.STACKED else 1
+        if "d_out" not in chosen:
+            spec = replace(spec, d_out=matrix.columns // share)
+        if "d_in" not in chosen and name != "W_output":
+            spec = replace(spec, d_in=matrix.rows)
+    return spec

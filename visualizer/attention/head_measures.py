@@ -1,0 +1,109 @@
+"""What a head looks at, in a few numbers; no torch.
+
+Works with the methods of the tensors it is given, so it needs no torch and runs where they are.
+
+Sources: Clark et al. 2019, "What Does BERT Look At?", §3 (previous token, first token, itself,
+entropy); Vig and Belinkov 2019, "Analyzing the Structure of Attention in a Transformer Language
+Model" (mean distance).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# So many rows of a matrix at a time: what is worked out on the way stays small.
+ROWS = 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeadMeasures:
+    """What each head looks at: arrays [text, head], or [head] of a single text; read-only.
+
+    Each is a mean over the queries that read anything: padding is none, and a query that may read
+    nothing, or of which dropout left nothing, has no weights to speak of. NaN where there is no
+    such query, and where a head has weights that are no numbers.
+
+    Parameters
+    ----------
+    entropy : numpy.ndarray
+        −Σ w·log2 w over the keys, in bits; 0·log 0 counts as 0.
+    distance : numpy.ndarray
+        Σ w·(how many tokens the key is away), in tokens.
+    first, own, previous : numpy.ndarray
+        Weight on the first token, on the query's own, and on the one before it. The last is a mean
+        over the queries from the second on, as nothing is before the first.
+    largest : numpy.ndarray
+        Each query's largest weight.
+    queries : numpy.ndarray
+        How many queries these are means over.
+    """
+
+    entropy: np.ndarray
+    distance: np.ndarray
+    first: np.ndarray
+    own: np.ndarray
+    previous: np.ndarray
+    largest: np.ndarray
+    queries: np.ndarray
+
+
+# The columns in which they are worked out.
+ENTROPY, DISTANCE, FIRST, OWN, PREVIOUS, LARGEST, READS = range(7)
+
+
+def measure(weights: Tensor, lengths: tuple[int, ...]) -> HeadMeasures:
+    """Measure every head of every text, one matrix after the other.
+
+    Parameters
+    ----------
+    weights : Tensor
+        [..., head, query, key].
+    lengths : tuple of int
+        Tokens of each text that are no padding; empty where there is none.
+    """
+    heads, queries = weights.shape[:-2], weights.shape[-2]
+    is_square = queries == weights.shape[-1]
+    means = weights.new_empty((*heads, READS + 1))  # text head measure
+    for place in np.ndindex(heads):
+        real = lengths[place[0]] if lengths else queries
+        means[place] = _means(_of_queries(weights[place][:real], is_square=is_square))
+    array = means.cpu().numpy().astype(np.float64)
+    array.flags.writeable = False
+    return HeadMeasures(*(array[..., column] for column in range(READS + 1)))
+
+
+def _of_queries(weights: Tensor, *, is_square: bool) -> Tensor:
+    """Measure each query of one head, of padding none."""
+    found = weights.new_zeros((weights.shape[0], READS + 1))  # query measure
+    places = weights.new_ones(max(weights.shape)).cumsum(0)
+    for start in range(0, weights.shape[0], ROWS):
+        block, rows = weights[start : start + ROWS], found[start : start + ROWS]
+        queries, keys = places[start : start + len(block)], places[: block.shape[1]]
+        rows[:, ENTROPY] = block.xlogy(block).sum(-1) / -math.log(2)
+        rows[:, DISTANCE] = ((queries[:, None] - keys).abs() * block).sum(-1)
+        rows[:, LARGEST] = block.amax(-1)
+        rows[:, READS] = block.ne(0).any(-1)
+    found[:, FIRST] = weights[:, 0]
+    if is_square:
+        found[:, OWN] = weights.diagonal()
+        found[1:, PREVIOUS] = weights.diagonal(-1)
+    else:  # queries and keys are not the same tokens
+        found[:, [DISTANCE, OWN, PREVIOUS]] = math.nan
+    return found
+
+
+def _means(found: Tensor) -> Tensor:
+    """Give the means over the queries that read anything, and how many these are."""
+    reads = found[:, READS]
+    sums = (found * reads[:, None]).sum(0)  # measure; a row that reads nothing is all zeros
+    means = sums / reads.sum()
+    means[PREVIOUS] = sums[PREVIOUS] / reads[1:].sum()
+    means[READS] = sums[READS]
+    return means

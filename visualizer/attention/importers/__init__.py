@@ -1,0 +1,1 @@
+"""Readers of attention weights and parameters from files."""

@@ -1,0 +1,195 @@
+"""Which arrays of a file are attention, and which of their axes is what.
+
+The tokens of captured attention: in its file, or in one beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from visualizer.attention import device
+from visualizer.attention.captured import MOST_LAYERS, MOST_TOKENS, CapturedAttention
+from visualizer.attention.importers.file_contents import (
+    MOST_LETTERS,
+    NAMED,
+    natural,
+    reading,
+    refused,
+)
+from visualizer.attention.run import USABLE
+from visualizer.attention.spec import LARGEST, Device
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.attention.importers.file_contents import ArrayEntry, FileContents
+
+COPIES = 4
+"""So many times its own size attention takes while it is opened and shown."""
+LIKELY = re.compile(r"attn|attention|weights", re.IGNORECASE)
+AXES = "[layer, head, query, key], with fewer axes, or with a batch of 1"
+
+
+class ArrayChoice(NamedTuple):
+    """Arrays of one shape, and the sizes that they have together."""
+
+    entries: list[ArrayEntry]
+    sizes: tuple[int, int, int, int]
+
+
+def captured_in(name: str, contents: FileContents) -> CapturedAttention:
+    """Read the attention of a file; which tokens it is of is not asked here.
+
+    Raises
+    ------
+    InputError
+        When there is none, or more than one kind, or more than fits into memory.
+    """
+    entries, sizes = _chosen(contents)
+    _check_sizes(sizes, sum(entry.bytes for entry in entries))
+    dtype = np.float64 if any(entry.is_double for entry in entries) else np.float32
+    whole = np.empty(sizes, dtype)  # layer head query key
+    flat = whole.reshape(len(entries), -1)
+    for row, entry in zip(flat, entries, strict=True):
+        row[:] = entry.read().ravel()
+    return CapturedAttention.of(name, whole)
+
+
+def _chosen(contents: FileContents) -> ArrayChoice:
+    usable = [entry for entry in contents.entries if _may_be(entry.shape)]
+    likely = [entry for entry in usable if LIKELY.search(entry.name)] or usable
+    if not likely:
+        raise refused(f"No array in it is {AXES}. {contents.said}")
+    families: dict[tuple[str, tuple[int, ...]], list[ArrayEntry]] = {}
+    for entry in likely:
+        family = re.sub(r"[0-9]+", "#", entry.name)
+        families.setdefault((family, entry.shape), []).append(entry)
+    if len(families) > 1:
+        said = [_said(entries) for entries in families.values()]
+        more = f" and {len(said) - NAMED:,} more" if len(said) > NAMED else ""
+        named = ", ".join(said[:NAMED])
+        raise refused(f"These do not fit together: {named}{more}. Save one kind by itself.")
+    (entries,) = families.values()
+    return ArrayChoice(entries, _together(entries))
+
+
+def _may_be(shape: tuple[int, ...]) -> bool:
+    return 2 <= len(shape) <= 5 and min(shape) > 0
+
+
+def _said(entries: list[ArrayEntry]) -> str:
+    count = f"{len(entries)} of " if len(entries) > 1 else ""
+    return count + min(entries, key=lambda entry: natural(entry.name)).said
+
+
+def _together(entries: list[ArrayEntry]) -> tuple[int, int, int, int]:
+    """Give the sizes [layer, head, query, key] of arrays of one shape, in their order."""
+    count, shape = len(entries), entries[0].shape
+    *first, queries, keys = shape
+    if count == 1:
+        outer = first if len(first) < 3 else _without_batch(entries[0], first)
+        layers, heads = [1, 1, *outer][-2:]
+        return layers, heads, queries, keys
+    if len(first) == 2:
+        first = _without_batch(entries[0], first)
+    if len(first) > 1:
+        raise refused(f"Of {count} arrays each is {entries[0].said}: more axes than {AXES}.")
+    if not first and "head" in entries[0].name.lower():
+        return 1, count, queries, keys
+    return count, first[0] if first else 1, queries, keys
+
+
+def _without_batch(entry: ArrayEntry, first: list[int]) -> list[int]:
+    """Leave out the axis of a batch of 1: before heads, or before layers."""
+    at = 1 if len(first) == 3 and first[1] == 1 else 0
+    if first[at] != 1:
+        raise refused(f"{entry.said} is of a batch of {first[at]} texts. Save one of them.")
+    return first[:at] + first[at + 1 :]
+
+
+def _check_sizes(sizes: tuple[int, int, int, int], count: int) -> None:
+    most = (MOST_LAYERS, LARGEST["heads"], MOST_TOKENS, MOST_TOKENS)
+    names = ("layers", "heads", "queries", "keys")
+    for size, largest, name in zip(sizes, most, names, strict=True):
+        if size > largest:
+            said = " × ".join(f"{size:,}" for size in sizes)
+            raise refused(f"Of {said}, {size:,} would be {name}, and {largest:,} can be shown.")
+    free = USABLE * device.free_bytes(Device.CPU)
+    if COPIES * count > free:
+        said = f"{COPIES * count / 2**30:,.1f} GiB, and {free / 2**30:,.1f} GiB can be used"
+        raise refused(f"It needs {said}. Save fewer layers or heads.")
+
+
+if TYPE_CHECKING:
+    Texts = dict[str, tuple[str, ...]]
+
+BOTH = ("tokens", "words", "labels")
+QUERIES = ("query_tokens", "queries")
+KEYS = ("key_tokens", "keys")
+LONGEST = 200
+
+
+def with_tokens(
+    path: Path, captured: CapturedAttention, texts: Texts
+) -> tuple[CapturedAttention, str]:
+    """Name the queries and keys by what is in the file, or else beside it.
+
+    Returns
+    -------
+    Captured
+        With tokens where there are as many as places.
+    str
+        Which tokens did not fit, in a sentence; empty where all did.
+    """
+    found = texts or _beside(path)
+    both, queries, keys = (_first(found, names) for names in (BOTH, QUERIES, KEYS))
+    if len(found) == 1 and not (both or queries or keys):
+        (both,) = found.values()
+    queries, keys = queries or both, keys or both
+    fitting = replace(
+        captured,
+        query_tokens=queries if len(queries) == captured.queries else (),
+        key_tokens=keys if len(keys) == captured.keys else (),
+    )
+    has_some = bool(fitting.query_tokens or fitting.key_tokens)
+    if has_some or not (queries or keys):
+        return fitting, ""
+    counts = f"{len(queries or keys):,} tokens, and there are {captured.queries:,} queries"
+    return fitting, f"There are {counts} and {captured.keys:,} keys, so places are numbered."
+
+
+def _first(found: Texts, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Give a list by what it may be called; of names in dicts the last part counts."""
+    by_last = {name.rpartition(".")[2].lower(): words for name, words in found.items()}
+    words = next((by_last[name] for name in names if name in by_last), ())
+    return tuple(word[:LONGEST] for word in words)
+
+
+def _beside(path: Path) -> Texts:
+    """Read tokens from a file of the same name: JSON, or a token a line."""
+    for suffix in (".tokens.json", ".tokens.txt", ".json", ".txt"):
+        beside = path.with_name(path.stem + suffix)
+        if beside.is_file():
+            return _read(beside)
+    return {}
+
+
+def _read(path: Path) -> Texts:
+    with reading(path):
+        if path.stat().st_size > MOST_LETTERS:
+            raise refused(f"“{path.name}” is too long to be a list of tokens.")
+        written = path.read_text(encoding="utf-8-sig")
+        if path.suffix != ".json":
+            return {"tokens": tuple(written.splitlines())}
+        held = json.loads(written)
+    named = held if isinstance(held, dict) else {"tokens": held}
+    return {str(name): tuple(words) for name, words in named.items() if _is_text(words)}
+
+
+def _is_text(words: Any) -> bool:
+    return isinstance(words, list) and all(isinstance(word, str) for word in words)

@@ -1,0 +1,129 @@
+"""Arrays of numpy: ``.npy`` and ``.npz``. Headers are checked before anything is made room for."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from contextlib import contextmanager
+from functools import partial
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from visualizer.attention.importers.file_contents import (
+    MOST_ENTRIES,
+    MOST_LETTERS,
+    ArrayEntry,
+    FileContents,
+    by_name,
+    fits,
+    is_double,
+    reading,
+    refused,
+    widened,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    Open = Callable[[], AbstractContextManager[IO[bytes]]]
+
+PACKED = 100
+ALWAYS_FITS = 2**26
+"""What unpacks to more than so many times its file, and to more than so many bytes, is refused."""
+
+
+class NpyHeader(NamedTuple):
+    """What the header of an ``.npy`` member says of its array."""
+
+    shape: tuple[int, ...]
+    is_fortran: bool
+    dtype: np.dtype
+
+
+def npy(path: Path) -> FileContents:
+    """List the one array of a ``.npy`` file."""
+    with reading(path):
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            return _together([_listed(path, "", file, size, partial(_whole, path))])
+
+
+def npz(path: Path) -> FileContents:
+    """List the arrays of a ``.npz`` file; nothing is unpacked to the disk."""
+    found = []
+    with reading(path), zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        _check_size(path, members)
+        for member in members:
+            if member.filename.endswith(".npy"):
+                name = member.filename.removesuffix(".npy")
+                with archive.open(member) as file:
+                    open_ = partial(_member, path, member)
+                    found.append(_listed(path, name, file, member.file_size, open_))
+    return _together(found)
+
+
+def _check_size(path: Path, members: list[zipfile.ZipInfo]) -> None:
+    if len(members) > MOST_ENTRIES:
+        raise refused(f"“{path.name}” holds {len(members):,} files. Save only the attention.")
+    unpacked, size = sum(member.file_size for member in members), path.stat().st_size
+    if unpacked > max(ALWAYS_FITS, PACKED * size):
+        times = f"{unpacked / size:,.0f} times its size"
+        raise refused(f"“{path.name}” would unpack to {times}, so it is not opened.")
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[IO[bytes]]:
+    with path.open("rb") as file:
+        yield file
+
+
+@contextmanager
+def _member(path: Path, member: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
+    with zipfile.ZipFile(path) as archive, archive.open(member) as file:
+        yield file
+
+
+def _together(found: list[FileContents]) -> FileContents:
+    entries = [entry for contents in found for entry in contents.entries]
+    texts = {name: words for contents in found for name, words in contents.texts.items()}
+    left_out = tuple(said for contents in found for said in contents.left_out)
+    return FileContents(by_name(entries), texts, left_out)
+
+
+def _listed(path: Path, name: str, file: IO[bytes], size: int, open_: Open) -> FileContents:
+    """List one array, of which the file is at the start."""
+    header = _header(file)
+    fits(name or path.name, header.shape, header.dtype.itemsize, size - file.tell())
+    kind = header.dtype.kind
+    if kind in "biuf":
+        read = partial(_numbers, path, open_, header)
+        return FileContents((ArrayEntry(name, header.shape, is_double(header.dtype), read),), {})
+    if kind in "US" and len(header.shape) == 1 and size <= MOST_LETTERS:
+        words = _read(file, header).astype(str).tolist()
+        return FileContents((), {name: tuple(words)})
+    called = "complex numbers" if kind == "c" else f"type {header.dtype}"[:40]
+    return FileContents((), {}, (f"{name or 'an array'} of {called}",))
+
+
+def _header(file: IO[bytes]) -> NpyHeader:
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        return NpyHeader(*np.lib.format.read_array_header_1_0(file))
+    return NpyHeader(*np.lib.format.read_array_header_2_0(file))
+
+
+def _numbers(path: Path, open_: Open, header: NpyHeader) -> np.ndarray:
+    with reading(path), open_() as file:
+        _header(file)
+        return widened(_read(file, header))
+
+
+def _read(file: IO[bytes], header: NpyHeader) -> np.ndarray:
+    count = math.prod(header.shape)
+    data = file.read(count * header.dtype.itemsize)
+    flat = np.frombuffer(data, header.dtype, count)
+    return flat.reshape(header.shape[::-1]).T if header.is_fortran else flat.reshape(header.shape)

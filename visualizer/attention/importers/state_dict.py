@@ -1,0 +1,177 @@
+"""A ``state_dict`` of the book's modules, taken as the own weights of a spec.
+
+Source: Raschka 2024, §3.4 to §3.6: the names and shapes of the modules' parameters. How many heads
+share the columns of a `MultiHeadAttention`, its dropout and its scale are not in its state.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.importers.file_contents import natural, refused
+from visualizer.attention.mechanisms import TITLES, Mechanism, mechanism_of, spec_of
+from visualizer.attention.spec import (
+    BIAS,
+    LARGEST,
+    LAYERS,
+    AttentionSpec,
+    Dtype,
+    Mask,
+    NumberMatrix,
+    Projection,
+    problems,
+)
+
+if TYPE_CHECKING:
+    from visualizer.attention.importers.file_contents import ArrayEntry, FileContents
+
+MOST_NUMBERS = 4_000_000
+_NAME = re.compile(
+    r"(?P<before>(?:.*\.)?)(?P<layer>W_query|W_key|W_value|out_proj|mask)"
+    r"(?:\.(?P<kind>weight|bias))?"
+)
+_HEAD = re.compile(r"(?P<module>(?:.*\.)?)heads\.(?P<head>[0-9]{1,6})\.")
+
+
+@dataclass(slots=True)
+class StateDictModule:
+    """The entries of one module; a layer's, or its bias, head after head."""
+
+    parts: dict[str, dict[int, ArrayEntry]] = field(default_factory=dict)
+    heads: set[int] = field(default_factory=set)
+    is_stacked: bool = False
+
+    def entries(self, name: str) -> list[ArrayEntry]:
+        return [entry for _, entry in sorted(self.parts.get(name, {}).items())]
+
+
+def is_module(contents: FileContents) -> bool:
+    """Whether a file holds weights of the book's modules."""
+    return any(_has_all(module) for module in _modules(contents).values())
+
+
+def spec_in(contents: FileContents, base: AttentionSpec) -> tuple[AttentionSpec, str]:
+    """Take over the weights of a module; the first, where there are several.
+
+    Parameters
+    ----------
+    base : AttentionSpec
+        What decides all that a file does not say.
+
+    Returns
+    -------
+    AttentionSpec
+        With the file's weights and biases as its own.
+    str
+        What was opened, and what the file does not say.
+
+    Raises
+    ------
+    InputError
+        When the shapes do not fit together, or a number is not finite.
+    """
+    modules = {name: module for name, module in _modules(contents).items() if _has_all(module)}
+    name = min(modules, key=natural)
+    spec = _with_weights(modules[name], _sized(modules[name], base))
+    for problem in problems(spec):
+        raise refused(f"The weights do not fit together: {problem.sentence}")
+    return spec, _notice(spec, name, len(modules))
+
+
+def _modules(contents: FileContents) -> dict[str, StateDictModule]:
+    found: dict[str, StateDictModule] = {}
+    for entry in contents.entries:
+        match = _NAME.fullmatch(entry.name)
+        if match:
+            of_head = _HEAD.fullmatch(match["before"])
+            module = found.setdefault(
+                of_head["module"] if of_head else match["before"], StateDictModule()
+            )
+            head = int(of_head["head"]) if of_head else 0
+            kind = f".{match['kind']}" if match["kind"] else ""
+            module.parts.setdefault(match["layer"] + kind, {})[head] = entry
+            module.is_stacked |= of_head is not None
+            module.heads.add(head)
+    return found
+
+
+def _has_all(module: StateDictModule) -> bool:
+    return any(all(layer + kind in module.parts for layer in LAYERS) for kind in ("", ".weight"))
+
+
+def _sized(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
+    """Name the module and its sizes, without its weights yet."""
+    is_raw = all(layer in module.parts for layer in LAYERS)
+    first = module.entries("W_query" if is_raw else "W_query.weight")[0]
+    if len(first.shape) != 2:
+        raise refused(f"{first.said} is no matrix.")
+    d_in, d_out = first.shape if is_raw else first.shape[::-1]
+    heads = len(module.heads)
+    mechanism = Mechanism.CAUSAL if "mask" in module.parts else Mechanism.SELF
+    if "out_proj.weight" in module.parts:
+        mechanism, heads = Mechanism.MULTI_HEAD, base.heads if d_out % base.heads == 0 else 1
+    elif module.is_stacked:
+        mechanism = Mechanism.STACKED
+    own_input = base.own_input if base.own_input and base.own_input.columns == d_in else None
+    return replace(
+        spec_of(mechanism, base),
+        d_in=d_in,
+        d_out=d_out,
+        heads=heads,
+        projection=Projection.UNIFORM if is_raw else Projection.LINEAR,
+        bias=not is_raw and all(f"{layer}.bias" in module.parts for layer in LAYERS),
+        mask=Mask.CAUSAL if "mask" in module.parts else Mask.NONE,
+        own_input=own_input,
+        own_weights=(),
+        dtype=Dtype.FLOAT64 if first.is_double else base.dtype,
+    )
+
+
+def _with_weights(module: StateDictModule, spec: AttentionSpec) -> AttentionSpec:
+    sizes = spec.own_sizes
+    if (
+        max(spec.d_in, spec.d_out) > LARGEST["d_in"]
+        or sum(rows * columns for rows, columns in sizes.values()) > MOST_NUMBERS
+    ):
+        raise refused(f"More than {MOST_NUMBERS:,} weights cannot be held. Open a smaller module.")
+    own = tuple((name, _matrix(module, spec, name, size)) for name, size in sizes.items())
+    return replace(spec, own_weights=own)
+
+
+def _matrix(
+    module: StateDictModule, spec: AttentionSpec, name: str, size: tuple[int, int]
+) -> NumberMatrix:
+    """Put the heads of a layer or of its bias side by side, [row, width]."""
+    is_bias, layer = name.endswith(BIAS), name.removesuffix(BIAS)
+    is_raw = spec.projection is Projection.UNIFORM and layer in LAYERS
+    known = layer.replace("W_output", "out_proj")
+    entries = module.entries(known + ("" if is_raw else BIAS if is_bias else ".weight"))
+    parts = 1 if layer not in LAYERS or not module.is_stacked else spec.heads
+    each = (size[0], size[1] // parts)
+    shape = each if is_raw else each[1:] if is_bias else each[::-1]
+    if len(entries) != parts or any(entry.shape != shape for entry in entries):
+        said = ", ".join(entry.said for entry in entries[:2]) or "nothing"
+        wanted = " × ".join(map(str, shape))
+        raise refused(f"For {known} there is {said}, and {parts} of {wanted} would fit.")
+    arrays = [entry.read() for entry in entries]
+    if is_bias:
+        whole = np.concatenate(arrays)[None]
+    else:
+        whole = np.concatenate([part if is_raw else part.T for part in arrays], axis=1)
+    if not np.isfinite(whole).all():
+        raise refused(f"Among the numbers of {known} are some that are not finite.")
+    return NumberMatrix.of(whole)
+
+
+def _notice(spec: AttentionSpec, name: str, count: int) -> str:
+    mechanism = mechanism_of(spec)
+    said = [f"{TITLES[mechanism]}, {spec.d_in} → {spec.d_out}."]
+    if count > 1:
+        said.append(f"Of {count:,} modules in it, this is the first: {name.rstrip('.')}.")
+    if mechanism is Mechanism.MULTI_HEAD and spec.output_projection:
+        said.append(f"How many heads it has is not in the file: {spec.heads} was taken.")
+    return " ".join(said)

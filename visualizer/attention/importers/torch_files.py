@@ -1,0 +1,151 @@
+"""Tensors of torch: ``.pt`` without any code in it, and ``.safetensors``."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from functools import partial
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import safe_open
+
+from visualizer.attention.importers.file_contents import (
+    MOST_ENTRIES,
+    MOST_LETTERS,
+    ArrayEntry,
+    FileContents,
+    by_name,
+    fits,
+    reading,
+    refused,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import numpy as np
+
+DEEPEST = 8
+_DOUBLE = {torch.float64, torch.int64, torch.uint32, torch.uint64}
+_HALF = {"F64": 8, "I64": 8, "U64": 8, "U32": 8}
+
+
+def safetensors(path: Path) -> FileContents:
+    """List the tensors of a ``.safetensors`` file, and tokens that its metadata name."""
+    entries, left_out, size = [], [], path.stat().st_size
+    with reading(path), safe_open(str(path), framework="pt") as file:
+        texts = _tokens_of(file.metadata() or {})
+        names = list(file.keys())
+        _check_count(path, len(names))
+        for name in names:
+            part = file.get_slice(name)
+            shape, dtype = tuple(part.get_shape()), part.get_dtype()
+            fits(name, shape, 1, 2 * size)  # there are numbers of half a byte
+            if dtype.startswith("C"):
+                left_out.append(f"{name} of complex numbers")
+            else:
+                read = partial(_of_safetensors, path, name)
+                entries.append(ArrayEntry(name, shape, dtype in _HALF, read))
+    return FileContents(by_name(entries), texts, tuple(left_out))
+
+
+def _of_safetensors(path: Path, name: str) -> np.ndarray:
+    with reading(path), safe_open(str(path), framework="pt") as file:
+        return _array(file.get_tensor(name))
+
+
+def _tokens_of(metadata: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    """Read tokens written as JSON; all else that metadata say is left alone."""
+    found = {}
+    for name, written in metadata.items():
+        if len(written) <= MOST_LETTERS and written.lstrip().startswith("["):
+            try:
+                words = json.loads(written)
+            except (ValueError, RecursionError):
+                continue
+            if _is_text(words):
+                found[name] = tuple(words)
+    return found
+
+
+def pt(path: Path) -> FileContents:
+    """List the tensors of a file that `torch.save` wrote; code in it is refused, not run."""
+    with reading(path):
+        _check_stored(path)
+        try:
+            held = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        except UnpicklingError as error:
+            said = "holds Python objects, which could run code, so it is not opened"
+            sentence = f"“{path.name}” {said}. Save tensors, lists and dicts only."
+            raise refused(sentence) from error
+    return _listed(path, held)
+
+
+def _check_stored(path: Path) -> None:
+    """Refuse what says nothing of its size before it is read, and what is larger than its file."""
+    if not zipfile.is_zipfile(path):
+        said = "is no file of PyTorch 1.6 or later"
+        raise refused(f"“{path.name}” {said}. Load it and save it anew with torch.save.")
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+    size = path.stat().st_size
+    is_packed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
+    if is_packed or sum(member.file_size for member in members) > size:
+        raise refused(f"“{path.name}” is packed in a way torch.save does not, so it is not opened.")
+    _check_count(path, len(members))
+
+
+def _check_count(path: Path, count: int) -> None:
+    if count > MOST_ENTRIES:
+        raise refused(f"“{path.name}” holds {count:,} tensors. Save only the attention.")
+
+
+def _listed(path: Path, held: Any) -> FileContents:
+    entries, texts, left_out, size = [], {}, [], path.stat().st_size
+    for count, (name, value) in enumerate(_walk("", held, 0, set())):
+        _check_count(path, count)
+        if isinstance(value, torch.Tensor):
+            if value.layout is not torch.strided or value.is_quantized or value.is_complex():
+                left_out.append(f"{name or 'a tensor'} of {value.dtype}, {value.layout}")
+                continue
+            if value.device.type != "cpu":
+                left_out.append(f"{name or 'a tensor'} without numbers")
+                continue
+            shape = tuple(value.shape)
+            fits(name or path.name, shape, value.element_size(), size)
+            read = partial(_read, path, value)
+            entries.append(ArrayEntry(name, shape, value.dtype in _DOUBLE, read))
+        elif _is_text(value):
+            texts[name] = tuple(value)
+    return FileContents(by_name(entries), texts, tuple(left_out))
+
+
+def _walk(name: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """Give what is in dicts and lists, by the names that lead there; each but once."""
+    if isinstance(value, torch.Tensor) or _is_text(value):
+        yield name, value
+    elif isinstance(value, dict | list | tuple) and depth < DEEPEST and id(value) not in seen:
+        seen.add(id(value))
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, inner in pairs:
+            joined = f"{name}.{key}" if name else str(key)
+            yield from _walk(joined[-200:], inner, depth + 1, seen)
+
+
+def _is_text(value: Any) -> bool:
+    is_list = isinstance(value, list | tuple) and bool(value)
+    return is_list and all(isinstance(word, str) for word in value)
+
+
+def _read(path: Path, tensor: torch.Tensor) -> np.ndarray:
+    with reading(path):
+        return _array(tensor)
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    dtype = torch.float64 if tensor.dtype in _DOUBLE else torch.float32
+    array: np.ndarray = tensor.detach().to(dtype).contiguous().numpy()
+    return array

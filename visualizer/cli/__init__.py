@@ -1,0 +1,1 @@
+"""The command line: options, exports and training without a window."""

@@ -1,0 +1,52 @@
+"""Files without a window: one after another, with a word of how far it is, and called off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.console_progress import say
+from visualizer.errors import InputError
+from visualizer.export.formats import format_of
+from visualizer.export.offscreen import drawing, lacking_fonts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from visualizer.console_progress import ConsoleProgress
+    from visualizer.export.figure_settings import FigureSettings
+    from visualizer.session.screen import Snapshot
+
+
+def write_all(
+    paths: Sequence[Path], shot: Snapshot, look: FigureSettings, teller: ConsoleProgress
+) -> int:
+    """Write files of one run, each whatever became of those before.
+
+    Returns
+    -------
+    int
+        The worst exit status: 1 where a file could not be written, 2 where its content was at
+        fault.
+    """
+    status = 0
+    with drawing():
+        from visualizer.export.writers import export
+
+        lacking = lacking_fonts(shot, look) if any(map(_has_words, paths)) else ""
+        if lacking:
+            say(lacking)
+        for path in paths:
+            try:
+                export(path, shot, look, teller.progress(path.name))
+                teller.written(path.name)
+            except InputError as refused:
+                teller.clear()
+                say(refused.sentence)
+                status = max(status, 1 if refused.field == "export" else 2)
+    return status
+
+
+def _has_words(path: Path) -> bool:
+    found = format_of(path.name)
+    return found is not None and found.kind.is_drawn

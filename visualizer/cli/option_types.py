@@ -1,0 +1,113 @@
+"""How the values of options are read; what is wrong with one is said in a sentence."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from visualizer.errors import InputError
+from visualizer.export.formats import format_of, taken
+from visualizer.export.option_parsing import LARGEST_DPI, SIZES, SMALLEST_DPI, size_of
+from visualizer.session.document import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Value = TypeVar("Value")
+
+LONGEST_TEXT = 2**24
+"""Bytes of a file with a text."""
+
+
+def said(read: Callable[[str], Value]) -> Callable[[str], Value]:
+    """Have the command line say what a reader refuses."""
+
+    def reads(text: str) -> Value:
+        try:
+            return read(text)
+        except InputError as refused:
+            raise argparse.ArgumentTypeError(refused.sentence) from refused
+
+    return reads
+
+
+def whole(low: int, high: float = float("inf")) -> Callable[[str], int]:
+    """Take whole numbers of a range."""
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            to = "" if high == float("inf") else f" to {high:,}"
+            raise argparse.ArgumentTypeError(f"got '{text}', takes a whole number from {low}{to}")
+        return value
+
+    return read
+
+
+dots = whole(SMALLEST_DPI, LARGEST_DPI)
+
+
+def rate(text: str) -> float:
+    """Take a share that is not all."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"got '{text}', takes a number from 0 up to, not with, 1")
+    return value
+
+
+def one_of(values: Sequence[str]) -> Callable[[str], str]:
+    """Take one of some words."""
+
+    def read(text: str) -> str:
+        if text not in list(values):
+            takes = ", ".join(values)
+            raise argparse.ArgumentTypeError(f"got '{text}', takes one of {takes}")
+        return text
+
+    return read
+
+
+def size(text: str) -> str:
+    """Take the name of a preset, or lengths."""
+    if text not in SIZES:
+        size_of(text)
+    return text
+
+
+def text_in_file(name: str) -> str:
+    """Read a text, UTF-8 with or without its mark, of a file or of standard input."""
+    try:
+        content = sys.stdin.buffer.read(LONGEST_TEXT + 1) if name == "-" else _begin_of(name)
+        text = content.decode("utf-8-sig") if len(content) <= LONGEST_TEXT else ""
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise argparse.ArgumentTypeError(f"'{name}' could not be read: {reason}") from error
+    except UnicodeDecodeError as error:
+        at = f"byte {error.start + 1:,} is none of UTF-8"
+        raise argparse.ArgumentTypeError(f"got '{name}', takes a text in UTF-8: {at}") from error
+    if len(content) > LONGEST_TEXT:
+        most = f"takes a text of at most {LONGEST_TEXT // 2**20} MiB"
+        raise argparse.ArgumentTypeError(f"got '{name}', {most}")
+    if not text or text.isspace():
+        raise argparse.ArgumentTypeError(f"got '{name}', takes a text that is not blank")
+    return text_of(text)
+
+
+def _begin_of(name: str) -> bytes:
+    with Path(name).open("rb") as file:
+        return file.read(LONGEST_TEXT + 1)
+
+
+def file(text: str) -> Path:
+    """Take a file of a format that can be written."""
+    if format_of(text) is None:
+        raise argparse.ArgumentTypeError(f"got '{text}', takes a file that ends in {taken()}")
+    return Path(text)

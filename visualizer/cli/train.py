@@ -1,0 +1,286 @@
+"""The command line of a training without a window: ``attention-visualizer train``. No torch.
+
+A training without a window, from the command line to a run in a folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from visualizer.attention.spec import Device
+from visualizer.cli import option_types
+from visualizer.console_progress import (
+    STOPPED,
+    ConsoleProgress,
+    InterruptedRunError,
+    say,
+    stoppable,
+)
+from visualizer.errors import InputError
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.training_settings import (
+    LIMITS,
+    PRESETS,
+    CorpusKind,
+    CorpusSource,
+    LearningRateDecay,
+    ModelKind,
+    TrainingSettings,
+    problems,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from enum import StrEnum
+    from types import FrameType
+
+    from visualizer.language.open_run import OpenRun
+    from visualizer.language.training_progress import TrainingSpeed
+    from visualizer.language.training_run import TrainingRun
+
+TRAIN = "train"
+EXAMPLES = """examples:
+  attention-visualizer train repeat --out runs/repeat
+  attention-visualizer train brackets --preset brackets --out runs/brackets
+  attention-visualizer train poems.txt --model transformer --block 64 --steps 5000 --out runs/poems
+  attention-visualizer train --resume runs/poems --steps 20000
+
+SOURCE is a text file in UTF-8, or one of the texts that are made here: world (simple sentences),
+repeat, copy, brackets, sorting, addition. In the folder of the run are losses.csv, a line a step,
+and the checkpoint, from which --resume goes on as if nothing had happened. The exit status is 0
+where all steps are done; 1 where the training came to no good or nothing could be written; 2 where
+an option or the text is at fault; 130 after Ctrl+C, 143 after SIGTERM and 129 when the terminal is
+closed, each with a checkpoint.
+"""
+_WHOLE = {
+    "block": "tokens seen at once, at most",
+    "width": "numbers in a token's vector",
+    "heads": "heads of each layer",
+    "layers": "layers of attention",
+    "batch": "blocks a step",
+    "warmup": "steps in which the learning rate grows",
+    "steps": "steps in all",
+    "seed": "decides weights and batches",
+    "threads": "of the CPU; 0 leaves one core free",
+}
+_CHOICES: dict[str, type[StrEnum]] = {
+    "model": ModelKind,
+    "decay": LearningRateDecay,
+    "device": Device,
+}
+
+
+_PRESETS = {preset.name: preset.settings for preset in PRESETS}
+
+
+def train_parser() -> argparse.ArgumentParser:
+    """Make the reader of what follows the word."""
+    made = argparse.ArgumentParser(
+        prog=f"attention-visualizer {TRAIN}",
+        usage="%(prog)s SOURCE --out FOLDER [settings]\n       %(prog)s --resume FOLDER",
+        description="Train a small language model without a window.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    made.add_argument("source", metavar="SOURCE", nargs="?", help="what to learn")
+    made.add_argument("--out", type=Path, metavar="FOLDER", help="of the new run")
+    made.add_argument("--resume", type=Path, metavar="FOLDER", help="of a run that is to go on")
+    presets = ", ".join(_PRESETS)
+    made.add_argument(
+        "--preset", type=option_types.one_of([*_PRESETS]), metavar="NAME",
+        help=f"settings of the lab to begin with, for any SOURCE: one of {presets}",
+    )  # fmt: skip
+    made.add_argument("--tokenizer", **_named(Tokenizer, "words for world, else characters"))
+    made.add_argument(
+        "--size", type=option_types.whole(*LIMITS["size"]), help="tokens of what is made, about"
+    )
+    usual = TrainingSettings()
+    for name, words in _WHOLE.items():
+        said = f"{words} ({getattr(usual, name):,})"
+        made.add_argument(
+            f"--{name}", type=option_types.whole(*LIMITS[name]), metavar="N", help=said
+        )
+    for name, kind in _CHOICES.items():
+        made.add_argument(f"--{name}", **_named(kind, getattr(usual, name)))
+    said = f"share of weights and sums dropped while it learns ({usual.dropout:g})"
+    made.add_argument("--dropout", type=option_types.rate, metavar="RATE", help=said)
+    said = f"learning rate of AdamW ({usual.rate:g})"
+    made.add_argument("--rate", type=float, metavar="RATE", help=said)
+    made.add_argument("--quiet", action="store_true", help="do not say how far it is")
+    return made
+
+
+def _named(kind: type[StrEnum], usual: str) -> dict[str, Any]:
+    said = f"one of {', '.join(kind)} ({usual})"
+    return {"type": option_types.one_of([*kind]), "metavar": "NAME", "help": said}
+
+
+def complaint(options: argparse.Namespace) -> str:
+    """Say what is wrong with the options together; nothing when they can be used."""
+    given = [name for name in _given(options) if name != "steps"]
+    if options.resume:
+        if options.source or options.out:
+            return "--resume goes on with a run as it is: leave SOURCE and --out out"
+        return f"--{given[0]} belongs to a new run, and --resume goes on with one" if given else ""
+    if not options.source:
+        return "SOURCE is missing: a text file, or one of the texts that are made here"
+    if not options.out:
+        return "--out is missing: the folder of the new run"
+    for problem in problems(settings_of(options)):
+        return f"argument --{problem.field}: {problem.sentence}"
+    return ""
+
+
+def settings_of(options: argparse.Namespace) -> TrainingSettings:
+    """Make the settings that the options describe; what they leave out is as usual."""
+    given = _given(options)
+    usual = _PRESETS[given.pop("preset")] if "preset" in given else TrainingSettings()
+    source = _source(options.source)
+    if size := given.pop("size", None):
+        source = replace(source, size=size)
+    if tokenizer := given.pop("tokenizer", None):
+        source = replace(source, tokenizer=Tokenizer(tokenizer))
+    kinds = {name: _CHOICES[name](given[name]) for name in _CHOICES if name in given}
+    return replace(usual, source=source, **(given | kinds))
+
+
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    names = ("preset", *_WHOLE, *_CHOICES, "dropout", "rate", "size", "tokenizer")
+    found = {name: getattr(options, name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _source(said: str) -> CorpusSource:
+    made = [kind for kind in CorpusKind if kind is not CorpusKind.FILE]
+    if said not in made:
+        return CorpusSource(CorpusKind.FILE, str(Path(said).absolute()))
+    kind = CorpusKind(said)
+    return CorpusSource(
+        kind, tokenizer=Tokenizer.WORDS if kind is CorpusKind.WORLD else Tokenizer.CHARACTERS
+    )
+
+
+TOLD_EVERY_S = 0.25
+
+
+class TrainingConsoleProgress(ConsoleProgress):
+    """Says how far a training is; a signal waits for the end of a step."""
+
+    asked: InterruptedRunError | None = None
+
+    def stop(self, number: int, frame: FrameType | None) -> None:
+        self.asked = InterruptedRunError(STOPPED[signal.Signals(number).name])
+
+
+def train(arguments: Sequence[str]) -> int:
+    """Train as the arguments say; give the exit status."""
+    options = train_parser().parse_args(arguments)
+    if wrong := complaint(options):
+        say(wrong)
+        return 2
+    teller = TrainingConsoleProgress(is_quiet=options.quiet)
+    try:
+        with stoppable(teller):
+            opened = _opened(options)
+            try:
+                return _train(opened, options, teller)
+            finally:
+                opened.close()
+    except InputError as refused:
+        teller.clear()
+        say(refused.sentence)
+        return 1 if refused.field in {"folder", "held", "export"} else 2
+
+
+def _opened(options: argparse.Namespace) -> OpenRun:
+    from visualizer.language.open_run import OpenRun
+    from visualizer.language.run_folder import RunFolder
+
+    if not options.resume:
+        return OpenRun(RunFolder(options.out), settings_of(options))
+    opened = OpenRun(RunFolder(options.resume))
+    if opened.running is None:
+        opened.close()
+        raise InputError("path", opened.obstacle)
+    return opened
+
+
+def _train(opened: OpenRun, options: argparse.Namespace, teller: TrainingConsoleProgress) -> int:
+    from visualizer.language.training_run import DivergedError
+
+    running = opened.running
+    assert running, "a run without its text is not opened"
+    if running.stand.is_ended:
+        say(f"{opened.folder.path} diverged: begin again with a smaller learning rate")
+        return 1
+    if options.resume and options.steps:
+        running.lengthen(options.steps)
+    for notice in opened.about.notices:
+        say(notice)
+    try:
+        _advance(running, teller)
+    except DivergedError as diverged:
+        teller.clear()
+        say(diverged.sentence)
+        return 1
+    except InputError as refused:  # the memory ran out
+        running.save()
+        teller.clear()
+        say(refused.sentence)
+        return 1
+    teller.clear()
+    if running.notice and not teller.asked:
+        running.save()  # there may be room by now
+    if running.notice:
+        say(running.notice)
+    if teller.asked and not running.is_done:
+        say(f"stopped at step {running.step:,}; --resume {opened.folder.path} goes on")
+        return teller.asked.status
+    _summarize(opened, running)
+    return 1 if running.notice else 0
+
+
+def _advance(running: TrainingRun, teller: TrainingConsoleProgress) -> None:
+    """Train until all is done, or a signal or a window asks to stop."""
+    from visualizer.language.training_progress import TrainingSpeed
+
+    pace, told_at, quarters = TrainingSpeed(), 0.0, set(range(5))
+    while not running.is_done and not teller.asked:
+        running.advance()
+        now = time.monotonic()
+        pace.add(running.settings.batch * running.settings.block, now)
+        if now - told_at > TOLD_EVERY_S:
+            told_at = now
+            done, of = running.step, running.settings.steps
+            teller.count(_said(running, pace), done, of, quarters)
+            if running.folder.stop.exists():
+                teller.stop(signal.SIGTERM, None)
+    if teller.asked and not running.is_done:
+        running.save()
+
+
+def _said(running: TrainingRun, pace: TrainingSpeed) -> str:
+    from visualizer.language.training_progress import TrainingProgress
+
+    last, settings = running.take_rows()[-1], running.settings
+    tokens = (settings.steps - running.step) * settings.batch * settings.block
+    speed = (pace.a_second, pace.seconds_for(tokens))
+    step, *others = TrainingProgress(running.step, settings.steps, last.rate, *speed).facts
+    return ", ".join((step, f"loss {last.training:.3f}", *others))
+
+
+def _summarize(opened: OpenRun, running: TrainingRun) -> None:
+    """Write what has come of it to standard output, a line a figure."""
+    about, final = opened.about, running.final
+    if final:
+        sys.stdout.write(f"training loss    {final.training:.4f}\n")
+        sys.stdout.write(f"validation loss  {final.validation:.4f}\n")
+    sys.stdout.write(f"by bigram counts {about.bigram:.4f}\n")
+    sys.stdout.write(f"by frequency     {about.frequency:.4f}\n")

@@ -1,0 +1,121 @@
+"""Files without a window: one after another, with a word of how far it is, and called off."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from visualizer.progress_callback import Progress
+
+
+def say(sentence: str) -> None:
+    """Tell the shell."""
+    with suppress(OSError):  # nobody is there to be told
+        print(f"attention-visualizer: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+FEWEST = 20
+"""Of so many parts and more it is said how many are done."""
+STOPPED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
+"""The exit status after a signal, by its name; Windows has no SIGHUP, of a terminal that closes."""
+
+
+class InterruptedRunError(KeyboardInterrupt):
+    """A signal asks the program to end."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__()
+        self.status = status
+
+
+class ConsoleProgress:
+    """Says on standard error how far the writing of files is.
+
+    A terminal has one line that is written anew; elsewhere each quarter has a line of its own.
+    """
+
+    def __init__(self, *, is_quiet: bool) -> None:
+        self._is_quiet = is_quiet
+        self._is_terminal = bool(sys.stderr and sys.stderr.isatty())
+        self._width = 0
+        self._stopped: InterruptedRunError | None = None
+
+    def progress(self, name: str) -> Progress:
+        """Give what is told how far a file is; it raises what was asked for by a signal."""
+        quarters = set(range(5))
+
+        def tell(done: int, of: int) -> None:
+            if self._stopped:
+                raise self._stopped
+            self.count(f"{name}: {100 * done // of} %" if of else name, done, of, quarters)
+
+        return tell
+
+    def count(self, said: str, done: int, of: int, quarters: set[int]) -> None:
+        """Say how far something is: again and again on a terminal, or else at each quarter."""
+        if self._is_terminal:
+            self._rewrite(said)
+        elif of >= FEWEST and 0 < 4 * done // of < 4 and 4 * done // of in quarters:
+            quarters.discard(4 * done // of)
+            self._tell(said)
+
+    def written(self, name: str) -> None:
+        """Say that a file is there."""
+        self.clear()
+        self._tell(f"{name} written.")
+
+    def clear(self) -> None:
+        """Leave nothing of the line that is written anew."""
+        if self._width:
+            self._put(f"\r{' ' * self._width}\r")
+            self._width = 0
+
+    def stop(self, number: int, frame: FrameType | None) -> None:
+        """Take a signal: the first one ends the work at once, even where nothing is told."""
+        is_first = self._stopped is None
+        self._stopped = InterruptedRunError(STOPPED[signal.Signals(number).name])
+        if is_first:
+            raise self._stopped
+
+    def _tell(self, sentence: str) -> None:
+        if not self._is_quiet:
+            say(sentence)
+
+    def _rewrite(self, said: str) -> None:
+        if self._is_quiet:
+            return
+        room = shutil.get_terminal_size().columns - 1
+        line = f"attention-visualizer: {said}"[:room]
+        self._put(f"\r{line.ljust(min(self._width, room))}")
+        self._width = len(line)
+
+    def _put(self, text: str) -> None:
+        with suppress(OSError):
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+
+@contextmanager
+def stoppable(teller: ConsoleProgress) -> Iterator[None]:
+    """Have the signals of `STOPPED` end the work, unless whoever started it has them ignored."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only there can signals be taken
+        return
+    before = {}
+    for name in STOPPED:
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            before[number] = signal.signal(number, teller.stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,1 +1,0 @@
-"""The disk: whole files, locks that end with their program, values as JSON."""

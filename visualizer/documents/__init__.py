@@ -1,0 +1,1 @@
+"""Document files: schema, validation, recovery files and recent files."""

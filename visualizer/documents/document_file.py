@@ -1,0 +1,225 @@
+"""The document file: what is computed and how it is looked at, and if wished the numbers.
+
+A zip of ``document.json``, of an array for each of the document's own matrices and for captured
+attention, and of the recorded numbers below ``trace/``; those of the A of a comparison are below
+``kept/``. Of captured attention nothing is recorded: its numbers are the document's own.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from visualizer.documents.recorded_traces import is_of, taken, trace_members
+from visualizer.documents.schema import CODING, SCHEMA, lasting, migrated
+from visualizer.documents.validation import check_saved
+from visualizer.errors import InputError
+from visualizer.session.document import Document
+from visualizer.session.view import View
+from visualizer.storage.archive import read_archive, write_archive
+from visualizer.storage.json_coding import DamagedError, Members
+from visualizer.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from visualizer.attention.recorded_numbers import RecordedNumbers
+    from visualizer.attention.run import Run
+
+__all__ = ["SCHEMA", "SUFFIX", "SavedDocument", "document_bytes", "read_document", "write_document"]
+
+SUFFIX = ".attention"
+UNTITLED = "Untitled"
+"""What a document is called that has no file."""
+_TREE = "document.json"
+_NUMBERS = "numbers"
+"""The field of bytes that are better read as floating-point numbers."""
+_DTYPES = {"float32": "<f4", "float64": "<f8"}
+"""By what stands beside such a field; where nothing does, they are float64."""
+_MOST_MARKS = 1_000_000
+"""Commas and opening brackets of the tree: each may become a value."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SavedDocument:
+    """What a document file holds.
+
+    Parameters
+    ----------
+    view : View
+        How it is looked at, as `lasting` leaves it. A comparison with a kept A has its document
+        and not its run: `restored` of `headless` puts it in.
+    recorded : Recorded or None
+        The document's numbers as they were computed where it was saved.
+    kept : Recorded or None
+        Those of the A of the view's comparison.
+    title : str
+        What a document is called that no file is there of yet; not written.
+    """
+
+    document: Document
+    view: View
+    recorded: RecordedNumbers | None = None
+    kept: RecordedNumbers | None = None
+    title: str = ""
+
+
+# ------------------------------------------------------------------------------ writing
+
+
+def document_bytes(document: Document, view: View, run: Run | None = None) -> bytes:
+    """Write a document file into memory; see `write_document`."""
+    file = io.BytesIO()
+    write_document(file, document, view, run)
+    return file.getvalue()
+
+
+def write_document(file: BinaryIO, document: Document, view: View, run: Run | None = None) -> None:
+    """Write a document and how it is looked at.
+
+    Parameters
+    ----------
+    file : file
+        Open for writing bytes, and at its start.
+    run : Run, optional
+        Its numbers are written too, if they are this document's, and with them those of the A of
+        a comparison.
+
+    Raises
+    ------
+    InputError
+        Of ``save``, when there is more than can be opened again.
+    """
+    members: Members = {}
+    with _said("save", "The document", ", so it was not saved."):
+        tree = {
+            "schema": SCHEMA,
+            "program": __version__,
+            "document": CODING.encode(document, Document, "document", members),
+            "view": CODING.encode(lasting(view), View, "view", members),
+        }
+        texts = {_TREE: _json(tree)}
+        arrays = {
+            path: np.frombuffer(content, _dtype(path, tree)) for path, content in members.items()
+        }
+        for place, one in _runs(document, view, run):
+            more_texts, more_arrays = trace_members(place, one)
+            texts |= more_texts
+            arrays |= more_arrays
+        write_archive(file, texts, arrays)
+
+
+def _runs(document: Document, view: View, run: Run | None) -> Iterator[tuple[str, Run]]:
+    if run is None or not is_of(run, document):
+        return
+    yield "trace", run
+    compared = view.comparison
+    if compared and compared.kept and compared.document and is_of(compared.kept, compared.document):
+        yield "kept", compared.kept
+
+
+def _json(tree: Mapping[str, Any]) -> bytes:
+    # A lone surrogate stays what it is, and two of them do not become one character.
+    text = json.dumps(tree, ensure_ascii=False, indent=1, allow_nan=False)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _dtype(path: str, tree: Any) -> str:
+    """Say of what type the array at a path is, by its field and what stands beside that."""
+    *way, name = path.split("/")
+    if name != _NUMBERS:
+        return "|u1"
+    for step in way:
+        tree = tree.get(step) if isinstance(tree, dict) else None
+    dtype = tree.get("dtype") if isinstance(tree, dict) else None
+    return _DTYPES.get(str(dtype), "<f8")
+
+
+# ------------------------------------------------------------------------------ reading
+
+
+def read_document(file: BinaryIO) -> SavedDocument:
+    """Read a document file.
+
+    Parameters
+    ----------
+    file : file
+        Open for reading bytes, and able to seek; only of the document from its start to its end.
+
+    Raises
+    ------
+    InputError
+        Of ``open``, for anything that is not a document as `write_document` writes it.
+    """
+    name = getattr(file, "name", None)
+    subject = f"“{Path(name).name}”" if isinstance(name, str) else "The file"
+    with _said("open", subject):
+        texts, arrays = read_archive(file)
+        tree = migrated(_tree(texts.pop(_TREE, b"")))
+        if tree.keys() != {"schema", "program", "document", "view"}:
+            raise DamagedError("has something unknown in its description.")
+        paths = [path for path in arrays if path.startswith(("document/", "view/"))]
+        given = {path: _as_bytes(path, arrays.pop(path), tree) for path in paths}
+        document = CODING.decode(tree["document"], Document, "document", given)
+        view = CODING.decode(tree["view"], View, "view", given)
+        check_saved(document, view)
+        recorded = taken("trace", document, texts, arrays)
+        of_a = view.comparison.document if view.comparison else None
+        kept = taken("kept", of_a, texts, arrays) if of_a else None
+        if left := [*given, *texts, *arrays]:
+            raise DamagedError(f"has something in it that belongs to nothing: “{left[0]}”.")
+    return SavedDocument(document, view, recorded, kept)
+
+
+def _as_bytes(path: str, array: np.ndarray, tree: Any) -> bytes:
+    if array.ndim != 1 or array.dtype != _dtype(path, tree):
+        raise DamagedError(f"has numbers of another type at {path}.")
+    return array.tobytes()
+
+
+def _tree(content: bytes) -> Any:
+    if not content:
+        raise DamagedError("is no document of Attention Visualizer.")
+    if sum(map(content.count, (b",", b"[", b"{"))) > _MOST_MARKS:
+        raise DamagedError("is too large to be opened.")
+    try:
+        text = content.decode("utf-8", "surrogatepass")
+        return json.loads(text, object_pairs_hook=_table, parse_constant=_refuse)
+    except DamagedError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise DamagedError("is damaged: its description cannot be read.") from error
+
+
+def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise DamagedError("is damaged: its description says something twice.")
+    return table
+
+
+def _refuse(constant: str) -> None:
+    raise DamagedError(f"is damaged: its description has {constant} in it.")
+
+
+@contextmanager
+def _said(field: str, subject: str, remedy: str = "") -> Iterator[None]:
+    """Make of what goes wrong a sentence about a file."""
+    try:
+        yield
+    except DamagedError as error:
+        end = f"{str(error).rstrip('.')}{remedy}" if remedy else str(error)
+        raise InputError(field, f"{subject} {end}") from error
+    except OSError as error:
+        if field == "save":  # who writes the file knows its place
+            raise
+        reason = error.strerror or str(error)
+        raise InputError(field, f"{subject} could not be read: {reason}.") from error
+    except MemoryError as error:
+        raise InputError(field, f"{subject} needs more memory than is free.") from error

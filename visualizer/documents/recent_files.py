@@ -1,0 +1,58 @@
+"""The files that were opened or saved last, as a list in a folder of the program's own."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING
+
+from visualizer.storage.atomic_file import write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import BinaryIO
+
+MOST = 10
+_NAME = "recent.json"
+_LARGEST = 2**20
+
+
+def recent(folder: Path) -> tuple[Path, ...]:
+    """List the files, newest first; of a list that is damaged, nothing."""
+    kind = type(folder)
+    try:
+        with (folder / _NAME).open("rb") as file:
+            given = json.loads(file.read(_LARGEST).decode("utf-8", "surrogatepass"))
+    except (OSError, ValueError, RecursionError):
+        return ()
+    paths = given if isinstance(given, list) else []
+    named = [path for path in paths if isinstance(path, str) and path and "\0" not in path]
+    return tuple(map(kind, dict.fromkeys(named)))[:MOST]
+
+
+def remember(folder: Path, path: Path) -> tuple[Path, ...]:
+    """Put a file before all others, and give the list.
+
+    Raises
+    ------
+    InputError
+        When the folder cannot be written.
+    """
+    return _kept(folder, (path.absolute(), *recent(folder)))
+
+
+def forget(folder: Path, path: Path) -> tuple[Path, ...]:
+    """Take a file out of the list, as one that is no longer there, and give the list."""
+    return _kept(folder, tuple(one for one in recent(folder) if one != path.absolute()))
+
+
+def _kept(folder: Path, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    paths = tuple(dict.fromkeys(paths))[:MOST]
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder / _NAME, partial(_fill, paths))
+    return paths
+
+
+def _fill(paths: tuple[Path, ...], file: BinaryIO) -> None:
+    text = json.dumps([str(path) for path in paths], ensure_ascii=False, indent=1)
+    file.write(text.encode("utf-8", "surrogatepass"))

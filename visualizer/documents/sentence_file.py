@@ -1,0 +1,41 @@
+"""A file of text, opened as the sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.errors import InputError
+from visualizer.session.document import text_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LONGEST_TEXT = 100_000
+"""Characters that the sentence box takes: more would hold up the window."""
+
+
+def text_in(path: Path) -> str:
+    """Read a text, UTF-8 with or without its mark.
+
+    Raises
+    ------
+    InputError
+        Of ``open``, when it cannot be read, is blank, too long or not UTF-8.
+    """
+    subject = f"“{path.name}”"
+    try:
+        with path.open("rb") as file:
+            content = file.read(4 * LONGEST_TEXT + 1)
+        text = content.decode("utf-8-sig") if len(content) <= 4 * LONGEST_TEXT else None
+        if text is None or len(text) > LONGEST_TEXT:
+            sentence = f"{subject} has more than {LONGEST_TEXT:,} characters. Use a part of it."
+            raise InputError("open", sentence)
+        return text_of(text)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("open", f"{subject} could not be opened: {reason}.") from error
+    except UnicodeDecodeError as error:
+        raise InputError("open", f"{subject} is no text in UTF-8.") from error
+    except InputError as refused:
+        blank = f"{subject} has no text in it."
+        raise refused if refused.field == "open" else InputError("open", blank) from refused

@@ -1,0 +1,152 @@
+"""What the types cannot say of a document and a view: names, signs and sizes.
+
+A document may be one that cannot be computed, as it may while someone types. What is refused here
+is what no hand could have made of it, and what a reader of it is not prepared for.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.captured import MOST_LAYERS, MOST_TOKENS
+from visualizer.attention.spec import LARGEST
+from visualizer.session.comparison_state import LARGEST_COUNT, ComparisonKind
+from visualizer.session.timeline import ORDER, SPEEDS
+from visualizer.session.view_changes import LONGEST as LONGEST_TRAIL
+from visualizer.session.view_options import AUTOMATIC, FOLLOWS
+from visualizer.storage.json_coding import LONGEST, DamagedError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from visualizer.attention.captured import CapturedAttention
+    from visualizer.attention.spec import BooleanMatrix, NumberMatrix
+    from visualizer.session.cells import Cell
+    from visualizer.session.comparison_state import Comparison
+    from visualizer.session.document import Document
+    from visualizer.session.view import View
+    from visualizer.session.view_options import ColourOptions
+
+SEQUENTIAL = ("viridis", "cividis", "magma", "CET-L1", "CET-CBL1")
+DIVERGING = (AUTOMATIC, "CET-CBD1", "CET-D6")
+
+Claim = tuple[bool, str]
+"""Whether something holds, and of what it is said where it does not."""
+
+
+def check_saved(document: Document, view: View) -> None:
+    """Refuse a document and a view that the program could not have come to.
+
+    Raises
+    ------
+    DamagedError
+        Naming the first thing that is wrong.
+    """
+    compared = view.comparison and view.comparison.document
+    for one in (document, compared) if compared else (document,):
+        _check(_matrices(one))
+        if one.captured:
+            _check(_captured(one.captured))
+    _check(_view(view))
+    _check(_colouring(view.colouring))
+    if view.comparison:
+        _check(_comparison(view.comparison))
+
+
+def _check(claims: Iterator[Claim]) -> None:
+    for holds, what in claims:
+        if not holds:
+            raise DamagedError(f"has {what} that cannot be.")
+
+
+def _matrices(document: Document) -> Iterator[Claim]:
+    spec = document.spec
+    for cells in (spec.own_mask, spec.own_kept):
+        if cells:
+            yield _is_packed(cells), "a matrix of 0 and 1"
+    given = (spec.own_input,) if spec.own_input else ()
+    for numbers in (*given, *(matrix for _, matrix in spec.own_weights)):
+        yield _is_filled(numbers), "a matrix of numbers"
+
+
+def _is_packed(own: BooleanMatrix) -> bool:
+    if min(own.rows, own.columns) < 0 or len(own.bits) != -(-own.rows * own.columns // 8):
+        return False
+    spare = -own.rows * own.columns % 8
+    return not spare or own.bits[-1] & ((1 << spare) - 1) == 0
+
+
+def _is_filled(own: NumberMatrix) -> bool:
+    if min(own.rows, own.columns) < 0 or len(own.numbers) != 8 * own.rows * own.columns:
+        return False
+    return bool(np.isfinite(own.array()).all())
+
+
+def _captured(captured: CapturedAttention) -> Iterator[Claim]:
+    sizes = (captured.layers, captured.heads, captured.queries, captured.keys)
+    most = (MOST_LAYERS, LARGEST["heads"], MOST_TOKENS, MOST_TOKENS)
+    are_sizes = all(1 <= size <= largest for size, largest in zip(sizes, most, strict=True))
+    yield are_sizes, "captured attention of a size"
+    count = math.prod(sizes) * np.dtype(captured.dtype.value).itemsize
+    yield len(captured.numbers) == count, "a number of captured weights"
+    yield len(captured.query_tokens) in (0, captured.queries), "a number of tokens that read"
+    yield len(captured.key_tokens) in (0, captured.keys), "a number of tokens that are read"
+
+
+def _view(view: View) -> Iterator[Claim]:
+    playhead, guess, zoom = view.playhead, view.guess, view.zoom
+    places = [place for place in (playhead.place, playhead.span and playhead.span[0]) if place]
+    yield _are_stages(view.stages), "a stage"
+    yield _are_stages(place.stage for place in places), "a step's stage"
+    yield all(_counts(place.row, place.column) for place in places), "a step's place"
+    yield playhead.span is None or playhead.span[1] in ORDER, "a span's stage"
+    yield playhead.speed in SPEEDS, "a speed"
+    yield _counts(view.text, *(view.heads or ()), view.table.head), "a text or head"
+    yield zoom is None or min(len(zoom.queries), len(zoom.keys)) > 0, "a zoom"
+    pinned = (view.pinned,) if view.pinned else ()
+    marks = guess.marks if guess else ()
+    yield guess is None or guess.stage in ORDER, "a prediction's stage"
+    yield all(guess and mark.stage == guess.stage and not mark.fold for mark in marks), "a mark"
+    for cell in (*pinned, *view.past, *view.future, *marks, *view.lines.by_key):
+        yield _is_cell(cell), "a cell"
+    yield max(len(view.past), len(view.future)) <= LONGEST_TRAIL, "a trail"
+    yield _counts(*view.tokens.chosen, view.tokens.match or 0), "a chosen token"
+    yield math.isfinite(view.lines.threshold), "a threshold"
+    solo = 0 if view.lines.solo in (None, FOLLOWS) else view.lines.solo
+    yield _counts(view.lines.top, solo or 0), "a choice of lines"
+    painting = view.painting
+    yield _counts(painting.window, painting.prefix, painting.padding), "a brush"
+
+
+def _colouring(colouring: ColourOptions) -> Iterator[Claim]:
+    yield colouring.sequential in SEQUENTIAL, f"a colour map “{shown(colouring.sequential)}”"
+    yield colouring.diverging in DIVERGING, f"a colour map “{shown(colouring.diverging)}”"
+    yield _are_stages(stage for stage, _, _ in colouring.typed), "a stage of its colours"
+    yield (
+        all(-math.inf < low < high < math.inf for _, low, high in colouring.typed),
+        "an end",
+    )
+
+
+def _comparison(comparison: Comparison) -> Iterator[Claim]:
+    is_kept = comparison.against is ComparisonKind.KEPT
+    yield not is_kept or comparison.document is not None, "a comparison with nothing"
+    yield _counts(*comparison.heads), "heads to compare"
+    yield 1 <= comparison.count <= LARGEST_COUNT, "a number of samples"
+    yield _are_stages(comparison.alone | comparison.before), "a stage to compare"
+
+
+def _is_cell(cell: Cell) -> bool:
+    return cell.stage in ORDER and len(cell.place) in (2, 3) and _counts(*cell.place)
+
+
+def _are_stages(names: Iterable[str]) -> bool:
+    return all(name in ORDER for name in names)
+
+
+def _counts(*numbers: int) -> bool:
+    """Whether numbers count or place something: not below 0, and not beyond all sizes."""
+    return all(0 <= number < LONGEST for number in numbers)

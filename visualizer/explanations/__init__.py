@@ -1,0 +1,1 @@
+"""Sentences, equations and formulas that explain stages and cells."""

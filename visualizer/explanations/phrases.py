@@ -1,0 +1,121 @@
+"""Parts of sentences that rows and whole stages share: what divides, projects, drops and mixes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from visualizer.attention.spec import Arrangement, AttentionSpec, Normalisation, Scale
+from visualizer.explanations.step_values import ALIKE, LargestValue, StepValues, others, trimmed
+from visualizer.number_format import format_count, format_number, format_share
+
+KINDS = {"queries": "query", "keys": "key", "values": "value"}
+SHARES = "shares that add up to 1"
+
+
+def divided_by(spec: AttentionSpec) -> str:
+    """Write what divides the scores, as it is made."""
+    temperature, divisor = trimmed(spec.temperature), trimmed(spec.divisor)
+    if spec.scale is Scale.NONE:
+        return f"the temperature, {temperature}"
+    root = f"√{spec.d_head if spec.scale is Scale.D_HEAD else spec.d_in}"
+    made = root if spec.temperature == 1 else f"{root} × temperature {temperature}"
+    return f"{made} = {divisor}"
+
+
+def changed(before: float, after: float) -> str:
+    """Say from what to what a number goes."""
+    old, new = format_number(before), format_number(after)
+    return f"stays {new}" if old == new else f"goes from {old} to {new}"
+
+
+def projected_by(block: StepValues) -> str:
+    """Name the weights of a projection that belong to the head."""
+    spec, layer = block.spec, block.stage.parameters[0]
+    bias = ", plus a bias," if any(".bias" in name for name in _layers(block)) else ""
+    if spec.heads == 1:
+        return f"{layer}{bias}"
+    if spec.arrangement is Arrangement.STACKED:
+        return f"this head’s {layer}{bias}"
+    return f"{_columns(block)} of {layer}{bias}"
+
+
+def _columns(block: StepValues) -> str:
+    """Name the columns that belong to a head, where heads split what there is."""
+    size = block.spec.d_head
+    first = block.head * size + 1
+    if size == 1:
+        return f"column {first}"
+    return f"columns {first} {'and' if size == 2 else 'to'} {first + size - 1}"
+
+
+def _layers(block: StepValues) -> list[str]:
+    layer = block.stage.parameters[0]
+    return [name for name in block.run.trace.parameters if layer in name]
+
+
+def taken_over(block: StepValues) -> str:
+    """Say which part of the input a head takes where there is no projection."""
+    spec = block.spec
+    if spec.heads == 1 or spec.arrangement is Arrangement.STACKED:
+        return "its input itself"
+    return f"{_columns(block)} of its input"
+
+
+def factor_of(spec: AttentionSpec) -> str:
+    """Say what dropout does to the weights that it keeps."""
+    factor = 1 / (1 - spec.dropout)
+    if factor == 1:
+        return "stays as it is"
+    written = f"{factor:.4g}"
+    return "grows a little" if written == "1" else f"is multiplied by {written}"
+
+
+def all_heads(spec: AttentionSpec) -> str:
+    """Name the heads together."""
+    return "both heads" if spec.heads == 2 else f"all {spec.heads} heads"
+
+
+def softmax(spec: AttentionSpec) -> str:
+    """Name what makes shares of scores."""
+    naive = spec.normalisation is Normalisation.NAIVE_SOFTMAX
+    return "the naive softmax" if naive else "softmax"
+
+
+def shared_out(block: StepValues, weights: np.ndarray) -> str:
+    """Say who gets most of a row of finite weights."""
+    low, top = float(weights.min()), LargestValue.of(weights)
+    if top is None or low < 0 or top.value > 1:
+        return f"the weights run from {format_number(low)} to {format_number(float(weights.max()))}"
+    key, written = block.key(top.at), format_share(top.value)
+    if top.is_shared:
+        if top.times == np.count_nonzero(weights):
+            return f"{written} goes to each of {format_count(top.times, 'key')} alike"
+        return f"the largest, {written} each, go to {key} and {others(top.times - 1)}"
+    if top.value == 1:
+        return f"all 100 % goes to {key}"
+    if written == "100 %":
+        return f"nearly all goes to {key}"
+    return f"{'most' if top.value > 0.5 else 'the largest'}, {written}, goes to {key}"
+
+
+def mixed_by(block: StepValues, weights: np.ndarray, keys: np.ndarray) -> str:
+    """Name the largest parts of a mixture of several values, and how many there are besides."""
+    sizes = np.abs(weights[keys])
+    order = keys[np.argsort(-sizes, kind="stable")]
+    values = weights[order]
+    written = [part_of(weights, float(value)) for value in values[:2]]
+    if len(order) > 2 and np.ptp(values) <= ALIKE * sizes.max():
+        return f"the values of {len(order):,} keys, {written[0]} each"
+    first = f"values, {written[0]} {block.key(int(order[0]))}"
+    second = f"{written[1]} {block.key(int(order[1]))}"
+    if len(order) == 2:
+        return f"{first} and {second}"
+    more = "less" if abs(values[2]) < abs(values[1]) else "no more"
+    return f"{first}, {second} and {more} of {others(len(order) - 2)}"
+
+
+def part_of(weights: np.ndarray, weight: float) -> str:
+    """Write a weight so that what it is of can follow: 52 % of, 1.5 times."""
+    if weights.min() >= 0 and weights.max() <= 1:
+        return f"{format_share(weight)} of"
+    return f"{trimmed(weight)} times"

@@ -1,0 +1,138 @@
+"""A prediction: a stage is covered, cells are marked, and what is true is shown kindly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.language.tokenizers import visible
+from visualizer.number_format import format_count, format_number, shorten
+from visualizer.session.cells import Cell
+from visualizer.session.prediction import Prediction, PredictionQuestion, PredictionVerdict
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.session.resolve import Resolved
+
+# Numbers of stages whose title does not name them.
+PLURALS = {
+    "embedding": "numbers of the embedding",
+    "position": "numbers of the position",
+    "input": "numbers of the input",
+    "scaled": "scaled scores",
+    "masked": "masked scores",
+    "unmasked": "weights before the mask",
+    "zeroed": "weights after the mask",
+    "dropped": "weights after dropout",
+    "context": "numbers of the context vectors",
+    "concat": "numbers of all heads side by side",
+    "output": "numbers of the output",
+}
+
+
+def instruction(run: Run, guess: Prediction) -> str:
+    """Say what to do (HTML)."""
+    title = PLURALS.get(guess.stage, run.trace.stage(guess.stage).title.lower())
+    marks = f" {format_count(len(guess.marks), 'mark')} so far." if guess.marks else ""
+    if guess.question is PredictionQuestion.ZERO:
+        asked = f"Which {title} will be {_nothing(guess)}?"
+        return f"{asked} Click them, or walk there and press Enter; then reveal.{marks}"
+    asked = f"In a row of your choice, which of the {title} will be largest?"
+    return f"{asked} Click it, or walk there and press Enter.{marks}"
+
+
+def _nothing(guess: Prediction) -> str:
+    return "−∞" if guess.stage == "masked" else "0"
+
+
+def judge(resolved: Resolved, guess: Prediction) -> PredictionVerdict:
+    """Compare the marks with the numbers."""
+    judging = PredictionJudge(resolved.run, resolved.index, guess)
+    is_right = judging.is_zero if guess.question is PredictionQuestion.ZERO else judging.is_largest
+    right = tuple(mark for mark in guess.marks if is_right(mark))
+    wrong = tuple(mark for mark in guess.marks if mark not in right)
+    if guess.question is PredictionQuestion.ZERO:
+        return PredictionVerdict(right, wrong, (), judging.zeros_said(wrong))
+    missed = tuple(judging.largest_beside(mark) for mark in wrong)
+    return PredictionVerdict(right, wrong, missed, judging.largest_said(right, missed))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PredictionJudge:
+    """A prediction, with short ways to the numbers and the words."""
+
+    run: Run
+    batch: tuple[int, ...]
+    guess: Prediction
+
+    def value(self, cell: Cell) -> float:
+        return float(self.run.trace.read(cell.stage, (*self.batch, *cell.place)))
+
+    def is_zero(self, cell: Cell) -> bool:
+        return self.value(cell) in {0.0, -np.inf}
+
+    def largest_beside(self, cell: Cell) -> Cell:
+        row = self.run.trace.read(cell.stage, (*self.batch, *cell.place[:-1]))
+        largest = int(np.nan_to_num(row, nan=-np.inf).argmax())
+        return Cell(cell.stage, (*cell.place[:-1], largest))
+
+    def is_largest(self, cell: Cell) -> bool:
+        return self.value(cell) == self.value(self.largest_beside(cell))
+
+    def word(self, at: int, kind: str = "query") -> str:
+        words = self.run.words(self.batch[0] if self.batch else 0, kind)
+        return f"<b>{escape(shorten(visible(words[at])))}</b>"
+
+    def told(self, cell: Cell) -> str:
+        """Name a cell within its row, with its number."""
+        is_key = self.run.trace.stage(cell.stage).dims[-1] == "key"
+        at = cell.place[-1]
+        named = f"{self.word(at, 'key')} (key {at + 1})" if is_key else f"column {at + 1}"
+        return f"{named}, {format_number(self.value(cell))}"
+
+    def row(self, cell: Cell) -> str:
+        return f"in the row of {self.word(cell.place[-2])}"
+
+    def largest_said(self, right: tuple[Cell, ...], missed: tuple[Cell, ...]) -> str:
+        marks = self.guess.marks
+        if not marks:
+            return "No cell was marked. In each row, look for the strongest one."
+        if len(marks) > 1:
+            if not missed:
+                rows = "both rows" if len(marks) == 2 else f"all {len(marks)} rows"
+                return f"Yes: in {rows} the largest is where you marked it."
+            return f"{len(right)} of {len(marks)} rows as you said; the true largest are ringed."
+        (mark,) = marks
+        if right:
+            return f"Yes: {self.row(mark)} the largest is {self.told(mark)}."
+        (best,) = missed
+        said = f"Not this time: {self.row(mark)} the largest is {self.told(best)}"
+        return f"{said}; you marked {self.told(mark)}."
+
+    def zeros_said(self, wrong: tuple[Cell, ...]) -> str:
+        marks = self.guess.marks
+        if not marks:
+            return f"No cell was marked. {self.zeros()}"
+        right = len(marks) - len(wrong)
+        if not wrong:
+            yes = "the cell you marked is"
+            if right > 1:
+                yes = f"{'both' if right == 2 else f'all {right}'} cells you marked are"
+            return f"Yes: {yes} {_nothing(self.guess)}. {self.zeros()}"
+        first = f"{self.row(wrong[0])}, {self.told(wrong[0])}, is not one"
+        return f"{right} of {len(marks)} as you said; {first}. {self.zeros()}"
+
+    def zeros(self) -> str:
+        """Say how many there are, in the head that was marked."""
+        marks, stage = self.guess.marks, self.guess.stage
+        has_heads = "head" in self.run.trace.stage(stage).dims
+        head = marks[0].place[:-2] if marks else (0,) * has_heads
+        numbers = self.run.trace.read(stage, (*self.batch, *head))
+        zeros = int(((numbers == 0) | np.isneginf(numbers)).sum())
+        where = f"head {head[0] + 1}" if head and self.run.trace.spec.heads > 1 else "all"
+        are = "is" if zeros == 1 else "are"
+        cells = f"Of {format_count(numbers.size, 'cell')} in {where}"
+        return f"{cells}, {zeros:,} {are} {_nothing(self.guess)}."

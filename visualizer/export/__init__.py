@@ -1,0 +1,1 @@
+"""Export of figures, films, web pages and data."""

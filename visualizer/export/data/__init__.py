@@ -1,0 +1,1 @@
+"""Writers of numbers: CSV, JSON, Markdown, NPZ and safetensors."""

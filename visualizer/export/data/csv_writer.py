@@ -1,0 +1,78 @@
+"""Numbers as CSV (RFC 4180), for spreadsheets and data frames.
+
+Numbers have the fewest digits that give back the very same number of the spec's type; −∞ is
+``-inf``, ∞ is ``inf`` and what is no number is ``NaN``: Python, numpy, pandas and R read all of
+them. The file starts with a byte order mark, without which Excel takes it for another encoding;
+pandas skips it, and Python's name for such a file is ``utf-8-sig``.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from visualizer.progress_callback import BLOCK, Progress, ProgressCounter, no_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from visualizer.attention.run import Run
+    from visualizer.export.data.matrices import ExportMatrix
+
+TIDY = ("stage", "head", "text", "row", "column", "row token", "column token", "value")
+STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_csv(
+    run: Run, sheets: Sequence[ExportMatrix], file: BinaryIO, progress: Progress = no_progress
+) -> None:
+    """Write matrices of a run.
+
+    One is a table as it is seen: the column labels above, the row labels before. Several are a
+    line for each number, with the columns of `TIDY`; heads, texts, rows and columns are counted
+    from 1, as in the window, and what a stage does not have is empty. Of captured attention the
+    column of texts is named ``layer``.
+    """
+    tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), BLOCK)
+    writer = csv.writer(codecs.getwriter("utf-8-sig")(file))
+    rows = _wide if len(sheets) == 1 else _tidy
+    if len(sheets) != 1:
+        writer.writerow(run.part if column == "text" else column for column in TIDY)
+    for sheet in sheets:
+        writer.writerows(rows(run, sheet, tell))
+
+
+def _wide(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[list[str]]:
+    row_labels, column_labels = sheet.labels(run)
+    yield [sheet.axes(run)[0], *map(harmless, column_labels)]
+    for label, numbers in zip(row_labels, sheet.read(run), strict=True):
+        yield [harmless(label), *exact(numbers)]
+        tell()
+
+
+def _tidy(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[tuple[str, ...]]:
+    row_labels, column_labels = (list(map(harmless, labels)) for labels in sheet.labels(run))
+    tokens = column_labels if sheet.has_keys(run) else [""] * len(column_labels)
+    head = sheet.fold or ("" if sheet.head is None else str(sheet.head + 1))
+    whose = (sheet.name(run), head, str(sheet.text + 1))
+    for row, (label, numbers) in enumerate(zip(row_labels, sheet.read(run), strict=True), 1):
+        for column, (token, value) in enumerate(zip(tokens, exact(numbers), strict=True), 1):
+            yield (*whose, str(row), str(column), label, token, value)
+        tell()
+
+
+def exact(numbers: np.ndarray) -> list[str]:
+    """Write a row with as many digits as its type needs to be read back."""
+    written: list[str] = numbers.astype(np.str_).tolist()
+    return ["NaN" if one == "nan" else one for one in written]
+
+
+def harmless(label: str) -> str:
+    """Put an apostrophe before a token that a spreadsheet would take for a formula.
+
+    A sign alone is none, so that minus and equals signs of a text stay as they are.
+    """
+    return f"'{label}" if len(label) > 1 and label.startswith(STARTS_A_FORMULA) else label

@@ -1,0 +1,148 @@
+"""A spec as plain values, to stand in files beside its numbers.
+
+A whole run as one object of JSON (RFC 8259): how it was computed, every stage, every weight.
+
+The keys are ``format``, ``program``, ``version``, ``caption``, ``texts`` (lists of tokens),
+``spec`` (see `plain_spec`), ``captured``, ``stages`` in their order (``name``, ``title``,
+``symbol``, ``dims``, ``shape``, ``values``) and ``parameters`` by the names of the book's
+``state_dict`` (``shape``, ``values``). Of attention that was computed elsewhere ``spec`` is null,
+``texts`` are the queries of each layer, and ``captured`` has the ``file`` that it was read from and
+its ``key_tokens``; of all else that is null. Values are nested lists, one level a dim; each number
+is exactly that of the trace. JSON has no −∞, ∞ and NaN: they are the strings ``"-Infinity"``,
+``"Infinity"`` and ``"NaN"``, which ``float`` in Python and ``Number`` in JavaScript turn back.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from visualizer.attention.spec import BooleanMatrix, NumberMatrix
+from visualizer.progress_callback import BLOCK, Progress, ProgressCounter, no_progress
+from visualizer.session.run_caption import caption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from visualizer.attention.run import Run
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.stages import Stage
+
+
+def plain_spec(spec: AttentionSpec) -> dict[str, object]:
+    """Give every field by its name, as JSON holds it.
+
+    Choices are their names, own matrices are lists of rows, of 0 and 1 where they say yes and no,
+    and own weights are such lists by their names.
+    """
+    found = {field.name: _plain(getattr(spec, field.name)) for field in fields(spec)}
+    found["own_weights"] = {name: _plain(matrix) for name, matrix in spec.own_weights}
+    return found
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, BooleanMatrix):
+        return value.array().astype(int).tolist()
+    if isinstance(value, NumberMatrix):
+        return value.array().tolist()
+    if isinstance(value, str):  # a choice is more than its name
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+FORMAT = 1
+PROGRAM = "Attention Visualizer"
+
+
+def write_json(run: Run, version: str, file: BinaryIO, progress: Progress = no_progress) -> None:
+    """Write a run a row of numbers at a time, in ASCII, without holding the text in memory.
+
+    Parameters
+    ----------
+    version : str
+        The program's.
+    progress : callable, optional
+        Told after each row how many blocks of rows are written of how many.
+    """
+    trace = run.trace
+    names = (*trace.names, *trace.parameters)
+    tell = ProgressCounter(
+        progress, sum(math.prod(trace.tensor(name).shape[:-1]) for name in names), BLOCK
+    )
+    for piece in _pieces(run, version):
+        file.write(piece.encode("ascii"))
+        if piece.startswith("[") and piece != "[":
+            tell()
+
+
+def _pieces(run: Run, version: str) -> Iterator[str]:
+    head = {
+        "format": FORMAT,
+        "program": PROGRAM,
+        "version": version,
+        "caption": caption(run),
+        "texts": run.texts,
+        "spec": None if run.captured else plain_spec(run.trace.spec),
+        "captured": _captured(run),
+    }
+    yield from ("{", json.dumps(head, allow_nan=False)[1:-1])
+    yield ',\n"stages": ['
+    for position, stage in enumerate(run.trace.stages):
+        yield ",\n" if position else "\n"
+        yield from _object(_described(run, stage), run.trace.read(stage.name))
+    yield '],\n"parameters": {'
+    for position, name in enumerate(run.trace.parameters):
+        yield ",\n" if position else "\n"
+        yield f"{json.dumps(name)}: "
+        yield from _object({}, run.trace.read(name))
+    yield "}}\n"
+
+
+def _captured(run: Run) -> dict[str, object] | None:
+    if run.captured is None:
+        return None
+    return {"file": run.captured.name, "key_tokens": run.words(0, "key")}
+
+
+def _described(run: Run, stage: Stage) -> dict[str, object]:
+    batch = [run.part] * len(run.trace.batch)
+    dims = [*batch, *stage.dims]
+    return {"name": stage.name, "title": stage.title, "symbol": stage.symbol, "dims": dims}
+
+
+def _object(described: dict[str, object], numbers: np.ndarray) -> Iterator[str]:
+    head = json.dumps(described | {"shape": numbers.shape})
+    yield f'{head[:-1]}, "values": '
+    yield from _nested(numbers)
+    yield "}"
+
+
+def _nested(numbers: np.ndarray) -> Iterator[str]:
+    """Write [..., row, column] as lists in lists, a row at a time."""
+    if numbers.ndim == 1:
+        yield row_text(numbers)
+        return
+    yield "["
+    for position, part in enumerate(numbers):
+        if position:
+            yield ","
+        yield from _nested(part)
+    yield "]\n" if numbers.ndim == 2 else "]"
+
+
+def row_text(numbers: np.ndarray) -> str:
+    """Write a row as a list."""
+    values = numbers.tolist()
+    if not np.isfinite(numbers).all():
+        values = [value if math.isfinite(value) else _named(value) for value in values]
+    return json.dumps(values, allow_nan=False)
+
+
+def _named(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"

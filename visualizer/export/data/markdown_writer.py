@@ -1,0 +1,54 @@
+"""Numbers as tables of Markdown, as GitHub shows them (GitHub Flavored Markdown, §4.10)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, BinaryIO
+
+from visualizer.number_format import format_number
+from visualizer.progress_callback import BLOCK, Progress, ProgressCounter, no_progress
+from visualizer.session.run_caption import caption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from visualizer.attention.run import Run
+    from visualizer.export.data.matrices import ExportMatrix
+
+_MEANS_SOMETHING = re.compile(r"[\\`*_\[\]<>&|~$#]")
+
+
+def write_markdown(
+    run: Run, sheets: Sequence[ExportMatrix], file: BinaryIO, progress: Progress = no_progress
+) -> None:
+    """Write matrices of a run, a table each, with the window's four decimals and its −∞.
+
+    Over each stands whose it is, and how the numbers were computed.
+    """
+    tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), BLOCK)
+    for position, sheet in enumerate(sheets):
+        if position:
+            file.write(b"\n")
+        for line in _lines(run, sheet, tell):
+            file.write(f"{line}\n".encode())
+
+
+def _lines(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[str]:
+    row_labels, column_labels = sheet.labels(run)
+    rows, columns = sheet.axes(run)
+    yield f"**{plain(sheet.title(run))}** · {plain(caption(run))}"
+    yield ""
+    yield _row((f"{plain(rows)} ↓ {plain(columns)} →", *map(plain, column_labels)))
+    yield _row(("---", *("---:" for _ in column_labels)))
+    for label, numbers in zip(row_labels, sheet.read(run).tolist(), strict=True):
+        yield _row((plain(label), *map(format_number, numbers)))
+        tell()
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def plain(text: str) -> str:
+    """Put a backslash before all that Markdown would take for more than a letter."""
+    return _MEANS_SOMETHING.sub(r"\\\g<0>", text)

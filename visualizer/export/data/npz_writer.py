@@ -1,0 +1,49 @@
+"""The numbers of a run as NPZ: what NumPy loads."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from visualizer.export.data.json_writer import plain_spec
+from visualizer.progress_callback import Progress, ProgressCounter, no_progress
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+
+
+def npz(run: Run, file: BinaryIO, progress: Progress = no_progress) -> None:
+    """Write a run as NPZ: one array a stage under the stage's name, the tokens, weights and spec.
+
+    Arrays of a batch have it as their first axis; the tokens are [token] or [text, token], and
+    those of captured attention [query], with ``key_tokens`` where these are others. A NUL in a
+    token is written as ␀, as numpy would lose it at a token's end. The weights are
+    ``parameters/`` and their names in the book's ``state_dict``; the spec is one string of JSON.
+    """
+    tell = ProgressCounter(progress, len(run.trace.names) + len(run.trace.parameters))
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in run.trace.names:  # of a trace on a GPU, one stage at a time is copied
+            _add(archive, name, run.trace.read(name))
+            tell()
+        seen = [_without_nul(text) for text in run.texts]
+        is_batch = run.trace.batch and not run.captured
+        _add(archive, "tokens", np.array(seen if is_batch else seen[0]))
+        if run.key_tokens and run.key_tokens != run.texts[0]:
+            _add(archive, "key_tokens", np.array(_without_nul(run.key_tokens)))
+        for name in run.trace.parameters:
+            _add(archive, f"parameters/{name}", run.trace.read(name))
+            tell()
+        if run.captured is None:
+            _add(archive, "spec", np.array(json.dumps(plain_spec(run.trace.spec), allow_nan=False)))
+
+
+def _without_nul(tokens: tuple[str, ...]) -> list[str]:
+    return [token.replace("\0", "␀") for token in tokens]
+
+
+def _add(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+        np.lib.format.write_array(member, array, allow_pickle=False)

@@ -1,0 +1,272 @@
+"""What to export, how, and how it will look: the choices on the left, the figure on the right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QStandardItemModel
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QHBoxLayout,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.export.dialog.figure_options_widget import FigureOptionsWidget
+from visualizer.export.dialog.film_options_widget import SHRINKS, FilmOptionsWidget
+from visualizer.export.dialog.preview_widget import (
+    ExportPreview,
+    FilmPreviewPlayer,
+    PreviewController,
+    PreviewPane,
+)
+from visualizer.export.formats import FORMATS, FormatKind, why_not
+from visualizer.widgets import app_settings
+from visualizer.widgets.focus_ring import FocusRing
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.theme import text_scale
+
+if TYPE_CHECKING:
+    from visualizer.export.export_settings import ExportSettings, LengthUnit
+    from visualizer.export.figure_settings import FigureSettings
+    from visualizer.export.film_settings import FilmSettings
+    from visualizer.export.films.animation_frames import AnimationFrames
+    from visualizer.export.formats import ExportFormat
+    from visualizer.session.screen import Snapshot
+    from visualizer.widgets.theme import Theme
+
+USUAL = QSize(1040, 700)
+OPTIONS_WIDTH = 380
+
+
+class ExportDialog(QDialog):
+    """Asks what to export; `wished` carries each choice, the others what is done with it."""
+
+    wished = Signal(object)
+    saveWanted = Signal(object)
+    copyWanted = Signal(object)
+
+    def __init__(
+        self,
+        shot: Snapshot,
+        wish: ExportSettings,
+        theme: Theme,
+        previewer: PreviewController,
+        parent: QWidget,
+    ) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Export")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.shot, self.wish, self._theme, self._previewer = shot, wish, theme, previewer
+        self.format, self.figure, self.pane = QComboBox(), FigureOptionsWidget(), PreviewPane()
+        self.film, self.projector = FilmOptionsWidget(), FilmPreviewPlayer(self)
+        self.size_, self.problem = PlainLabel(), PlainLabel()
+        self.buttons = QDialogButtonBox()
+        self.copy = self.buttons.addButton("Cop&y", QDialogButtonBox.ButtonRole.ActionRole)
+        self.save = self.buttons.addButton("&Save…", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.buttons.addButton(QDialogButtonBox.StandardButton.Cancel)
+        self._can_write, self._is_refused, self._is_over = True, False, False
+        self._build()
+        self._connect()
+        self.resize((USUAL * text_scale()).boundedTo(parent.size()))
+        self.ring = FocusRing(self)
+        self.ring.show_theme(theme)
+        self._show()
+
+    # ------------------------------------------------------------------ building
+
+    def _build(self) -> None:
+        for _, formats in groupby(FORMATS, key=lambda one: one.kind):
+            if self.format.count():
+                self.format.insertSeparator(self.format.count())
+            for each in formats:
+                self._add_format(each)
+        self.format.setAccessibleName("Format")
+        self.format.setSizeAdjustPolicy(SHRINKS)
+        self.format.view().setMinimumWidth(self.format.view().sizeHintForColumn(0) + 8)
+        first = QFormLayout()
+        label = PlainLabel("&Format")
+        label.setBuddy(self.format)
+        first.addRow(label, self.format)
+        first.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        _align(first, self.figure.form, self.film.form)
+        for said in (self.size_, self.problem):
+            said.setWordWrap(True)
+        self.size_.setProperty("role", "quiet")
+        self.problem.setProperty("role", "warning")
+        self._lay_out(first)
+
+    def _add_format(self, each: ExportFormat) -> None:
+        """Offer a format; one that cannot be written here stands there with the reason."""
+        lacking = why_not(each.suffix)
+        words = f"{each.suffix[1:].upper()}: {each.words}"
+        self.format.addItem(f"{words}. {lacking}" if lacking else words, each.suffix)
+        if lacking:
+            model = self.format.model()
+            assert isinstance(model, QStandardItemModel)
+            model.item(self.format.count() - 1).setEnabled(False)
+
+    def _lay_out(self, first: QFormLayout) -> None:
+        options = QVBoxLayout()
+        options.addLayout(first)
+        options.addWidget(self._scrolled(self._choices()), 1)
+        right = QVBoxLayout()
+        right.addWidget(self.pane, 1)
+        for said in (self.size_, self.film.told, self.problem):
+            right.addWidget(said)
+        both = QHBoxLayout()
+        both.setSpacing(16)
+        both.addLayout(options)
+        both.addLayout(right, 1)
+        column = QVBoxLayout(self)
+        column.addLayout(both, 1)
+        column.addWidget(self.buttons)
+        self.save.setDefault(True)
+
+    def _choices(self) -> QWidget:
+        """Stack up the choices: those of a figure, and under them those of a film."""
+        both = QWidget()
+        column = QVBoxLayout(both)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.figure)
+        column.addWidget(self.film)
+        column.addStretch(1)
+        return both
+
+    def _scrolled(self, widget: QWidget) -> QScrollArea:
+        area = QScrollArea()
+        area.setWidgetResizable(True)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setFixedWidth(round(OPTIONS_WIDTH * text_scale()))
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        area.setWidget(widget)
+        return area
+
+    def _connect(self) -> None:
+        self.format.activated.connect(self._choose_format)
+        self.figure.chosen.connect(self._choose_look)
+        self.figure.unitChosen.connect(self._choose_unit)
+        self.figure.judged.connect(self._allow)
+        self.film.changed.connect(self._choose_film)
+        self.pane.resized.connect(self._ask_anew)
+        self.projector.wanted.connect(self._ask_for_frame)
+        self.finished.connect(self.stop)
+        self._previewer.made.connect(self.show_preview)
+        self._previewer.refused.connect(self.refuse)
+        self.buttons.accepted.connect(self._save)
+        self.buttons.rejected.connect(self.reject)
+        self.copy.clicked.connect(self._copy)
+
+    # ------------------------------------------------------------------ showing
+
+    def _show(self) -> None:
+        self.format.setCurrentIndex(self.format.findData(self.wish.suffix))
+        self._show_film(self.wish.format.kind is FormatKind.FILM)
+        self.figure.setVisible(bool(self.wish.deciding))
+        self.figure.show_wish(self.wish)
+        self._say(why_not(self.wish.suffix))
+        self._ask()
+
+    def _show_film(self, is_film: bool) -> None:
+        for part in (self.film, self.film.told):
+            part.setVisible(is_film)
+        if is_film:
+            self.film.show_shot(self.shot, self.wish.asked, self.wish.suffix)
+            # Of a part that this computation does not have, what is offered instead.
+            self.wish = replace(self.wish, look=replace(self.wish.look, film=self.film.film))
+
+    def _ask(self) -> None:
+        """Have a preview made; the last one stays until it is there."""
+        self.projector.stop()
+        self._previewer.ask(self.pane.maker(self.shot, self.wish))
+
+    def _ask_anew(self) -> None:
+        """Have it made for another room; a film goes on."""
+        shown = self.pane.shown
+        if shown and shown.reel and shown.reel is self.projector.reel:
+            self._ask_for_frame(shown.reel, shown.frame)
+        else:
+            self._ask()
+
+    def _ask_for_frame(self, reel: AnimationFrames, frame: int) -> None:
+        self._previewer.ask(self.pane.painter_of(reel, frame))
+
+    def show_preview(self, made: ExportPreview) -> None:
+        """Show what will be in the file."""
+        self.pane.show_preview(made, self._theme)
+        self.size_.setText(made.said)
+        self._say(why_not(self.wish.suffix))
+        if made.reel and not app_settings.is_reduced() and not self._is_over:
+            self.projector.go_on(made.reel, self.wish.look.film.loops)
+
+    def stop(self) -> None:
+        """Have nothing more be made for it."""
+        self._is_over = True
+        self.projector.stop()
+        self._previewer.call_off()
+        self.film.stop()
+
+    def refuse(self, sentence: str) -> None:
+        """Say why there can be no such file."""
+        self._say(sentence)
+
+    def _say(self, problem: str) -> None:
+        self.problem.setText(problem)
+        is_told = self.film.told.isVisible() and self.film.told.text() == problem
+        self.problem.setVisible(bool(problem) and not is_told)
+        self._is_refused = bool(problem)
+        self._allow()
+
+    def allow_writing(self, can_write: bool) -> None:
+        """Let it be saved or copied, unless something is being written."""
+        self._can_write = can_write
+        self._allow()
+
+    def _allow(self) -> None:
+        kind = self.wish.format.kind
+        is_right = not self.figure.is_wrong and not self._is_refused
+        self.save.setEnabled(self._can_write and is_right)
+        self.copy.setEnabled(self._can_write and is_right and kind is FormatKind.FIGURE)
+
+    # ------------------------------------------------------------------ choosing
+
+    def _change(self, wish: ExportSettings) -> None:
+        if wish != self.wish:
+            self.wish = wish
+            self.wished.emit(wish)
+            self._show()
+
+    def _choose_format(self) -> None:
+        self._change(replace(self.wish, suffix=self.format.currentData()))
+
+    def _choose_look(self, look: FigureSettings) -> None:
+        self._change(replace(self.wish, look=look))
+
+    def _choose_film(self, film: FilmSettings) -> None:
+        self._change(replace(self.wish, look=replace(self.wish.look, film=film)))
+
+    def _choose_unit(self, unit: LengthUnit) -> None:
+        self._change(replace(self.wish, unit=unit))
+
+    def _save(self) -> None:
+        self.saveWanted.emit(self.wish)
+
+    def _copy(self) -> None:
+        self.copyWanted.emit(self.wish)
+
+
+def _align(*forms: QFormLayout) -> None:
+    """Have the fields of forms that stand under each other begin at one place."""
+    role = QFormLayout.ItemRole.LabelRole
+    items = (form.itemAt(row, role) for form in forms for row in range(form.rowCount()))
+    labels = [label for item in items if item and (label := item.widget())]
+    widest = max(label.sizeHint().width() for label in labels)
+    for label in labels:
+        label.setMinimumWidth(widest)

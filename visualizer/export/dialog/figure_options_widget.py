@@ -1,0 +1,283 @@
+"""A number that is typed, and what is wrong with it said where it stands.
+
+What can be chosen of a figure: what is on it, how large it is, and in which colours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QSignalBlocker, Signal
+from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QLineEdit, QVBoxLayout, QWidget
+
+from visualizer.export import export_settings
+from visualizer.export.export_settings import OWN, PAPERS, LengthUnit, preset_of, sized_as
+from visualizer.export.figure_settings import PRESETS, FigureExtent, FigurePaper
+from visualizer.widgets.labels import PlainLabel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.export.export_settings import ExportSettings
+
+SLACK = 1e-3
+"""Ends are written rounded, and can be typed as they are written."""
+
+
+class NumberField(QWidget):
+    """A number between two ends; where it may be open, nothing typed is None."""
+
+    typed = Signal(object)
+    """A number that is taken, or None."""
+    judged = Signal()
+    """Whether what is typed is taken is not as it was."""
+
+    def __init__(self, name: str, open_: str = "", *, is_whole: bool = False) -> None:
+        super().__init__()
+        self._is_whole, self._open = is_whole, open_
+        self._low, self._high = 0.0, 0.0
+        self._write: Callable[[float], str] = str
+        self.box, self.problem = QLineEdit(), PlainLabel()
+        self.box.setAccessibleName(name)
+        self.box.setPlaceholderText(open_)
+        self.problem.setProperty("role", "warning")
+        self.problem.setWordWrap(True)
+        self.problem.hide()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(2)
+        column.addWidget(self.box)
+        column.addWidget(self.problem)
+        self.setFocusProxy(self.box)
+        self.box.textEdited.connect(self._take)
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether what is typed is not taken."""
+        return bool(self.problem.text())
+
+    def show_number(
+        self, number: float | None, low: float, high: float, write: Callable[[float], str]
+    ) -> None:
+        """Show a number and which are taken; what is being typed is left as it is."""
+        self._low, self._high, self._write = low, high, write
+        is_taken, typed = self._read()
+        if self.box.hasFocus() and is_taken and self._written(typed) == self._written(number):
+            self._say("")
+            return
+        with QSignalBlocker(self.box):
+            self.box.setText(self._written(number))
+        self._say("")
+
+    def _written(self, number: float | None) -> str:
+        return "" if number is None else self._write(number)
+
+    def _read(self) -> tuple[bool, float | None]:
+        """Say whether what is typed is taken, and give it."""
+        text = self.box.text().strip().replace(",", ".").replace("−", "-")
+        if not text:
+            return bool(self._open), None
+        try:
+            number = float(text)
+        except ValueError:
+            return False, None
+        is_taken = self._low * (1 - SLACK) <= number <= self._high * (1 + SLACK)
+        return is_taken and (not self._is_whole or number.is_integer()), number
+
+    def _take(self) -> None:
+        is_taken, number = self._read()
+        ends = f"{self._write(self._low)} to {self._write(self._high)}"
+        nothing = ", or nothing" if self._open else ""
+        kind = "a whole number from " if self._is_whole else ""
+        self._say("" if is_taken else f"Takes {kind}{ends}{nothing}.")
+        if is_taken:
+            self.typed.emit(number)
+
+    def _say(self, problem: str) -> None:
+        was_wrong = self.is_wrong
+        self.problem.setText(problem)
+        self.problem.setVisible(bool(problem))
+        self.box.setAccessibleDescription(problem)
+        if was_wrong != self.is_wrong:
+            self.judged.emit()
+
+
+SWITCHES = {
+    "has_caption": "C&aption: what was computed",
+    "has_marks": "&Marks: the pinned cell, chosen tokens",
+    "is_trimmed": "Leave &empty paper away",
+    "carries_document": "The &document inside, to go on from it",
+}
+
+
+class FigureOptionsWidget(QWidget):
+    """The choices of a figure; each that is made goes out as a look, or as a unit."""
+
+    chosen = Signal(object)
+    unitChosen = Signal(object)
+    judged = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wish: ExportSettings | None = None
+        self.extent, self.preset, self.paper, self.unit = (QComboBox() for _ in range(4))
+        self.width_, self.height_ = NumberField("Width"), NumberField("Height", "as it takes")
+        self.dpi = NumberField("Pixels an inch", is_whole=True)
+        self.points, self.title = NumberField("Text size in points"), QLineEdit()
+        self.switches = {name: QCheckBox(words) for name, words in SWITCHES.items()}
+        self.form = QFormLayout(self)
+        self.form.setContentsMargins(0, 0, 0, 0)
+        self.form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        self._fill()
+        self._connect()
+
+    def _fill(self) -> None:
+        for box, choices in (
+            (self.preset, [*((name, name) for name in PRESETS), (OWN, OWN)]),
+            (self.paper, PAPERS.items()),
+            (self.unit, [(unit, unit.value) for unit in LengthUnit]),
+        ):
+            for value, words in choices:
+                box.addItem(words, value)
+        for words, widget in (
+            ("&What", self.extent),
+            ("Si&ze for", self.preset),
+            ("&Lengths in", self.unit),
+            ("W&idth", self.width_),
+            ("&Height", self.height_),
+            ("Pi&xels an inch", self.dpi),
+            ("Text size, &pt", self.points),
+            ("Colou&rs", self.paper),
+            ("&Title", self.title),
+        ):
+            label = PlainLabel(words)
+            label.setBuddy(widget.focusProxy() or widget)
+            (widget.focusProxy() or widget).setAccessibleName(words.replace("&", ""))
+            self.form.addRow(label, widget)
+        for switch in self.switches.values():
+            switch.setAccessibleName(switch.text().replace("&", ""))
+            self.form.addRow(switch)
+
+    def _connect(self) -> None:
+        self.extent.activated.connect(self._choose_extent)
+        self.preset.activated.connect(self._choose_preset)
+        self.paper.activated.connect(self._choose_paper)
+        self.unit.activated.connect(self._choose_unit)
+        self.width_.typed.connect(self._type_width)
+        self.height_.typed.connect(self._type_height)
+        self.dpi.typed.connect(self._type_dpi)
+        self.points.typed.connect(self._type_points)
+        self.title.textEdited.connect(self._type_title)
+        for switch in self.switches.values():
+            switch.clicked.connect(self._switch)
+        for field in self.fields:
+            field.judged.connect(self.judged)
+
+    @property
+    def fields(self) -> tuple[NumberField, ...]:
+        """All numbers that can be typed."""
+        return self.width_, self.height_, self.dpi, self.points
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether anything that is typed and counts is not taken."""
+        return any(field.is_wrong and not field.isHidden() for field in self.fields)
+
+    def show_wish(self, wish: ExportSettings) -> None:
+        """Show what is chosen."""
+        self._wish, look = wish, wish.look
+        self._show_extents(wish)
+        for box, value in (
+            (self.extent, wish.asked.extent),
+            (self.preset, preset_of(look)),
+            (self.paper, look.paper),
+            (self.unit, wish.unit),
+        ):
+            box.setCurrentIndex(box.findData(value))
+        self._show_lengths(wish)
+        self.dpi.show_number(
+            look.dpi, export_settings.LEAST_DPI, export_settings.MOST_DPI, "{:.0f}".format
+        )
+        self.points.show_number(
+            look.points, export_settings.LEAST_POINTS, export_settings.MOST_POINTS, "{:g}".format
+        )
+        if self.title.text() != look.title:
+            with QSignalBlocker(self.title):
+                self.title.setText(look.title)
+        for name, switch in self.switches.items():
+            switch.setChecked(getattr(look, name))
+        for name, widget in self._rows:
+            self.form.setRowVisible(widget, name in wish.deciding)
+
+    def _show_extents(self, wish: ExportSettings) -> None:
+        offered = {self.extent.itemData(at) for at in range(self.extent.count())}
+        if offered != set(wish.extents):
+            self.extent.clear()
+            for value, words in wish.extents.items():
+                self.extent.addItem(words, value)
+
+    @property
+    def _rows(self) -> tuple[tuple[str, QWidget], ...]:
+        """Name what each row decides."""
+        rows: tuple[tuple[str, QWidget], ...] = (
+            ("extent", self.extent),
+            ("width_mm", self.preset),
+            ("width_mm", self.unit),
+            ("width_mm", self.width_),
+            ("height_mm", self.height_),
+            ("dpi", self.dpi),
+            ("points", self.points),
+            ("paper", self.paper),
+            ("title", self.title),
+        )
+        return (*rows, *self.switches.items())
+
+    def _show_lengths(self, wish: ExportSettings) -> None:
+        unit, dpi = wish.unit, wish.look.dpi
+        low, high = (
+            unit.of(mm, dpi) for mm in (export_settings.SHORTEST_MM, export_settings.LONGEST_MM)
+        )
+        for field, mm in ((self.width_, wish.look.width_mm), (self.height_, wish.look.height_mm)):
+            length = None if mm is None else unit.of(mm, dpi)
+            field.show_number(length, low, high, lambda one: unit.written(unit.mm(one, dpi), dpi))
+
+    # ------------------------------------------------------------------ choosing
+
+    def _change(self, **changes: Any) -> None:
+        if self._wish:
+            self.chosen.emit(replace(self._wish.look, **changes))
+
+    def _choose_extent(self) -> None:
+        self._change(extent=FigureExtent(self.extent.currentData()))  # Qt gives back a str
+
+    def _choose_preset(self) -> None:
+        if self._wish:
+            self.chosen.emit(sized_as(self._wish.look, self.preset.currentData()))
+
+    def _choose_paper(self) -> None:
+        self._change(paper=FigurePaper(self.paper.currentData()))
+
+    def _choose_unit(self) -> None:
+        self.unitChosen.emit(LengthUnit(self.unit.currentData()))
+
+    def _type_width(self, length: float) -> None:
+        if self._wish:
+            self._change(width_mm=self._wish.unit.mm(length, self._wish.look.dpi))
+
+    def _type_height(self, length: float | None) -> None:
+        if self._wish:
+            dpi = self._wish.look.dpi
+            self._change(height_mm=None if length is None else self._wish.unit.mm(length, dpi))
+
+    def _type_dpi(self, dpi: float) -> None:
+        self._change(dpi=int(dpi))
+
+    def _type_points(self, points: float) -> None:
+        self._change(points=points)
+
+    def _type_title(self, title: str) -> None:
+        self._change(title=title)
+
+    def _switch(self) -> None:
+        self._change(**{name: switch.isChecked() for name, switch in self.switches.items()})

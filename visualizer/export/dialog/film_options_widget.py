@@ -1,0 +1,242 @@
+"""What can be chosen of a film: which part of the computation, how fast, and how large it gets."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QWidget
+
+from visualizer.errors import InputError
+from visualizer.export.film_settings import WIDTHS, FilmPanels, FilmSettings, film_of
+from visualizer.export.films.film_writer import estimate
+from visualizer.features.playback.widget import GRAINS
+from visualizer.number_format import format_count, format_size
+from visualizer.progress_callback import CancelledError
+from visualizer.session.resolve import resolve
+from visualizer.session.timeline import SPEEDS, Grain, Place
+from visualizer.session.worker import Worker
+from visualizer.widgets.buttons import choice
+from visualizer.widgets.labels import PlainLabel
+
+if TYPE_CHECKING:
+    from visualizer.export.figure_settings import FigureSettings
+    from visualizer.progress_callback import Progress
+    from visualizer.session.screen import Snapshot
+
+
+class FilmRange(StrEnum):
+    """Which part of the computation a film shows."""
+
+    WHOLE = "The whole computation"
+    HERE = "From here to the end"
+    LESSON = "The part of the lesson"
+    STAGES = "From stage to stage"
+
+
+SHRINKS = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+PANELS = {FilmPanels.STEP: "those of each step", FilmPanels.SPAN: "all stages, small"}
+
+
+class FilmOptionsWidget(QWidget):
+    """Lets one choose a film, and says how long and how large it will be.
+
+    Whoever shows it gives `told` its place, and calls `stop` before it is gone, so that nothing
+    goes on being measured.
+    """
+
+    changed = Signal(object)
+    """The film that is chosen now."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._asked: tuple[Snapshot, FigureSettings, str] | None = None
+        self._length = ""
+        self._stopped = threading.Event()
+        self.part = choice("Part", [])
+        self.first, self.last = choice("First stage", []), choice("Last stage", [])
+        self.grain = choice("Film steps", GRAINS.items())
+        self.speed = choice("Film speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
+        self.panels = choice("Panels", PANELS.items())
+        self.width_ = choice("Pixels", [(width, f"{width:,} pixels wide") for width in WIDTHS])
+        self.loops = QCheckBox("&Begins anew at its end")
+        self.loops.setAccessibleName("Begins anew at its end")
+        self.told = PlainLabel(parent=self)
+        self.told.setWordWrap(True)
+        self.told.setAccessibleName("Size of the film")
+        self._lay_out()
+        self._show_look(FilmSettings())
+        for box in self._boxes:
+            box.activated.connect(self._change)
+        self.loops.clicked.connect(self._change)
+        self._worker = Worker(self)
+        self._worker.answered.connect(self._show_size)
+        self._worker.failed.connect(self._show_problem)
+
+    @property
+    def _boxes(self) -> tuple[QComboBox, ...]:
+        choices = (self.part, self.first, self.last, self.grain, self.speed, self.panels)
+        return (*choices, self.width_)
+
+    def _lay_out(self) -> None:
+        self.form = form = QFormLayout(self)
+        form.setContentsMargins(0, 0, 0, 0)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        for words, box in (
+            ("S&hows", self.part),
+            ("Fr&om", self.first),
+            ("&Up to", self.last),
+            ("&Goes on", self.grain),
+            ("Sp&eed", self.speed),
+            ("Pa&nels", self.panels),
+            ("Si&ze", self.width_),
+        ):
+            box.setSizeAdjustPolicy(SHRINKS)
+            form.addRow(words, box)
+        form.addRow(self.loops)
+
+    def stop(self) -> None:
+        """Call off what is being measured, and measure no more."""
+        self._stopped.set()
+        self._worker.stop()
+
+    # ------------------------------------------------------------------ showing
+
+    def show_shot(self, shot: Snapshot, look: FigureSettings, suffix: str) -> None:
+        """Offer the films of a moment, and measure the one that is chosen in a format."""
+        if self._asked == (shot, look, suffix):
+            return
+        self._asked = (shot, look, suffix)
+        self._show_parts(shot)
+        self._show_look(look.film)
+        self._measure()
+
+    def _show_parts(self, shot: Snapshot) -> None:
+        playhead, stages = shot.view.playhead, shot.run.trace.stages
+        is_here = resolve(shot.document, shot.view, shot.run).place is not None
+        is_there = {FilmRange.HERE: is_here, FilmRange.LESSON: playhead.span is not None}
+        self.part.clear()
+        for part in FilmRange:
+            if is_there.get(part, True):
+                self.part.addItem(part, part)
+        for box in (self.first, self.last):
+            box.clear()
+            for stage in stages:
+                box.addItem(stage.title, stage.name)
+        self.last.setCurrentIndex(self.last.count() - 1)
+
+    def _show_look(self, look: FilmSettings) -> None:
+        for box, value in (
+            (self.part, self._part_of(look)),
+            (self.grain, look.grain),
+            (self.speed, look.speed),
+            (self.panels, look.panels),
+            (self.width_, look.width),
+        ):
+            box.setCurrentIndex(max(0, box.findData(value)))
+        if look.span:
+            self.first.setCurrentIndex(max(0, self.first.findData(look.span[0].stage)))
+            found = self.last.findData(look.span[1])
+            self.last.setCurrentIndex(self.last.count() - 1 if found < 0 else found)
+        self.loops.setChecked(look.loops)
+        self._show_stages()
+
+    def _part_of(self, look: FilmSettings) -> FilmRange:
+        if look.span is None:
+            return FilmRange.WHOLE
+        found = (
+            part for part in (FilmRange.LESSON, FilmRange.HERE) if self._span_of(part) == look.span
+        )
+        return next(found, FilmRange.STAGES)
+
+    def _show_stages(self) -> None:
+        is_chosen = self.part.currentData() == FilmRange.STAGES
+        for box in (self.first, self.last):
+            box.setEnabled(is_chosen)
+
+    # ------------------------------------------------------------------ the hand
+
+    @property
+    def film(self) -> FilmSettings:
+        """The film that is chosen."""
+        return FilmSettings(
+            self._span_of(FilmRange(self.part.currentData() or FilmRange.WHOLE)),
+            Grain(self.grain.currentData()),
+            self.speed.currentData(),
+            self.loops.isChecked(),
+            FilmPanels(self.panels.currentData()),
+            self.width_.currentData(),
+        )
+
+    def _span_of(self, part: FilmRange) -> tuple[Place, str] | None:
+        if self._asked is None or part is FilmRange.WHOLE:
+            return None
+        shot = self._asked[0]
+        if part is FilmRange.LESSON:
+            return shot.view.playhead.span
+        if part is FilmRange.HERE:
+            here = resolve(shot.document, shot.view, shot.run).place
+            return (here, shot.run.trace.names[-1]) if here else None
+        return Place(self.first.currentData()), self.last.currentData()
+
+    def _change(self) -> None:
+        if self.first.currentIndex() > self.last.currentIndex():  # the one not chosen follows
+            follower = self.last if self.sender() is self.first else self.first
+            leader = self.first if follower is self.last else self.last
+            follower.setCurrentIndex(leader.currentIndex())
+        self._show_stages()
+        if self._asked:
+            shot, look, suffix = self._asked
+            self._asked = shot, replace(look, film=self.film), suffix
+            self._measure()
+        self.changed.emit(self.film)
+
+    # ------------------------------------------------------------------ its size
+
+    def _measure(self) -> None:
+        """Say how long the film is, and have its size looked for."""
+        if self._asked is None:
+            return
+        shot, look, _ = asked = self._asked
+        try:
+            film = film_of(shot.run.trace, look.film)
+        except InputError as refused:
+            self._tell(refused.sentence, "warning")
+            return
+        self._length = f"{format_count(len(film.steps), 'step')} · {_lasting(film.seconds)}"
+        self._tell(self._length, "quiet")
+        self._worker.ask(partial(_measured, *asked, self._go_on))
+
+    def _go_on(self, done: int, of: int) -> None:
+        if self._stopped.is_set():
+            raise CancelledError
+
+    def _show_size(self, measured: tuple[FigureSettings, str, int]) -> None:
+        look, suffix, count = measured
+        if self._asked and (look, suffix) == self._asked[1:]:  # and no older one
+            self._tell(f"{self._length} · about {format_size(count)}", "quiet")
+
+    def _show_problem(self, error: Exception) -> None:
+        """Say why a film cannot be made; what nobody foresaw is said when it is written."""
+        if isinstance(error, InputError):
+            self._tell(error.sentence, "warning")
+
+    def _tell(self, sentence: str, role: str) -> None:
+        self.told.setProperty("role", role)
+        self.told.style().polish(self.told)
+        self.told.setText(sentence)
+
+
+def _measured(
+    shot: Snapshot, look: FigureSettings, suffix: str, progress: Progress
+) -> tuple[FigureSettings, str, int]:
+    return look, suffix, estimate(shot, look, suffix, progress)
+
+
+def _lasting(seconds: float) -> str:
+    """Write how long a film lasts."""
+    return f"{seconds:.0f} s" if seconds < 300 else f"{seconds / 60:,.0f} min"

@@ -1,0 +1,353 @@
+"""What can be taken out of the program: files in some formats, and scripts.
+
+Taking things out of the program: what a hand can want of it, and how far it is.
+
+How far an export is, at the foot of the window, and a way to call it off.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSettings, QTimer, Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QToolButton, QWidget
+
+from visualizer.errors import InputError
+from visualizer.export import export_settings
+from visualizer.export.figure_settings import FigureSettings
+from visualizer.export.formats import named
+from visualizer.number_format import format_count
+from visualizer.progress_callback import CancelledError
+from visualizer.session.worker import Worker
+from visualizer.widgets.app_settings import EXPORT
+from visualizer.widgets.dialogs import ask_save_path, refuse
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.progress_line import DELAY_MS
+from visualizer.widgets.theme import LIGHT, Theme
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.attention.run import Run
+    from visualizer.export.dialog.dialog import ExportDialog
+    from visualizer.export.dialog.preview_widget import PreviewController
+    from visualizer.export.export_settings import ExportSettings
+    from visualizer.export.figures.clipboard_figure import ClipboardFigure
+    from visualizer.progress_callback import Progress
+    from visualizer.session.screen import Snapshot
+    from visualizer.session.view_options import CodeDialect
+    from visualizer.session.workspace import Workspace
+
+
+def load_wish() -> ExportSettings:
+    """Read how was exported last; the usual way where none or nonsense is stored."""
+    return export_settings.settings_from_json(str(QSettings().value(EXPORT, "")))
+
+
+def save_wish(wish: ExportSettings) -> None:
+    """Remember how is exported."""
+    QSettings().setValue(EXPORT, export_settings.settings_to_json(wish))
+
+
+SAID_MS = 5000
+SHOWN_S = 0.05
+"""How far it is is shown so often: the window has other things to do."""
+
+
+class ExportRunner(QObject):
+    """Writes files and scripts off the GUI thread, one at a time, and says how it went."""
+
+    said = Signal(str, int)
+    """How far it is, for the status bar, and for how long to show it in ms; 0 is until the next."""
+    progressed = Signal(int, int)
+    """How much is done, of how much."""
+    refused = Signal(str)
+    broke = Signal(str)
+    changed = Signal()
+    """Whether it is working is not as it was."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.is_working = False
+        self._called_off = threading.Event()
+        self._due = 0.0
+        self._worker = Worker(self)
+        self._worker.answered.connect(self._take)
+        self._worker.failed.connect(self._fail)
+
+    def ask(self, path: Path, shot: Snapshot, look: FigureSettings) -> None:
+        """Have a file written, unless something is being written."""
+        from visualizer.export.writers import export  # not needed before, and large
+
+        self.ask_to_write(partial(export, path, shot, look))
+
+    def ask_to_write(self, write: Callable[[Progress], Path]) -> None:
+        """Have something write a file, unless something is being written.
+
+        Parameters
+        ----------
+        write : callable
+            Takes whom to tell how far it is, and gives the file's path.
+        """
+        self._ask(partial(write, self._tell), "Exporting…")
+
+    def ask_for_picture(self, shot: Snapshot, look: FigureSettings) -> None:
+        """Have a figure put on the clipboard, unless something is being written."""
+        from visualizer.export.figures.clipboard_figure import copied
+
+        self._ask(partial(copied, shot, look, self._tell), "Copying…")
+
+    def ask_for_script(self, run: Run, dialect: CodeDialect) -> None:
+        """Have a script put on the clipboard, unless something is being written."""
+        from visualizer.features.code.script import script
+
+        self._ask(partial(script, run, dialect), "Writing the script…")
+
+    def cancel(self) -> None:
+        """Call off what is being written, as soon as it says how far it is."""
+        self._called_off.set()
+
+    def _tell(self, done: int, of: int) -> None:
+        if self._called_off.is_set():
+            raise CancelledError
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + SHOWN_S
+            self.progressed.emit(done, of)
+
+    def _ask(self, request: Callable[[], object], said: str) -> None:
+        if self.is_working:
+            return
+        self.is_working = True
+        self._called_off.clear()
+        self._due = 0.0
+        self._worker.ask(request)
+        self.said.emit(said, 0)
+        self.changed.emit()
+
+    def close(self) -> None:
+        """Have what was asked for written to its end, say how it went, and end the thread."""
+        while self._worker.is_working:  # what has not begun would not be written
+            self._worker.wait(10)
+        self._worker.stop()
+        QCoreApplication.sendPostedEvents(self, QEvent.Type.MetaCall.value)
+
+    def _take(self, written: Path | ClipboardFigure | str) -> None:
+        if isinstance(written, Path):
+            self._end(f"Exported to {written}")
+        elif isinstance(written, str):
+            QGuiApplication.clipboard().setText(written)
+            self._end(f"Copied a script of {format_count(len(written.splitlines()), 'line')}")
+        else:
+            QGuiApplication.clipboard().setMimeData(written.mime())
+            size = written.image.size()
+            self._end(f"Copied a picture of {size.width():,} × {size.height():,} pixels")
+
+    def _fail(self, error: Exception) -> None:
+        if isinstance(error, CancelledError):
+            self._end("Called off; nothing was written.")
+            return
+        self._end("")
+        if isinstance(error, InputError):
+            self.refused.emit(error.sentence)
+        else:
+            self.broke.emit("".join(traceback.format_exception(error)))
+
+    def _end(self, said: str) -> None:
+        self.is_working = False
+        self.said.emit(said, SAID_MS)
+        self.changed.emit()
+
+
+class ExportController(QObject):
+    """Exports what a workspace holds; every method is something a person wants.
+
+    Parameters
+    ----------
+    window : QWidget
+        Over which it asks.
+    title : callable
+        Gives what stands over a figure at first.
+    """
+
+    broke = Signal(str)
+
+    def __init__(self, workspace: Workspace, window: QWidget, title: Callable[[], str]) -> None:
+        super().__init__(window)
+        self._workspace, self._window, self._title = workspace, window, title
+        self._theme = LIGHT
+        self.exporter, self.saving = ExportRunner(self), ExportProgressWidget()
+        self.wish = load_wish()
+        self.folder = Path.home()
+        self.dialog: ExportDialog | None = None
+        self._then: Callable[[], object] | None = None
+        self.saving.cancel.clicked.connect(self.exporter.cancel)
+        self.exporter.progressed.connect(self.saving.show_progress)
+        self.exporter.changed.connect(self._show_working)
+        self.exporter.refused.connect(self.refuse)
+        self.exporter.broke.connect(self.broke)
+
+    @cached_property
+    def previewer(self) -> PreviewController:
+        """What draws a figure small, once something is to be exported."""
+        from visualizer.export.dialog.preview_widget import (
+            PreviewController,  # with all that draws figures
+        )
+
+        made = PreviewController(self)
+        made.broke.connect(self.broke)
+        return made
+
+    def show_theme(self, theme: Theme) -> None:
+        """Take the colours of a theme, for the dialogs that follow."""
+        self._theme = theme
+
+    def export(self) -> None:
+        """Ask what to export and how."""
+        shot = self._workspace.shot
+        if shot is None or self.dialog is not None:
+            return
+        from visualizer.export.dialog.dialog import ExportDialog
+
+        wish = _titled(self.wish, "", self._title())
+        dialog = ExportDialog(shot, wish, self._theme, self.previewer, self._window)
+        dialog.wished.connect(self._remember)
+        dialog.saveWanted.connect(self._ask_where)
+        dialog.copyWanted.connect(self._copy)
+        dialog.finished.connect(self._forget_dialog)
+        self.dialog = dialog
+        dialog.open()
+
+    def copy_picture(self) -> None:
+        """Put the figure that is shown on the clipboard, as pixels and as a drawing."""
+        if shot := self._workspace.shot:
+            self.exporter.ask_for_picture(shot, FigureSettings(title=self._title()))
+
+    def copy_script(self) -> None:
+        """Put a script that rebuilds the numbers on the clipboard."""
+        if self._workspace.run:
+            dialect = self._workspace.view.dialect
+            self.exporter.ask_for_script(self._workspace.run, dialect)
+
+    def may_close(self, then: Callable[[], object]) -> bool:
+        """Say whether nothing is being written; else do what comes `then` once it is.
+
+        A film takes its time, in which other windows are not to be held up.
+        """
+        if not self.exporter.is_working:
+            return True
+        self._then = then
+        self.exporter.said.emit("The window closes as soon as the file is written.", 0)
+        return False
+
+    def _go_on(self) -> None:
+        then, self._then = self._then, None
+        if then:
+            then()
+
+    def refuse(self, sentence: str) -> None:
+        """Say that nothing was written, and why; it is no time to close."""
+        self._then = None
+        refuse(self._window, "Not written", sentence)
+
+    def close(self) -> None:
+        """Have what was asked for come to its end, and end the threads."""
+        if self.dialog:
+            self.dialog.stop()
+        self.exporter.close()
+        if "previewer" in vars(self):
+            self.previewer.close()
+
+    # ------------------------------------------------------------------ of the dialog
+
+    def _remember(self, wish: ExportSettings) -> None:
+        self.wish = _titled(wish, self._title(), "")  # the next figure may be of something else
+        save_wish(wish)
+
+    def _forget_dialog(self) -> None:
+        self.dialog = None
+
+    def _copy(self, wish: ExportSettings) -> None:
+        if self.dialog:
+            self.exporter.ask_for_picture(self.dialog.shot, wish.asked)
+
+    def _ask_where(self, wish: ExportSettings) -> None:
+        if self.dialog:
+            ask_for_file(self.dialog, wish, self.folder, self._save)
+
+    def _save(self, name: str) -> None:
+        if self.dialog:
+            wish = self.dialog.wish
+            path = named(name, f"(*{wish.suffix})")
+            self.folder = path.parent
+            named_so = replace(wish, suffix=path.suffix.lower())
+            self.exporter.ask(path, self.dialog.shot, named_so.asked)
+            self.dialog.accept()
+
+    def _show_working(self) -> None:
+        self.saving.show_working(self.exporter.is_working)
+        if not self.exporter.is_working:
+            QTimer.singleShot(0, self, self._go_on)
+        if self.dialog:
+            self.dialog.allow_writing(not self.exporter.is_working)
+
+
+def _titled(wish: ExportSettings, before: str, title: str) -> ExportSettings:
+    """Give a wish another title, if its title is still the one before."""
+    is_so = wish.look.title == before
+    return replace(wish, look=replace(wish.look, title=title)) if is_so else wish
+
+
+def ask_for_file(
+    parent: QWidget, wish: ExportSettings, folder: Path, answer: Callable[[str], object]
+) -> None:
+    """Ask for a file's name; a file that is there is replaced only if that is wanted."""
+    words = f"{wish.format.words} (*{wish.suffix})"
+    ask_save_path(parent, "Export", folder / f"attention{wish.suffix}", words, answer)
+
+
+LINE = (120, 4)
+
+
+class ExportProgressWidget(QWidget):
+    """A thin line and a button, seen while something is written that takes its time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line, self.cancel = QProgressBar(), QToolButton()
+        self.line.setFixedSize(*LINE)
+        self.line.setTextVisible(False)
+        self.line.setAccessibleName("Export")
+        self.cancel.setText("Cancel")
+        self.cancel.setAccessibleName("Cancel the export")
+        self.cancel.setAutoRaise(True)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self.line)
+        row.addWidget(self.cancel)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+        self.setMaximumHeight(PlainLabel("Cancel").sizeHint().height())  # no higher than what stays
+        self._delay = QTimer(self, interval=DELAY_MS, singleShot=True)
+        self._delay.timeout.connect(self.show)
+        self.hide()
+
+    def show_working(self, is_working: bool) -> None:
+        """Show that something is being written, or no longer."""
+        if is_working:
+            self.line.setRange(0, 0)
+            self._delay.start()
+        else:
+            self._delay.stop()
+            self.hide()
+
+    def show_progress(self, done: int, of: int) -> None:
+        """Show how much of it is done."""
+        self.line.setRange(0, of)
+        self.line.setValue(done)

@@ -1,0 +1,1 @@
+"""Writers of still figures: PNG, SVG, PDF and web page."""

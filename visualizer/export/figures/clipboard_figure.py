@@ -1,0 +1,51 @@
+"""A figure for the clipboard: as pixels, and as a drawing for those who take one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QByteArray, QMimeData
+
+from visualizer.export.figures.figure_page import figure_of, page_of
+from visualizer.export.figures.png_writer import picture
+from visualizer.export.figures.svg_pdf_writer import svg
+from visualizer.progress_callback import part_of_progress
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QImage
+
+    from visualizer.export.figure_settings import FigureSettings
+    from visualizer.progress_callback import Progress
+    from visualizer.session.screen import Snapshot
+
+SVG_MIME = "image/svg+xml"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClipboardFigure:
+    """What is put on the clipboard."""
+
+    image: QImage
+    svg: bytes
+
+    def mime(self) -> QMimeData:
+        """Give it as the clipboard takes it."""
+        data = QMimeData()
+        data.setImageData(self.image)
+        data.setData(SVG_MIME, QByteArray(self.svg))
+        return data
+
+
+def copied(shot: Snapshot, look: FigureSettings, progress: Progress) -> ClipboardFigure:
+    """Make a figure for the clipboard.
+
+    Raises
+    ------
+    InputError
+        When it is too large for the memory.
+    """
+    progress(0, 10)
+    page = page_of(figure_of(shot, look), look)
+    image = picture(page, look.dpi, part_of_progress(progress, 20, 60))
+    return ClipboardFigure(image, svg(page, part_of_progress(progress, 60, 100)))

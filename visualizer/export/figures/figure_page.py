@@ -1,0 +1,257 @@
+"""A figure on its page: the panels, a title over them and what was computed under them.
+
+Everything is placed in pixels of 1/96 inch, whatever a file has: what is painted on a picture, a
+drawing or a document is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF
+
+from visualizer.attention.spec import Dtype
+from visualizer.export.figure_settings import PIXELS_AN_INCH, FigurePaper, FigureSettings, framed
+from visualizer.features.comparison_bar.model import lead_of
+from visualizer.heatmap import label_paint
+from visualizer.heatmap import paint as heatmap_paint
+from visualizer.heatmap.board_picture import present_picture
+from visualizer.heatmap.cursor_paint import paint_cursor
+from visualizer.heatmap.highlight_paint import paint_lights
+from visualizer.heatmap.layout import MARGIN, lay_out, room, wraps
+from visualizer.progress_callback import Progress, no_progress
+from visualizer.session.resolve import Resolved, resolve
+from visualizer.session.run_caption import caption
+from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme, font, text_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtGui import QPainter
+
+    from visualizer.heatmap.cursor import CellCursor
+    from visualizer.heatmap.layout import BoardLayout
+    from visualizer.heatmap.model import Board
+    from visualizer.heatmap.step_highlights import Highlights
+    from visualizer.session.screen import Snapshot
+
+THEMES = {FigurePaper.PRINT: PRINT, FigurePaper.LIGHT: LIGHT, FigurePaper.DARK: DARK}
+NARROWEST = 480
+READABLE = 0.55
+"""How much smaller than asked for text may be before panels are, rather."""
+SHEET = 2**0.5
+"""How much higher than wide a figure is where panels need not be smaller for it, as paper is."""
+MOST_CELLS = 8_000_000
+"""Of all panels together; more are pooled, as a file would take its time and its room."""
+TALLEST = 1e6
+"""Of a text that is as high as it takes."""
+_WRAPPED = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FigureContent:
+    """What is on a page."""
+
+    board: Board
+    cursor: CellCursor
+    lights: Highlights
+    title: str
+    caption: str
+
+    @property
+    def name(self) -> str:
+        """What a file says that it is: its title, or else its stages."""
+        stages = dict.fromkeys(column[0].title for column in self.board.columns)
+        return self.title or ", ".join(stages) or "Attention"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FigurePage:
+    """A figure that has its places.
+
+    Parameters
+    ----------
+    size : QSizeF
+        Of the whole page.
+    scale : float
+        How much larger than in the window everything is drawn.
+    at : QPointF
+        Where the figure begins.
+    title, panels, caption : QRectF
+        Where its parts are, in pixels of the window, from there.
+    fits : bool
+        Whether all of it is on the page.
+    """
+
+    figure: FigureContent
+    layout: BoardLayout
+    size: QSizeF
+    scale: float
+    at: QPointF
+    title: QRectF
+    panels: QRectF
+    caption: QRectF
+    theme: Theme
+    fits: bool
+
+
+def figure_of(shot: Snapshot, look: FigureSettings) -> FigureContent:
+    """Read what a figure shows, pooled to what it has room for."""
+    framed_at = framed(shot, look)
+    view = framed_at.view
+    width, height = look.width / look.enlarged, _high(look) / look.enlarged
+    figure = _read(framed_at, look)
+    most = int((MOST_CELLS / max(1, len(figure.board.heatmaps))) ** 0.5)
+    space = max(8, min(room(figure.board, width, height, look.pixel_ratio), most))
+    if space != view.room:
+        figure = _read(_with_room(framed_at, space), look)
+    page = page_of(figure, look)
+    if page.scale < look.enlarged and any(one.is_pooled for one in figure.board.heatmaps):
+        sides = (max(slot.cells.width(), slot.cells.height()) for slot in page.layout.slots)
+        space = int(max(sides) * page.scale * look.dpi / PIXELS_AN_INCH) // 8 * 8
+        figure = _read(_with_room(framed_at, max(8, space)), look)
+    return figure
+
+
+def figure_within(
+    shot: Snapshot, look: FigureSettings, most: Callable[[int], int]
+) -> FigureContent:
+    """Read what a figure shows, pooled to the room that each of so many panels may have."""
+    resolved = framed(shot, look)
+    panels = len(_read(resolved, look).board.heatmaps)
+    times = 2 if shot.run.trace.spec.dtype is Dtype.FLOAT64 else 1
+    return _read(_with_room(resolved, most(times * panels)), look)
+
+
+def _with_room(resolved: Resolved, room: int) -> Resolved:
+    """Look at the same, with room for so many cells a panel's side."""
+    view = replace(resolved.view, room=room)
+    return resolve(resolved.document, view, resolved.run, resolved.computed)
+
+
+def _read(resolved: Resolved, look: FigureSettings) -> FigureContent:
+    picture, lead = present_picture(resolved), lead_of(resolved)
+    said = [caption(resolved.run), _text_of(resolved), lead] if look.has_caption else []
+    under = " · ".join(part for part in said if part)
+    board = replace(picture.board, said=lead)
+    return FigureContent(board, picture.cursor, picture.lights, look.title, under)
+
+
+def _text_of(resolved: Resolved) -> str:
+    """Say which text of a batch is shown, or which layer, where it is one of several."""
+    run, count = resolved.run, len(resolved.run.texts)
+    is_one = count > 1 and not resolved.is_spread
+    return f"{run.part} {resolved.text + 1} of {count:,}" if is_one else ""
+
+
+def page_of(figure: FigureContent, look: FigureSettings) -> FigurePage:
+    """Place a figure: as wide and high as asked for, with cells of whole pixels where they fit.
+
+    Where it does not fit, all of it is smaller; or only its panels, where it would be too small
+    to be read.
+    """
+    page = _placed(figure, look)
+    if page.fits or look.is_trimmed:
+        return page
+    sizes = [0.96**step for step in range(1, 96)]
+    smaller = (_placed(figure, look, size) for size in sizes if size > READABLE)
+    fitting = next((one for one in smaller if one.fits), None)
+    if fitting is not None or wraps(figure.board):
+        shrunk = (_placed(figure, look, size) for size in sizes)
+        return fitting or next((one for one in shrunk if one.fits), page)
+    size = next((one for one in sizes if _placed(figure, look, one, 0).fits), sizes[-1])
+    return _widest(figure, look, size)
+
+
+def _widest(figure: FigureContent, look: FigureSettings, size: float) -> FigurePage:
+    """Find the largest panels with which a figure of a size fits."""
+    low, high = 0.0, 1.0
+    for _ in range(7):
+        middle = (low + high) / 2
+        if _placed(figure, look, size, middle).fits:
+            low = middle
+        else:
+            high = middle
+    return _placed(figure, look, size, low)
+
+
+def _placed(
+    figure: FigureContent, look: FigureSettings, size: float = 1, share: float = 1
+) -> FigurePage:
+    """Place a figure in a size of what was asked for, its panels for a share of the width."""
+    scale = look.enlarged * size
+    width, high = look.width / scale, _high(look) / scale
+    told = text_height(figure.title, 20, width) + text_height(figure.caption, 12, width)
+    layout = lay_out(figure.board, width * share, high - told, look.pixel_ratio)
+    block = max(layout.width, min(width, NARROWEST))  # a caption needs some width, too
+    wide = block if look.is_trimmed else width
+    titled, told = text_height(figure.title, 20, block), text_height(figure.caption, 12, block)
+    content = titled + layout.height + told
+    height = look.height / scale if look.height else content
+    return FigurePage(
+        figure,
+        layout,
+        QSizeF(wide, height) * scale,
+        scale,
+        QPointF((wide - block) / 2, max(0.0, (height - content) / 2)),
+        QRectF(MARGIN, MARGIN / 2, block - 2 * MARGIN, titled),
+        QRectF(0, titled, layout.width, layout.height),
+        QRectF(MARGIN, titled + layout.height, block - 2 * MARGIN, told),
+        THEMES[look.paper],
+        block <= wide + 0.01 and content <= height + 0.01,
+    )
+
+
+def _high(look: FigureSettings) -> float:
+    """Give the height that panels are laid out for; where it is open, they may be higher."""
+    return look.height or look.width * SHEET
+
+
+def text_height(text: str, size: int, width: float) -> float:
+    """Give the height that a text takes, with the space around it; none where there is none."""
+    if not text:
+        return 0
+    area = QRectF(0, 0, width - 2 * MARGIN, TALLEST)
+    return (
+        QFontMetricsF(_font(size)).boundingRect(area, _WRAPPED, text).height() + 14 * text_scale()
+    )
+
+
+def _font(size: int) -> QFont:
+    return font(size, QFont.Weight.DemiBold if size > 12 else QFont.Weight.Normal)
+
+
+def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_progress) -> None:
+    """Paint a page, on a painter whose unit is 1/96 inch.
+
+    Parameters
+    ----------
+    progress : callable
+        Told before each panel how many are painted, of how many.
+    """
+    figure, theme = page.figure, page.theme
+    painter.fillRect(QRectF(QPointF(0, 0), page.size), QColor(theme.paper))
+    painter.save()
+    painter.scale(page.scale, page.scale)
+    painter.translate(page.at)
+    paint_text(painter, page.title, figure.title, 20, theme.ink)
+    paint_text(painter, page.caption, figure.caption, 12, theme.quiet)
+    painter.translate(page.panels.topLeft())
+    for done, slot in enumerate(page.layout.slots):
+        progress(done, len(page.layout.slots))
+        heatmap_paint.paint_slot(painter, slot, theme)
+        if figure.board.is_current(slot.heatmap):
+            paint_lights(painter, slot, figure.lights, theme)
+            paint_cursor(painter, slot, figure.cursor, theme)
+    label_paint.paint_titles(painter, page.layout.titles, theme)
+    painter.restore()
+
+
+def paint_text(painter: QPainter, area: QRectF, text: str, size: int, ink: str) -> None:
+    """Write a text into its place, in lines."""
+    if text:
+        painter.setFont(_font(size))
+        painter.setPen(QColor(ink))
+        painter.drawText(area, _WRAPPED, text)

@@ -1,0 +1,141 @@
+"""Figures as pictures of pixels."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+from PySide6.QtGui import QImage, QPainter
+
+from visualizer.errors import InputError
+from visualizer.export.figure_settings import MM_AN_INCH, PIXELS_AN_INCH
+from visualizer.export.figures.document_embedding import carried, put_into_png
+from visualizer.export.figures.figure_page import figure_of, page_of, paint_page
+from visualizer.progress_callback import Progress, no_progress, part_of_progress
+
+if TYPE_CHECKING:
+    from visualizer.export.figure_settings import FigureSettings
+    from visualizer.export.figures.figure_page import FigurePage
+    from visualizer.session.screen import Snapshot
+
+LARGEST_SIDE = 30_000
+LEVEL = 1
+"""Of 9: more takes longer, and saves little."""
+BAND = 32
+"""Rows that are written at once: few, so that the memory of the last ones serves the next."""
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+
+def write_png(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress) -> None:
+    """Write a figure as PNG, which knows its size on paper and what was computed.
+
+    Raises
+    ------
+    InputError
+        When it is too large for the memory.
+    """
+    progress(0, 10)
+    page = page_of(figure_of(shot, look), look)
+    image = picture(page, look.dpi, part_of_progress(progress, 20, 60))
+    put_into_png(image, carried(shot, look))
+    save(image, file, part_of_progress(progress, 60, 100))
+
+
+def pixels(shot: Snapshot, look: FigureSettings) -> np.ndarray:
+    """Paint a figure as numbers, uint8 [row, column, 4]: red, green, blue and opacity."""
+    image = picture(page_of(figure_of(shot, look), look), look.dpi)
+    image = image.convertToFormat(QImage.Format.Format_RGBA8888)
+    return np.array(image.constBits()).reshape(image.height(), image.width(), 4)
+
+
+def picture(page: FigurePage, dpi: float, progress: Progress = no_progress) -> QImage:
+    """Paint a page, as sharp as asked for, or as a picture may be large.
+
+    Raises
+    ------
+    InputError
+        When it is too large for the memory.
+    """
+    width, height = page.size.width(), page.size.height()
+    ratio = min(dpi / PIXELS_AN_INCH, LARGEST_SIDE / max(width, height))
+    image = blank(round(width * ratio), round(height * ratio))
+    painter = QPainter(image)
+    painter.scale(ratio, ratio)
+    try:
+        paint_page(painter, page, progress)
+    finally:  # also where it is called off: no picture may go before its painter
+        painter.end()
+    dots = round(PIXELS_AN_INCH * ratio / MM_AN_INCH * 1000)
+    image.setDotsPerMeterX(dots)
+    image.setDotsPerMeterY(dots)
+    image.setText("Title", page.figure.name)
+    image.setText("Description", page.figure.caption)
+    return image
+
+
+def blank(width: int, height: int) -> QImage:
+    """Make a picture to paint on.
+
+    Raises
+    ------
+    InputError
+        When it is too large for the memory.
+    """
+    image = QImage(max(1, width), max(1, height), QImage.Format.Format_RGB32)
+    if image.isNull():
+        sentence = (
+            f"A picture of {width:,} × {height:,} pixels is more than the memory holds. "
+            "Show fewer stages, or export the numbers."
+        )
+        raise InputError("memory", sentence)
+    return image
+
+
+def words_of(image: QImage) -> np.ndarray:
+    """Give a picture made by `blank` as words 0xrrggbb, uint32 [row, column]."""
+    words = np.frombuffer(image.constBits(), np.uint32)
+    rows = words.reshape(image.height(), image.bytesPerLine() // 4)
+    found: np.ndarray = rows[:, : image.width()] & np.uint32(0xFFFFFF)
+    return found
+
+
+def save(image: QImage, file: BinaryIO, progress: Progress = no_progress) -> None:
+    """Write a picture as PNG into an open file, with its texts and its size on paper.
+
+    Of areas of one colour, rows that are written as they are (filter 0) become smaller files, three
+    to four times as fast, than those that the writers of Qt and Pillow foretell from their
+    neighbours. See the PNG specification, third edition, sections 5 and 11.
+    """
+    sizes = struct.pack(">IIBBBBB", image.width(), image.height(), 8, 2, 0, 0, 0)
+    dots = struct.pack(">IIB", image.dotsPerMeterX(), image.dotsPerMeterY(), 1)
+    file.write(SIGNATURE)
+    _write_chunk(file, b"IHDR", sizes)
+    _write_chunk(file, b"pHYs", dots)
+    for key in image.textKeys():
+        _write_chunk(file, b"iTXt", key.encode("latin-1") + bytes(5) + _coded(image.text(key)))
+    packer = zlib.compressobj(LEVEL)
+    for top in range(0, image.height(), BAND):
+        progress(top, image.height())
+        _write_chunk(file, b"IDAT", packer.compress(_rows(image, top)))
+    _write_chunk(file, b"IDAT", packer.flush())
+    _write_chunk(file, b"IEND", b"")
+
+
+def _coded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _rows(image: QImage, top: int) -> bytes:
+    """Give some rows as red, green and blue, each after the number of its filter: 0, none."""
+    height = min(BAND, image.height() - top)
+    band = image.copy(0, top, image.width(), height).convertToFormat(QImage.Format.Format_RGB888)
+    pixels = np.frombuffer(band.constBits(), np.uint8).reshape(height, band.bytesPerLine())
+    return np.pad(pixels[:, : 3 * image.width()], ((0, 0), (1, 0))).tobytes()
+
+
+def _write_chunk(file: BinaryIO, kind: bytes, data: bytes) -> None:
+    if data or kind != b"IDAT":
+        file.write(struct.pack(">I", len(data)) + kind + data)
+        file.write(struct.pack(">I", zlib.crc32(kind + data)))

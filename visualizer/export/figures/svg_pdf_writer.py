@@ -1,0 +1,126 @@
+"""Figures as drawings: SVG and PDF, of shapes and of text that can be searched."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, BinaryIO
+
+from PySide6.QtCore import QBuffer, QIODevice, QMarginsF, QRectF, QSizeF
+from PySide6.QtGui import QPageSize, QPainter, QPdfWriter
+from PySide6.QtSvg import QSvgGenerator
+
+from visualizer.errors import InputError
+from visualizer.export.figure_settings import MM_AN_INCH, PIXELS_AN_INCH
+from visualizer.export.figures.document_embedding import carried, put_into_pdf, put_into_svg
+from visualizer.export.figures.figure_page import figure_of, page_of, paint_page
+from visualizer.progress_callback import Progress, no_progress, part_of_progress
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QPaintDevice
+
+    from visualizer.export.figure_settings import FigureSettings
+    from visualizer.export.figures.figure_page import FigurePage
+    from visualizer.session.screen import Snapshot
+
+CREATOR = "Attention Visualizer"
+PDF_UNITS_AN_INCH = 1200
+LARGEST_PDF_POINTS = 14_400
+"""Of a page's side: more, and programs do not open it."""
+POINTS_AN_INCH = 72
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_STYLE = (
+    b'<style>g[stroke="none"] rect{shape-rendering:crispEdges}'
+    b"image{image-rendering:pixelated}</style>"
+)
+
+
+def write_svg(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress) -> None:
+    """Write a figure as SVG: text is text, and cells of panels that are not large are shapes."""
+    progress(0, 10)
+    page = page_of(figure_of(shot, look), look)
+    drawn = svg(page, part_of_progress(progress, 20, 95))
+    progress(9, 10)
+    file.write(put_into_svg(drawn, carried(shot, look)))
+
+
+def write_pdf(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress) -> None:
+    """Write a figure as a PDF of one page, as large as the figure."""
+    progress(0, 10)
+    page = page_of(figure_of(shot, look), look)
+    drawn = pdf(page, carried(shot, look), part_of_progress(progress, 20, 95))
+    progress(9, 10)
+    file.write(drawn)
+
+
+def svg(page: FigurePage, progress: Progress = no_progress) -> bytes:
+    """Draw a page as SVG."""
+    buffer, made = _buffer(), QSvgGenerator()
+    made.setOutputDevice(buffer)
+    made.setResolution(PIXELS_AN_INCH)
+    made.setSize(page.size.toSize())
+    made.setViewBox(QRectF(0, 0, page.size.width(), page.size.height()))
+    made.setTitle(_valid(page.figure.name))
+    made.setDescription(_valid(page.figure.caption))
+    _paint(page, made, 1, progress)
+    return _mended(bytes(buffer.data().data()), page.size)
+
+
+def _mended(drawn: bytes, size: QSizeF) -> bytes:
+    """Have Qt's SVG be exactly as large as asked for, valid, and sharp wherever it is seen."""
+    text = drawn.decode("utf-8", "replace")
+    width, height = (side / PIXELS_AN_INCH * MM_AN_INCH for side in (size.width(), size.height()))
+    sizes = f'<svg width="{width:.4f}mm" height="{height:.4f}mm"'
+    text = re.sub(r'<svg width="[^"]*" height="[^"]*"', sizes, text, count=1)
+    text = _NOT_XML.sub("\ufffd", text)
+    text = re.sub(r'font-family="([^"]*)"', r'font-family="\1, sans-serif"', text)
+    return text.encode("utf-8").replace(b"<defs>", _STYLE + b"\n<defs>", 1)
+
+
+def pdf(page: FigurePage, data: bytes, progress: Progress = no_progress) -> bytes:
+    """Draw a page as PDF, which carries a document.
+
+    Raises
+    ------
+    InputError
+        When the page is larger than a PDF's may be.
+    """
+    points = page.size * (POINTS_AN_INCH / PIXELS_AN_INCH)
+    if max(points.width(), points.height()) > LARGEST_PDF_POINTS:
+        sentence = (
+            f"A page of {points.width() / POINTS_AN_INCH:,.0f} × "
+            f"{points.height() / POINTS_AN_INCH:,.0f} inches is larger than a PDF’s may be. "
+            "Show fewer heads, or export as SVG."
+        )
+        raise InputError("export", sentence)
+    buffer = _buffer()
+    made = QPdfWriter(buffer)
+    made.setResolution(PDF_UNITS_AN_INCH)
+    exact = QPageSize.SizeMatchPolicy.ExactMatch
+    made.setPageSize(QPageSize(points, QPageSize.Unit.Point, "", exact))
+    made.setPageMargins(QMarginsF(0, 0, 0, 0))
+    made.setTitle(page.figure.name)
+    made.setCreator(CREATOR)
+    put_into_pdf(made, data)
+    _paint(page, made, PDF_UNITS_AN_INCH / PIXELS_AN_INCH, progress)
+    return bytes(buffer.data().data())
+
+
+def _buffer() -> QBuffer:
+    buffer = QBuffer()
+    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+    return buffer
+
+
+def _paint(page: FigurePage, device: QPaintDevice, units: float, progress: Progress) -> None:
+    painter = QPainter(device)
+    painter.setRenderHint(QPainter.RenderHint.LosslessImageRendering)
+    painter.scale(units, units)
+    try:
+        paint_page(painter, page, progress)
+    finally:
+        painter.end()
+
+
+def _valid(text: str) -> str:
+    """Leave out what no XML may hold."""
+    return _NOT_XML.sub("\ufffd", text)

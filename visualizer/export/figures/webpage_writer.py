@@ -1,0 +1,250 @@
+"""A board as one web page that needs no network: it is drawn, pointed at and walked in a browser.
+
+What is drawn is packed here: each panel's colours, marks and numbers, as they are in the window.
+How it is drawn stands in ``resources/webpage``. Tokens never become markup: they are data, and the
+page's own rules (Content-Security-Policy) let nothing run but the program's script, and load
+nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import math
+import re
+import zlib
+from dataclasses import asdict
+from functools import cache
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from visualizer.documents.open_document import as_script
+from visualizer.errors import InputError
+from visualizer.heatmap import colour_table
+from visualizer.heatmap.colour_scale import beyond
+from visualizer.heatmap.label_metrics import ends
+from visualizer.heatmap.paint import COARSE
+from visualizer.number_format import format_number
+from visualizer.progress_callback import Progress, ProgressCounter, no_progress
+from visualizer.resources import resource
+from visualizer.session.cells import ComparedSide
+from visualizer.session.zoom import row_role
+from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
+
+if TYPE_CHECKING:
+    from visualizer.heatmap.model import Axis, Board, Heatmap
+
+LARGEST_BYTES = 18 * 2**20
+"""Of drawn cells, before they are packed: a page of so many has some 9 to 17 MB."""
+CELL_BYTES = 6
+SCRIPTS = ("words.js", "layout.js", "drawing.js", "page.js")
+FORBIDDEN, DROPPED, HIDDEN, UNEVEN, BELOW, ABOVE = (1 << bit for bit in range(6))
+
+
+def write_webpage(
+    board: Board,
+    title: str,
+    caption: str,
+    theme: Theme | None,
+    file: BinaryIO,
+    document: bytes = b"",
+    progress: Progress = no_progress,
+) -> None:
+    """Write a board as a page of HTML.
+
+    Parameters
+    ----------
+    title, caption : str
+        What stands over the panels and in the browser's tab, and what stands under them.
+    theme : Theme or None
+        The colours; without one, light or dark as the reader's system is. The reader can change
+        from the one to the other. On paper it is always as in exported pictures.
+    document : bytes
+        What the program can open again; see `inside.found`.
+    progress : callable
+        Told before each panel how many there are until then.
+
+    Raises
+    ------
+    InputError
+        When there are more cells than a browser can show at once; see `room_for`.
+    """
+    _check(board)
+    before, after = (_filled(part, title) for part in _read("page.html").split("$cells"))
+    described = _board(board, title, caption, theme)
+    for piece in (before, _script("application/json", described, "id", "board")):
+        file.write(piece.encode("utf-8", "replace"))
+    tell = ProgressCounter(progress, len(board.heatmaps))
+    for heatmap in board.heatmaps:
+        tell()
+        file.write(_script("application/octet-stream", _packed(heatmap), "class", "cells").encode())
+    if document:
+        file.write(as_script(document).encode())
+    file.write(after.encode())
+
+
+def room_for(panels: int) -> int:
+    """Say how many cells a panel's side may have in a page of so many panels (`View.room`)."""
+    side = math.isqrt(LARGEST_BYTES // (CELL_BYTES * max(panels, 1)))
+    return side if side < 8 else side // 8 * 8
+
+
+def _check(board: Board) -> None:
+    size = sum(heatmap.values.nbytes + 2 * heatmap.values.size for heatmap in board.heatmaps)
+    if size > LARGEST_BYTES:
+        cells = sum(heatmap.values.size for heatmap in board.heatmaps)
+        sentence = f"A page of {cells:,} cells is more than a browser can show. Show fewer stages."
+        raise InputError("export", sentence)
+
+
+# ------------------------------------------------------------------------------------ the page
+
+
+def _filled(template: str, title: str) -> str:
+    """Put the style and the script in, and let nothing else run: both are named by their hash."""
+    style, script = _read("page.css"), "\n".join(map(_read, SCRIPTS))
+    rules = (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        f"script-src '{_hashed(script)}'; style-src '{_hashed(style)}'"
+    )
+    parts = {"$rules": rules, "$title": html.escape(title), "$style": style, "$script": script}
+    pattern = "|".join(map(re.escape, parts))
+    return re.sub(pattern, lambda found: parts[found.group()], template)
+
+
+@cache
+def _read(name: str) -> str:
+    return resource("webpage", name).read_text(encoding="utf-8")
+
+
+def _hashed(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
+
+
+def _script(kind: str, content: str, attribute: str, name: str) -> str:
+    return f'<script type="{kind}" {attribute}="{name}">{content}</script>\n'
+
+
+def _board(board: Board, title: str, caption: str, theme: Theme | None) -> str:
+    """Describe all but the cells; nothing in it is markup, not even the end of a script."""
+    labels: dict[tuple[str, ...], int] = {}
+    themes = {one.name: one for one in (LIGHT, DARK, PRINT, *([theme] if theme else []))}
+    maps = {heatmap.colour.map for heatmap in board.heatmaps}
+    described = {
+        "title": title,
+        "caption": caption,
+        "said": board.said,
+        "theme": theme.name if theme else "",
+        "themes": {name: asdict(one) for name, one in themes.items()},
+        "tables": {name: {map_: _table(map_, one) for map_ in sorted(maps)}
+                   for name, one in themes.items()},
+        "columns": _columns(board, labels),
+        "labels": list(labels),
+    }  # fmt: skip
+    text = json.dumps(described, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _table(map_: str, theme: Theme) -> list[str]:
+    """Give a table's colours as hexadecimal digits, and on which of them dark text is read."""
+    words = colour_table.table(map_, theme) & 0xFFFFFF
+    light = colour_table.light_entries(map_, theme).astype(int)
+    return ["".join(f"{word:06x}" for word in words.tolist()), "".join(map(str, light.tolist()))]
+
+
+def _columns(board: Board, labels: dict[tuple[str, ...], int]) -> list[list[dict[str, object]]]:
+    labelled = _labelled(board)
+    firsts = [column for column in board.columns if column]
+    return [
+        [
+            _panel(heatmap, labels)
+            | {"isLabelled": at in labelled or all(len(one) <= row for one in firsts[:at])}
+            for row, heatmap in enumerate(column)
+        ]
+        for at, column in enumerate(board.columns)
+    ]
+
+
+def _labelled(board: Board) -> set[int]:
+    """Find the stages with labels of their own beside the rows, as the window's layout does."""
+    firsts = [column[0] for column in board.columns]
+    heads = next((at for at, first in enumerate(firsts) if first.label), 0)
+    others = (
+        at for at in range(1, len(firsts)) if firsts[at].rows.labels != firsts[at - 1].rows.labels
+    )
+    return {0, heads, *others}
+
+
+# ----------------------------------------------------------------------------------- one panel
+
+
+def _panel(heatmap: Heatmap, labels: dict[tuple[str, ...], int]) -> dict[str, object]:
+    sums = None if heatmap.sums is None else [format_number(float(one), 2) for one in heatmap.sums]
+    pooled = [note.removeprefix("each cell: ") for note in heatmap.notes if "each cell: " in note]
+    return {
+        "stage": heatmap.stage,
+        "title": heatmap.title,
+        "label": heatmap.label,
+        "head": heatmap.head,
+        "text": heatmap.text,
+        "unit": heatmap.unit,
+        "role": row_role(heatmap.stage),
+        "rows": _axis(heatmap.rows, labels),
+        "columns": _axis(heatmap.columns, labels),
+        "shape": heatmap.values.shape,
+        "bytes": _values(heatmap).itemsize,
+        "map": heatmap.colour.map,
+        "isSigned": heatmap.colour.is_signed,
+        "ends": ends(heatmap),
+        "notes": heatmap.notes,
+        "pooled": pooled[0] if pooled else "",
+        "sums": sums,
+        "isChange": heatmap.part is ComparedSide.CHANGE,
+        "isCoarse": heatmap.colour.high >= COARSE,
+        "isAlone": heatmap.is_alone,
+    }
+
+
+def _axis(axis: Axis, labels: dict[tuple[str, ...], int]) -> dict[str, object]:
+    return {
+        "name": axis.name,
+        "labels": labels.setdefault(axis.labels, len(labels)),
+        "block": axis.block,
+        "start": axis.seen.start,
+        "stop": axis.seen.stop,
+        "count": len(axis.labels),
+        "isToken": axis.is_token,
+    }
+
+
+def _packed(heatmap: Heatmap) -> str:
+    """Pack colours, marks and numbers: deflated, the numbers' first bytes together, and so on."""
+    values = np.ascontiguousarray(_values(heatmap))
+    planes = values.view(np.uint8).reshape(-1, values.itemsize).T
+    content = colour_table.entries(heatmap).tobytes() + _marks(heatmap).tobytes() + planes.tobytes()
+    return base64.b64encode(zlib.compress(content)).decode("ascii")
+
+
+def _values(heatmap: Heatmap) -> np.ndarray:
+    return heatmap.values.astype("<f8" if heatmap.values.dtype == np.float64 else "<f4")
+
+
+def _marks(heatmap: Heatmap) -> np.ndarray:
+    """Say of each cell what it is besides its number, a bit for each, uint8 [row, column]."""
+    below, above = beyond(heatmap.values, heatmap.marks, heatmap.colour) or (None, None)
+    marks = np.zeros(heatmap.values.shape, dtype=np.uint8)
+    for bit, cells in (
+        (FORBIDDEN, heatmap.forbidden),
+        (DROPPED, heatmap.dropped),
+        (HIDDEN, heatmap.hidden),
+        (UNEVEN, heatmap.uneven),
+        (BELOW, below),
+        (ABOVE, above),
+    ):
+        if cells is not None:
+            marks[cells] |= bit
+    return marks

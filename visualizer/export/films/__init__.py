@@ -1,0 +1,1 @@
+"""Writers of animations: GIF, APNG, WebP and MP4."""

@@ -1,0 +1,178 @@
+"""The frames of a film: each a figure of one step, with what is told of it.
+
+What stands under the panels of a film: the sentence of the step, its calculation, the track.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QTextDocument
+
+from visualizer.export.figures.figure_page import paint_page, paint_text
+from visualizer.export.figures.png_writer import blank, words_of
+from visualizer.features.playback.model import PlaybackBarState, present_transport
+from visualizer.features.playback.timeline_paint import (
+    TimelineSegments,
+    count_of,
+    paint_track,
+    track_height,
+    written,
+)
+from visualizer.heatmap.cursor import present_cursor
+from visualizer.heatmap.step_highlights import present_lights
+from visualizer.session.resolve import resolve
+from visualizer.widgets.labels import SIZES, fitting
+from visualizer.widgets.theme import font, metrics, text_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy as np
+    from PySide6.QtGui import QImage
+
+    from visualizer.export.figures.figure_page import FigurePage
+    from visualizer.export.film_settings import FilmPlan
+    from visualizer.session.screen import Snapshot
+    from visualizer.session.view import View
+    from visualizer.widgets.theme import Theme
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrameMargins:
+    """What stands over and under the panels, as large as asked for, however small those are.
+
+    Parameters
+    ----------
+    words : QRectF
+        Where the sentence of the step is, in pixels of the window, as all places here.
+    scale : float
+        How much larger than in the window it is.
+    """
+
+    title: str
+    title_at: QRectF
+    words: QRectF
+    caption: str
+    caption_at: QRectF
+    scale: float
+
+    def paint(self, painter: QPainter, transport: PlaybackBarState, theme: Theme) -> None:
+        """Write it all."""
+        painter.scale(self.scale, self.scale)
+        paint_text(painter, self.title_at, self.title, 20, theme.ink)
+        paint_text(painter, self.caption_at, self.caption, 12, theme.quiet)
+        paint_words(painter, self.words, transport, theme)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnimationFrames:
+    """A film that has its places, and whose frames can be painted in any order.
+
+    Parameters
+    ----------
+    pages : dict
+        By the stage that is computed.
+    around : Around
+        What stands over and under the panels.
+    size : tuple of int
+        Width and height of every frame, in pixels of the film; even, as films are coded.
+    """
+
+    shot: Snapshot
+    film: FilmPlan
+    pages: dict[str, FigurePage]
+    around: FrameMargins
+    size: tuple[int, int]
+    ratio: float
+
+    def __len__(self) -> int:
+        return len(self.film.steps)
+
+    def durations(self, unit_ms: int) -> tuple[int, ...]:
+        """Give how many units each frame is seen."""
+        return self.film.durations(unit_ms)
+
+    def samples(self) -> Iterable[int]:
+        """Name a frame of each stage, with all of its colours: the last."""
+        return {self.film.place(at).stage: at for at in range(len(self))}.values()
+
+    def view(self, frame: int) -> View:
+        """Give what is looked at in a frame."""
+        view = self.shot.view
+        return replace(view, playhead=replace(view.playhead, place=self.film.place(frame)))
+
+    def page(self, frame: int) -> tuple[FigurePage, PlaybackBarState]:
+        """Make the figure of a frame, and what is told of it."""
+        shot = self.shot
+        resolved = resolve(shot.document, self.view(frame), shot.run, shot.document)
+        lights = present_lights(resolved)
+        page = self.pages[self.film.place(frame).stage]
+        figure = replace(page.figure, cursor=present_cursor(resolved), lights=lights)
+        return replace(page, figure=figure), present_transport(resolved, PlaybackBarState(), lights)
+
+    def picture(self, frame: int) -> QImage:
+        """Paint a frame."""
+        page, transport = self.page(frame)
+        image = blank(*self.size)
+        image.fill(page.theme.paper)
+        painter = QPainter(image)
+        painter.scale(self.ratio, self.ratio)
+        paint_page(painter, page)
+        self.around.paint(painter, transport, page.theme)
+        painter.end()
+        return image
+
+    def pixels(self, frame: int) -> np.ndarray:
+        """Paint a frame as words 0xrrggbb, uint32 [row, column]."""
+        return words_of(self.picture(frame))
+
+
+SPACE = 6
+
+
+def words_height() -> float:
+    """Give the height of it all, the same for every step."""
+    return 2 * _line() + track_height() + 2 * SPACE * text_scale()
+
+
+def _line() -> float:
+    """Give the room of a line: a large one, or two of the smallest."""
+    return max(metrics(SIZES[0]).height(), 2 * metrics(SIZES[-1]).height())
+
+
+def paint_words(painter: QPainter, area: QRectF, transport: PlaybackBarState, theme: Theme) -> None:
+    """Write what happens in a step, and draw where in time it is."""
+    sentence = QRectF(area.left(), area.top(), area.width(), _line())
+    _paint_line(painter, sentence, transport.caption, theme)
+    calculation = sentence.translated(0, _line() + SPACE * text_scale())
+    _paint_line(painter, calculation, written(transport.equation, theme), theme)
+    count = count_of(transport)
+    longest = metrics(12).horizontalAdvance(f"{transport.count:,} of {transport.count:,}")
+    painter.save()
+    painter.translate(area.left(), calculation.bottom() + SPACE * text_scale())
+    track = area.width() - longest - 12
+    painter.setFont(font(12))
+    painter.setPen(QColor(theme.quiet))
+    place = QRectF(track, 0, area.width() - track, metrics(12).height())
+    painter.drawText(place, Qt.AlignmentFlag.AlignRight, count)
+    paint_track(painter, TimelineSegments(transport, track), theme)
+    painter.restore()
+
+
+def _paint_line(painter: QPainter, area: QRectF, html: str, theme: Theme) -> None:
+    """Write a line as large as fits; one that does not fit in two, smaller."""
+    size, _ = fitting(html, area.width())
+    document = QTextDocument()
+    document.setDocumentMargin(0)
+    document.setDefaultFont(font(size))
+    document.setHtml(f"<span style='color:{theme.ink}'>{html}</span>")
+    document.setTextWidth(area.width())
+    shrunk = min(1.0, area.height() / document.size().height())
+    painter.save()
+    painter.translate(area.topLeft())
+    painter.scale(shrunk, shrunk)
+    document.drawContents(painter)
+    painter.restore()

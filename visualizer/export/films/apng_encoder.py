@@ -1,0 +1,70 @@
+"""Films as animated PNG, every colour exact: Portable Network Graphics, third edition, W3C."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.export.films.frame_difference import patch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import BinaryIO
+
+RGBA = 6
+OVER = 1
+LEVEL = 6
+
+
+class ApngEncoder:
+    """An animated PNG that is being written."""
+
+    unit_ms = 1
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        size: tuple[int, int],
+        count: int,
+        loops: bool,
+        samples: Iterable[np.ndarray],
+    ) -> None:
+        self.written = 0
+        self._file = file
+        self._before: np.ndarray | None = None
+        self._number = 0
+        self._write(b"\x89PNG\r\n\x1a\n")
+        self._chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, RGBA, 0, 0, 0))
+        self._chunk(b"acTL", struct.pack(">II", count, 0 if loops else 1))
+
+    def add(self, pixels: np.ndarray, duration: int) -> None:
+        """Write a frame that is seen for so many thousandths of a second."""
+        change = patch(self._before, pixels)
+        place = (*change.size, change.left, change.top)
+        self._chunk(
+            b"fcTL", self._counted() + struct.pack(">IIIIHHBB", *place, duration, 1000, 0, OVER)
+        )
+        rows = change.rgba.reshape(len(change.values), -1)
+        data = zlib.compress(np.pad(rows, ((0, 0), (1, 0))).tobytes(), LEVEL)
+        if self._before is None:
+            self._chunk(b"IDAT", data)
+        else:
+            self._chunk(b"fdAT", self._counted() + data)
+        self._before = pixels
+
+    def close(self) -> None:
+        self._chunk(b"IEND", b"")
+
+    def _counted(self) -> bytes:
+        self._number += 1
+        return struct.pack(">I", self._number - 1)
+
+    def _chunk(self, kind: bytes, data: bytes) -> None:
+        check = struct.pack(">I", zlib.crc32(kind + data))
+        self._write(struct.pack(">I", len(data)) + kind + data + check)
+
+    def _write(self, data: bytes) -> None:
+        self.written += self._file.write(data)

@@ -1,0 +1,52 @@
+"""What a frame of a film changes of the one before: all that is written of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FramePatch:
+    """The smallest rectangle that holds all that changes.
+
+    Parameters
+    ----------
+    left, top : int
+        Its place, even numbers.
+    values : numpy.ndarray
+        [row, column], as they are now.
+    is_new : numpy.ndarray
+        Boolean, of the same shape: what is not as it was.
+    """
+
+    left: int
+    top: int
+    values: np.ndarray
+    is_new: np.ndarray
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Its width and height."""
+        rows, columns = self.values.shape
+        return columns, rows
+
+    @property
+    def rgba(self) -> np.ndarray:
+        """The bytes of words 0xrrggbb, [row, column, channel]; what is as it was, see-through."""
+        words = np.where(self.is_new, self.values << np.uint32(8) | np.uint32(0xFF), 0)
+        return words.astype(">u4").view(np.uint8).reshape(*words.shape, 4)
+
+
+def patch(before: np.ndarray | None, after: np.ndarray) -> FramePatch:
+    """Find what changes; where nothing does, one value is written again."""
+    if before is None:
+        return FramePatch(0, 0, after, np.ones(after.shape, bool))
+    is_new = before != after
+    rows, columns = np.flatnonzero(is_new.any(axis=1)), np.flatnonzero(is_new.any(axis=0))
+    if not len(rows):
+        return FramePatch(0, 0, after[:1, :1], np.ones((1, 1), bool))
+    top, left = int(rows[0]) & ~1, int(columns[0]) & ~1
+    area = slice(top, int(rows[-1]) + 1), slice(left, int(columns[-1]) + 1)
+    return FramePatch(left, top, after[area], is_new[area])

@@ -1,0 +1,141 @@
+"""Films as GIF, written a frame at a time: Pillow's own way keeps all of them until the end.
+
+CompuServe, "Graphics Interchange Format, Version 89a", 1990; Pillow does the LZW coding.
+
+Few colours for many: those that are seen most exactly as they are, and no dots of others.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PIL import GifImagePlugin, Image
+
+from visualizer.export.films.frame_difference import patch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import BinaryIO
+
+FOREVER = b"!\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00"
+
+
+class GifEncoder:
+    """A GIF that is being written, with one palette for all its frames."""
+
+    unit_ms = 10
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        size: tuple[int, int],
+        count: int,
+        loops: bool,
+        samples: Iterable[np.ndarray],
+    ) -> None:
+        self.written = 0
+        self._file = file
+        self._palette = ColourPalette(samples)
+        self._before: np.ndarray | None = None
+        self._write(b"GIF89a" + struct.pack("<HHBBB", *size, 0xF7, 0, 0) + self._palette.table)
+        if loops:
+            self._write(FOREVER)
+
+    def add(self, pixels: np.ndarray, duration: int) -> None:
+        """Write a frame that is seen for so many hundredths of a second."""
+        entries = self._palette.entries(pixels)
+        change = patch(self._before, entries)
+        self._before = entries
+        data = change.values.copy()
+        data[~change.is_new] = MOST
+        parts = GifImagePlugin.getdata(
+            Image.fromarray(data),
+            (change.left, change.top),
+            duration=duration * self.unit_ms,
+            transparency=MOST,
+            disposal=1,
+        )
+        self._write(b"".join(parts))
+
+    def close(self) -> None:
+        self._write(b";")
+
+    def _write(self, data: bytes) -> None:
+        self.written += self._file.write(data)
+
+
+MOST = 255
+"""One place of 256 is for what is as it was."""
+EXACT = 96
+RARE = 0.7
+"""How much less a colour is missed that few pixels have: as their number to this power."""
+
+
+class ColourPalette:
+    """Up to 255 colours, and the nearest of them to any other.
+
+    Parameters
+    ----------
+    pictures : iterable of numpy.ndarray
+        Words 0xrrggbb in which the colours are.
+    """
+
+    def __init__(self, pictures: Iterable[np.ndarray]) -> None:
+        self.colours = _chosen(*_counted(pictures))
+        self._nearest = np.full(1 << 24, MOST, np.uint8)
+        self._nearest[self.colours] = np.arange(len(self.colours), dtype=np.uint8)
+
+    @property
+    def table(self) -> bytes:
+        """All 256 as bytes; those beyond its colours are black."""
+        return _channels(self.colours).astype(np.uint8).tobytes().ljust(768, b"\0")
+
+    def entries(self, words: np.ndarray) -> np.ndarray:
+        """Give for each word the number of the nearest colour."""
+        found: np.ndarray = self._nearest[words]
+        is_unknown = found == MOST
+        if is_unknown.any():
+            unknown = np.unique(words[is_unknown])
+            for some in np.array_split(unknown, len(unknown) // 4096 + 1):
+                self._nearest[some] = self._search(some)
+            found = self._nearest[words]
+        return found
+
+    def _search(self, words: np.ndarray) -> np.ndarray:
+        away = _channels(words)[:, None] - _channels(self.colours)
+        nearest: np.ndarray = np.square(away).sum(axis=2).argmin(axis=1)
+        return nearest
+
+
+def _channels(words: np.ndarray) -> np.ndarray:
+    return np.stack([words >> 16 & 255, words >> 8 & 255, words & 255], axis=-1).astype(np.int32)
+
+
+def _counted(pictures: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Give every colour, those seen most first, and how many pixels each has."""
+    colours, counts = [], []
+    for picture in pictures:
+        words = picture.ravel()
+        starts = np.concatenate([[0], np.flatnonzero(words[1:] != words[:-1]) + 1])  # of runs
+        colours.append(words[starts])
+        counts.append(np.diff(np.append(starts, len(words))))
+    found, which = np.unique(np.concatenate(colours), return_inverse=True)
+    total = np.bincount(which, np.concatenate(counts))
+    order = np.argsort(-total, kind="stable")
+    return found[order], total[order]
+
+
+def _chosen(colours: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Choose the colours seen most, and then always the one that is missed most."""
+    channels, chosen = _channels(colours).astype(np.float32), [*range(min(EXACT, len(colours)))]
+    weights = counts**RARE
+    missed = np.full(len(colours), np.inf)
+    for at in chosen:
+        missed = np.minimum(missed, np.square(channels - channels[at]).sum(axis=1))
+    while len(chosen) < min(MOST, len(colours)):
+        at = int((missed * weights).argmax())
+        chosen.append(at)
+        missed = np.minimum(missed, np.square(channels - channels[at]).sum(axis=1))
+    return colours[chosen]

@@ -1,0 +1,88 @@
+"""The formats that can be written, as a table; what writes each is in `ui/exports.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+
+
+class FormatKind(StrEnum):
+    """What a format holds, which decides what can be chosen of it."""
+
+    FIGURE = "figure"
+    FILM = "film"
+    NUMBERS = "numbers"
+    DOCUMENT = "document"
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether it has pictures, so that there is a look to be chosen and words need fonts."""
+        return self in {FormatKind.FIGURE, FormatKind.FILM}
+
+
+@dataclass(frozen=True, slots=True)
+class ExportFormat:
+    """One format.
+
+    Parameters
+    ----------
+    suffix : str
+        How the names of its files end, with the dot.
+    words : str
+        What is in such a file.
+    needs : str
+        The package that writes it, where it is not always installed.
+    """
+
+    suffix: str
+    words: str
+    kind: FormatKind
+    needs: str = ""
+
+
+FORMATS: tuple[ExportFormat, ...] = (
+    ExportFormat(".png", "Picture of the heatmaps", FormatKind.FIGURE),
+    ExportFormat(".svg", "Drawing of the heatmaps", FormatKind.FIGURE),
+    ExportFormat(".pdf", "Page with the heatmaps", FormatKind.FIGURE),
+    ExportFormat(".html", "Web page with numbers to point at", FormatKind.FIGURE),
+    ExportFormat(".gif", "Film of the computation", FormatKind.FILM),
+    ExportFormat(".apng", "Film, in exact colours", FormatKind.FILM),
+    ExportFormat(".webp", "Film, exact and small", FormatKind.FILM),
+    ExportFormat(".mp4", "Film, as video", FormatKind.FILM, needs="av"),
+    ExportFormat(".npz", "Numbers of every stage", FormatKind.NUMBERS),
+    ExportFormat(".csv", "Numbers of the panels, as a table", FormatKind.NUMBERS),
+    ExportFormat(".md", "Numbers of the panels, as Markdown", FormatKind.NUMBERS),
+    ExportFormat(".json", "Settings, weights and numbers", FormatKind.NUMBERS),
+    ExportFormat(".safetensors", "Weights of the module", FormatKind.NUMBERS),
+    ExportFormat(".attention", "Document, to be opened again", FormatKind.DOCUMENT),
+)
+
+
+def format_of(name: str) -> ExportFormat | None:
+    """Find the format that a file's name asks for, however it is written."""
+    lower = name.lower()
+    return next((each for each in FORMATS if lower.endswith(each.suffix)), None)
+
+
+def why_not(suffix: str) -> str:
+    """Say what a format lacks here; nothing where it can be written."""
+    needs = next(each.needs for each in FORMATS if each.suffix == suffix)
+    if not needs or find_spec(needs):
+        return ""
+    name = suffix[1:].upper()
+    return f"{name} needs the package {needs}: pip install 'attention-visualizer[film]'"
+
+
+def named(name: str, chosen: str) -> Path:
+    """Give a file's path; a name without a suffix takes that of the chosen kind of file."""
+    path = Path(name)
+    suffix = next((each.suffix for each in FORMATS if f"*{each.suffix}" in chosen), ".png")
+    return path if path.suffix else path.with_suffix(suffix)
+
+
+def taken(formats: tuple[ExportFormat, ...] = FORMATS) -> str:
+    """List the suffixes in words."""
+    *others, last = (each.suffix for each in formats)
+    return f"{', '.join(others)} or {last}" if others else last

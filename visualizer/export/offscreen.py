@@ -1,0 +1,138 @@
+"""What a shell and a notebook share: a document is computed, and files are written of it.
+
+Qt draws without a screen. What is heavy is loaded when it is needed, not before.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from contextlib import contextmanager
+from itertools import chain
+from typing import TYPE_CHECKING
+from unicodedata import category
+
+from visualizer.console_progress import say
+from visualizer.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from PySide6.QtCore import QMessageLogContext, QtMsgType
+    from PySide6.QtGui import QGuiApplication
+
+    from visualizer.export.figure_settings import FigureSettings
+    from visualizer.session.screen import Snapshot
+
+
+NO_PICTURE = "Nothing can be drawn: Qt could not start. Install PySide6-Essentials anew."
+NO_FONTS = (
+    "There are no fonts on this system, so pictures have boxes for words and numbers. "
+    "Install some, such as those of the package fonts-dejavu-core."
+)
+NOT_HERE = (
+    "Nothing can be drawn in this thread while no application of Qt is running. "
+    "Draw in the main thread."
+)
+
+MOST_NAMED = 10
+"""Letters that are named where no font has them."""
+_UNSEEN = {"Cc", "Cf", "Cs", "Zs"}
+_DRAWING = threading.RLock()
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Have Qt draw, without a screen where no application is there already.
+
+    An application that is made for this is gone afterwards, so that another, with windows, can be
+    made. One thread draws at a time.
+
+    Raises
+    ------
+    InputError
+        Of ``export``, where Qt cannot be loaded, or what is there of it cannot draw.
+    """
+    with _DRAWING:
+        made = _application()
+        if made is None:
+            yield
+            return
+        with _heard(_not_of_fonts):
+            try:
+                yield
+            finally:
+                from visualizer.widgets.theme import forget_fonts
+
+                forget_fonts()
+                made.shutdown()
+
+
+def _application() -> QGuiApplication | None:
+    """Make an application, unless there is one that can draw."""
+    try:
+        from PySide6.QtGui import QGuiApplication
+    except ImportError as error:
+        raise InputError("export", f"Nothing can be drawn: {error}.") from error
+
+    there = QGuiApplication.instance()
+    if isinstance(there, QGuiApplication):
+        return None
+    if there is not None:
+        sentence = "Nothing can be drawn beside a QCoreApplication. Make a QGuiApplication instead."
+        raise InputError("export", sentence)
+    if threading.current_thread() is not threading.main_thread():
+        raise InputError("export", NOT_HERE)
+    with said_if_qt_cannot_start(NO_PICTURE):
+        return QGuiApplication([sys.argv[0] or "visualizer", "-platform", "offscreen"])
+
+
+def lacking_fonts(shot: Snapshot, look: FigureSettings) -> str:
+    """Say what of a picture no font can write, which would be boxes in it; asked while drawing.
+
+    Empty where all can be written.
+    """
+    from PySide6.QtGui import QFontMetricsF, QGuiApplication
+
+    measures = QFontMetricsF(QGuiApplication.font())
+    if not measures.inFont("0"):
+        return NO_FONTS
+    words = (token for text in (*shot.run.texts, shot.run.key_tokens) for token in text)
+    letters = dict.fromkeys(chain(look.title, *words))
+    seen = (letter for letter in letters if category(letter) not in _UNSEEN)
+    lacking = [letter for letter in seen if not measures.inFontUcs4(ord(letter))]
+    if not lacking:
+        return ""
+    named = f"“{''.join(lacking[:MOST_NAMED])}{'…' * (len(lacking) > MOST_NAMED)}”"
+    return f"No font on this system has {named}, so pictures have boxes for that. Install one."
+
+
+def said_if_qt_cannot_start(sentence: str) -> AbstractContextManager[None]:
+    """End with a sentence where Qt, without a platform to run on, would abort the process."""
+
+    def hear(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
+        if kind.name == "QtFatalMsg":
+            say(sentence)
+            os._exit(1)
+        print(message, file=sys.stderr)  # noqa: T201 - what Qt does itself
+
+    return _heard(hear)
+
+
+def _not_of_fonts(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
+    if context.category != "qt.text.font.db":  # `lacking_fonts` says it in words
+        print(message, file=sys.stderr)  # noqa: T201 - what Qt does itself
+
+
+@contextmanager
+def _heard(hear: Callable[[QtMsgType, QMessageLogContext, str], None]) -> Iterator[None]:
+    """Have what Qt says taken by someone."""
+    from PySide6.QtCore import qInstallMessageHandler
+
+    before = qInstallMessageHandler(hear)
+    try:
+        yield
+    finally:
+        qInstallMessageHandler(before)

@@ -1,0 +1,130 @@
+"""Figures that are asked for: how large, in which colours, with what around them.
+
+Films that are asked for: from where to where, in which steps, and how fast.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+
+from visualizer.errors import InputError
+from visualizer.export.figure_settings import (
+    MM_AN_INCH,
+    PRESETS,
+    FigureExtent,
+    FigurePaper,
+    FigureSettings,
+)
+from visualizer.export.film_settings import FilmSettings
+from visualizer.session.stage_and_head_parsing import named_stages
+from visualizer.session.timeline import ORDER, Place
+
+SIZES = {name.lower().replace(" ", "-"): look for name, look in PRESETS.items()}
+"""The figures of the presets, by names that need no quotes."""
+SMALLEST_MM, LARGEST_MM = 10.0, 5_000.0
+SMALLEST_DPI, LARGEST_DPI = 36, 2_400
+_UNITS = {"mm": 1.0, "cm": 10.0, "in": MM_AN_INCH}
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_LENGTH = re.compile(rf"{_NUMBER}(mm|cm|in|px)")
+_AREA = re.compile(rf"{_NUMBER}(mm|cm|in|px)?[x×]{_NUMBER}(mm|cm|in|px)")
+
+
+@dataclass(frozen=True, slots=True)
+class FigureSize:
+    """How large a figure is, in a unit; pixels become a length by their number an inch."""
+
+    width: float
+    height: float | None
+    unit: str
+
+    def mm(self, dpi: int) -> tuple[float, float | None]:
+        """Give the width and the height.
+
+        Raises
+        ------
+        InputError
+            When a figure cannot be so small or so large.
+        """
+        unit = MM_AN_INCH / dpi if self.unit == "px" else _UNITS[self.unit]
+        width, height = self.width * unit, self.height and self.height * unit
+        sides = (width,) if height is None else (width, height)
+        if not all(SMALLEST_MM <= side <= LARGEST_MM for side in sides):
+            limits = f"{SMALLEST_MM:g} mm to {LARGEST_MM / 1000:g} m"
+            raise InputError("size", f"A figure is {limits} wide and high. Use such a size.")
+        return width, height
+
+
+def size_of(text: str) -> FigureSize:
+    """Read a width, such as ``180mm``, or a width and a height, such as ``1920x1080px``."""
+    written = text.lower().replace(" ", "")
+    if alone := _LENGTH.fullmatch(written):
+        return FigureSize(float(alone[1]), None, alone[2])
+    area = _AREA.fullmatch(written)
+    if area is None or area[2] not in {None, area[4]} or not float(area[1]) * float(area[3]):
+        names = ", ".join(SIZES)
+        sentence = f"got '{text}', takes a size such as 180mm, 180x120mm, 1920x1080px or 7in"
+        raise InputError("size", f"{sentence}, or one of {names}")
+    return FigureSize(float(area[1]), float(area[3]), area[4])
+
+
+def figure_look(
+    size: str | None = None,
+    *,
+    layout: FigureExtent | None = None,
+    theme: FigurePaper | None = None,
+    dpi: int | None = None,
+    title: str = "",
+    has_caption: bool = True,
+    film: FilmSettings | None = None,
+) -> FigureSettings:
+    """Give the look that is asked for; what is not asked for is as a preset has it, or as usual.
+
+    Parameters
+    ----------
+    size : str, optional
+        The name of a preset, or lengths: what has a size is as wide as that, all of it.
+
+    Raises
+    ------
+    InputError
+        When there can be no such figure.
+    """
+    look = SIZES.get(size or "", FigureSettings())
+    given = {"extent": layout, "paper": theme, "dpi": dpi}
+    look = replace(look, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+    if not SMALLEST_DPI <= look.dpi <= LARGEST_DPI:
+        sentence = f"A figure has {SMALLEST_DPI} to {LARGEST_DPI:,} pixels an inch."
+        raise InputError("dpi", sentence)
+    if size and size not in SIZES:
+        width, height = size_of(size).mm(look.dpi)
+        look = replace(look, width_mm=width, height_mm=height, is_trimmed=False)
+    return replace(look, title=title, has_caption=has_caption, film=film or FilmSettings())
+
+
+def span_of(text: str) -> tuple[Place, str]:
+    """Read from where to where: ``scores..context``, or from a row on, ``scores:2..weights``.
+
+    A side that is left empty is the beginning or the end.
+    """
+    first, dots, last = text.partition("..")
+    name, colon, row = first.partition(":")
+    name, last = name or ORDER[0], last or ORDER[-1]
+    named_stages([name, last])
+    is_row = not colon or (row.isascii() and row.isdigit() and int(row) > 0)
+    if not (dots and is_row) or ORDER.index(name) > ORDER.index(last):
+        sentence = f"got '{text}', takes stages in their order such as scores..context"
+        raise InputError("span", f"{sentence}, or from a row on: scores:2..weights")
+    return Place(name, int(row) - 1 if row else 0), last
+
+
+def speed_of(text: str) -> float:
+    """Read how many times faster than usual."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0.05 <= value <= 100:
+        raise InputError("speed", f"got '{text}', takes a number from 0.05 to 100")
+    return value

@@ -1,0 +1,1 @@
+"""One folder a feature; a feature never imports another feature."""

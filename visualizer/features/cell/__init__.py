@@ -1,0 +1,1 @@
+"""The pane that shows how the value of one cell is calculated."""

@@ -1,0 +1,462 @@
+"""What the Cell pane says of one cell: a sentence, the calculation, the terms that matter most.
+
+What the Cell pane says of a cell of which all heads are folded into one, and seen by a lens.
+
+The Cell pane: what is said of the cell that is looked at, whatever is drawn in its place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from html import escape, unescape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.derived import HeadAggregate, WeightTransform
+from visualizer.attention.explain import CombineRule, Explanation, Factor, Group, explain
+from visualizer.attention.masks import Masking, allowed
+from visualizer.attention.spec import Mask, Scale
+from visualizer.attention.stages import Operation, is_hatched
+from visualizer.explanations.cell_explanation import SENTENCES, CellFacts
+from visualizer.heatmap.cursor import panel_of
+from visualizer.language.tokenizers import visible
+from visualizer.number_format import format_number, format_share, shorten
+from visualizer.session.cells import Cell, ComparedSide
+from visualizer.session.compared_tensors import held_of, mismatch, signed
+from visualizer.session.comparison_state import ComparisonKind
+from visualizer.session.screen import PanelId
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.heatmap.model import Board
+    from visualizer.session.comparison_state import Comparison
+    from visualizer.session.resolve import Resolved
+
+
+# --------------------------------------------------------------------------------------- a cell
+
+
+def beside(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
+    """Say what the cell's number is on each side, and what the difference is."""
+    comparison, run = resolved.comparison, resolved.run
+    if comparison is None:
+        return ()
+    if comparison.against is ComparisonKind.SAMPLES:
+        return _sampled(resolved, comparison, cell)
+    if comparison.against is ComparisonKind.HEAD:
+        return _in_heads(resolved, comparison, cell)
+    kept, stage = comparison.kept, run.trace.stage(cell.stage)
+    if kept is None or mismatch(kept, run, stage):
+        return ()
+    a = _comparison_text(resolved, kept, cell, ComparedSide.A)
+    b = _comparison_text(resolved, run, cell, ComparedSide.B)
+    return (f"A {a}", f"B {b}", *_minus(resolved, cell, "B − A", f"{a}{b}"))
+
+
+def _comparison_text(resolved: Resolved, whose: Run, cell: Cell, part: ComparedSide) -> str:
+    """Write a number of either side, or say that it is forbidden there."""
+    spec = whose.trace.spec
+    if is_hatched(spec, cell.stage):
+        cells = allowed(spec, whose.trace.tokens, cell.stage)
+        cells = cells[whose.nearest(resolved.text), 0] if cells.ndim > 2 else cells
+        if not cells[cell.place[-2:]]:
+            return "forbidden"
+    return format_number(_value_of(resolved, cell, part))
+
+
+def _value_of(resolved: Resolved, cell: Cell, part: ComparedSide) -> float:
+    held, index = held_of(resolved, replace(cell, part=part))
+    return float(held.read((*index, *cell.place[-2:])))
+
+
+def _minus(resolved: Resolved, cell: Cell, name: str, sides: str) -> tuple[str, ...]:
+    """Write the difference, where there is one: a score that is forbidden has none."""
+    is_share = resolved.run.trace.stage(cell.stage).is_weights
+    if "forbidden" in sides and not is_share:
+        return ()
+    return (f"{name} = {signed(_value_of(resolved, cell, ComparedSide.CHANGE))}",)
+
+
+def _in_heads(resolved: Resolved, comparison: Comparison, cell: Cell) -> tuple[str, ...]:
+    if cell.head not in comparison.heads:
+        return ()
+    one, other = comparison.heads
+    places = [(head, *cell.place[-2:]) for head in (one, other)]
+    cells = [Cell(cell.stage, place) for place in places]
+    sides = [_comparison_text(resolved, resolved.run, each, ComparedSide.PLAIN) for each in cells]
+    name = f"head {other + 1} − head {one + 1}"
+    said = [f"Head {head + 1}: {side}" for head, side in zip((one, other), sides, strict=True)]
+    return (*said, *_minus(resolved, cell, name, "".join(sides)))
+
+
+def _sampled(resolved: Resolved, comparison: Comparison, cell: Cell) -> tuple[str, ...]:
+    if cell.stage not in {"weights", "dropped"} or cell.fold:
+        return ()
+    weight, sample, mean, change = (
+        _value_of(resolved, Cell(stage, cell.place), part)
+        for stage, part in (
+            ("weights", ComparedSide.PLAIN),
+            ("dropped", ComparedSide.PLAIN),
+            ("dropped", ComparedSide.MEAN),
+            ("dropped", ComparedSide.CHANGE),
+        )
+    )
+    return (
+        f"Weight {format_number(weight)}",
+        f"One sample {format_number(sample)}",
+        f"Mean of {comparison.count:,}: {format_number(mean)}",
+        f"Mean − weight = {signed(change)}",
+    )
+
+
+SHOWN_TERMS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class CellTextPiece:
+    """A number as it is written, and the cell that it was read from; None for what is no cell."""
+
+    text: str
+    source: Cell | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TermLine:
+    """One term: whose it is, the numbers it is the product of, what it comes to."""
+
+    name: str
+    pieces: tuple[CellTextPiece, ...]
+    value: str
+    chosen: bool
+
+    @property
+    def written(self) -> str:
+        """The product, as text."""
+        return " × ".join(piece.text for piece in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class CellPanel:
+    """The Cell pane.
+
+    Parameters
+    ----------
+    sentence : str
+        In plain words, with the tokens in bold (HTML).
+    closing : str
+        How the terms become the value.
+    rest : str
+        What is said of the terms that are left out; empty when none is.
+    also : tuple of str
+        The cell's numbers in what it is compared with.
+    """
+
+    heading: str
+    sentence: str
+    value: str
+    formula: str
+    terms: tuple[TermLine, ...]
+    rest: str
+    closing: str
+    is_pinned: bool
+    also: tuple[str, ...] = ()
+
+    @property
+    def plain(self) -> str:
+        """The sentence without marks, for the status line and for readers of the screen."""
+        said = unescape(self.sentence.replace("<b>", "").replace("</b>", ""))
+        return f"{said} {', '.join(self.also)}." if self.also else said
+
+
+def present_readout(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPanel:
+    """Explain a cell of one head in words."""
+    run = resolved.run
+    explanation = explain(run.trace, cell.stage, (*resolved.index, *cell.place))
+    told = CellFacts(run, resolved.text, cell, explanation)
+    order, rest = _order(explanation)
+    is_read = explanation.stage.operation is Operation.CAPTURED  # and nothing is reckoned
+    return CellPanel(
+        heading=_heading(told),
+        sentence=SENTENCES[explanation.stage.operation](told),
+        value=format_number(explanation.value),
+        formula=_formula(told),
+        terms=() if is_read else tuple(_term(told, position) for position in order),
+        rest=rest,
+        closing="" if is_read else _closing(explanation),
+        is_pinned=is_pinned,
+    )
+
+
+def covered(run: Run, cell: Cell) -> CellPanel:
+    """Say of a cell that it is to be predicted, and nothing else."""
+    sentence = "Covered: click or press Enter to mark it; reveal to see it."
+    return CellPanel(
+        run.trace.stage(cell.stage).title, sentence, "", "", (), "", "", is_pinned=False
+    )
+
+
+def _heading(told: CellFacts) -> str:
+    stage, place = told.explanation.stage, told.place
+    names = {"d_head": "column", "d_in": "column", "d_out": "column", "token": "place"}
+    parts = [f"{names.get(dim, dim)} {at + 1}" for dim, at in place.items()]
+    return f"{stage.title} · {', '.join(parts)}"
+
+
+_FORMULAS = {
+    Operation.GIVEN: "given",
+    Operation.POSITION: "looked up",
+    Operation.ADD: "embedding + position",
+    Operation.PROJECT: "Σ input × weight",
+    Operation.SPLIT: "taken over",
+    Operation.DOT: "Σ query × key",
+    Operation.FORBID: "the score where allowed, else −∞",
+    Operation.ZERO: "the weight where allowed, else 0",
+    Operation.RENORMALISE: "weight ÷ Σ of the row's weights",
+    Operation.DROP: "weight ÷ (1 − rate) where kept, else 0",
+    Operation.MIX: "Σ weight × value",
+    Operation.JOIN: "taken over",
+    Operation.PROJECT_OUT: "Σ number × weight",
+    Operation.CAPTURED: "read from the file",
+}
+
+
+def _formula(told: CellFacts) -> str:
+    explanation, spec = told.explanation, told.run.trace.spec
+    operation = explanation.stage.operation
+    if operation is Operation.SCALE:
+        return f"score ÷ {_divisor(spec)}"
+    if operation is Operation.AVERAGE:
+        return f"1 ÷ number of {_counted_keys(told)}"
+    if operation is Operation.NORMALISE:
+        return _normalising(explanation)
+    biased = operation in {Operation.PROJECT, Operation.PROJECT_OUT}
+    bias = " + bias" if biased and len(explanation.groups) > 1 else ""
+    return _FORMULAS[operation] + bias
+
+
+def _divisor(spec: AttentionSpec) -> str:
+    if spec.scale is Scale.NONE:
+        return "temperature"
+    return "√d" if spec.temperature == 1 else "(√d × temperature)"
+
+
+def _counted_keys(told: CellFacts) -> str:
+    masking = Masking.of(told.run.trace.spec, told.cell.stage)
+    if masking.mask is not Mask.NONE:
+        return "allowed keys"
+    return "keys, padding aside" if masking.lengths else "keys"
+
+
+def _normalising(explanation: Explanation) -> str:
+    form = explanation.groups[0].factors[0].form
+    if not form.startswith("exp("):
+        return "score ÷ Σ scores of the row"
+    largest = form.removeprefix("exp({}").removesuffix(")")
+    shift = f"{largest}, the row’s largest" if largest else ""
+    return f"exp(score{shift}) ÷ Σ of the row"
+
+
+def _order(explanation: Explanation) -> tuple[list[int], str]:
+    """Pick the terms to show: all that fit, else the largest in their order."""
+    terms = explanation.terms
+    if len(terms) <= SHOWN_TERMS:
+        return list(range(len(terms))), ""
+    sizes = np.nan_to_num(np.abs(terms), posinf=np.inf)
+    order = set(np.argsort(-sizes, kind="stable")[: SHOWN_TERMS - 1].tolist())
+    order.add(explanation.chosen if explanation.rule is CombineRule.SHARE else int(sizes.argmax()))
+    left = np.delete(terms, sorted(order))
+    return sorted(order), f"{len(left):,} smaller terms: {format_number(float(left.sum()))}"
+
+
+def _term(told: CellFacts, position: int) -> TermLine:
+    explanation, group, at = told.explanation, told.explanation.groups[0], position
+    for group in explanation.groups:
+        if at < len(group.terms):
+            break
+        at -= len(group.terms)
+    pieces = tuple(
+        CellTextPiece(_bracketed(_written(factor, at), is_first), _source(told, factor, at))
+        for factor, is_first in zip(group.factors, (True, False, False), strict=False)
+    )
+    chosen = explanation.rule is not CombineRule.SUM and position == explanation.chosen
+    return TermLine(_named(told, group, at), pieces, format_number(float(group.terms[at])), chosen)
+
+
+def _bracketed(written: str, is_first: bool) -> str:
+    return f"({written})" if written.startswith("−") and not is_first else written
+
+
+def _source(told: CellFacts, factor: Factor, at: int) -> Cell | None:
+    """Give the cell that a factor was read from; none for weights, and for what is given."""
+    trace = told.run.trace
+    if factor.name not in trace or factor.name == told.cell.stage:
+        return None
+    return Cell(factor.name, factor.source(at)[len(trace.batch) :])
+
+
+def _written(factor: Factor, at: int) -> str:
+    at = at if len(factor.read) > 1 else 0
+    if factor.form.startswith("exp("):
+        with np.errstate(divide="ignore"):
+            return f"exp({format_number(float(np.log(factor.used[at])))})"
+    return factor.form.format(format_number(float(factor.read[at])))
+
+
+def _named(told: CellFacts, group: Group, at: int) -> str:
+    factor = group.factors[0]
+    if told.explanation.rule is CombineRule.SHARE or factor.name in {"weights", "dropped"}:
+        return told.word(at, "key") if told.explanation.rule is not CombineRule.CHOICE else "kept"
+    if factor.name.endswith("bias"):
+        return "bias"
+    if None in factor.index:
+        return f"column {at + 1}"
+    if factor.name in told.run.trace:
+        return told.run.trace.stage(factor.name).title
+    return "else" if told.explanation.rule is CombineRule.CHOICE else "position"
+
+
+def _closing(explanation: Explanation) -> str:
+    value = format_number(explanation.value)
+    if explanation.is_empty:
+        return "nothing to share: 0"
+    if explanation.rule is CombineRule.CHOICE or len(explanation.terms) == 1:
+        return f"= {value}"
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(explanation.terms.sum())
+    if explanation.rule is CombineRule.SUM:
+        return f"sum = {value}"
+    chosen = format_number(float(explanation.terms[explanation.chosen]))
+    return f"{chosen} ÷ {format_number(total)} = {value}"
+
+
+def folded_readout(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPanel | None:
+    """Explain a cell of folded heads by the same cell of each head; None where there is none."""
+    run, index, lens = resolved.run, resolved.index, resolved.view.lens
+    if cell.fold is None:
+        return None
+    held = run.trace.seen(cell.stage, lens)
+    numbers = held.read((*index, slice(None), *cell.place))  # head
+    folded = run.trace.seen(cell.stage, lens, cell.fold)
+    value = float(folded.read((*index, *cell.place)))
+    is_mean, count = cell.fold is HeadAggregate.MEAN, len(numbers)
+    chosen = int(np.nan_to_num(numbers, nan=-np.inf).argmax())
+    order = sorted(np.argsort(-np.abs(np.nan_to_num(numbers)), kind="stable")[:SHOWN_TERMS])
+    return CellPanel(
+        heading=_aggregate_heading(run, cell),
+        sentence=_sentence(resolved, cell, value, chosen),
+        value=format_number(value),
+        formula=f"Σ over heads ÷ {count}" if is_mean else f"the largest of {count} heads",
+        terms=tuple(
+            _aggregate_term(cell, head, numbers, not is_mean and head == chosen) for head in order
+        ),
+        rest=_rest(numbers, order, is_mean),
+        closing=f"{format_number(float(numbers.sum()))} ÷ {count} = {format_number(value)}"
+        if is_mean
+        else f"= {format_number(value)}",
+        is_pinned=is_pinned,
+    )
+
+
+def _aggregate_heading(run: Run, cell: Cell) -> str:
+    stage = run.trace.stage(cell.stage)
+    names = [name if name in {"query", "key"} else "column" for name in stage.dims[-2:]]
+    if stage.dims[-2] == "token":
+        names[0] = "place"
+    places = ", ".join(f"{name} {at + 1}" for name, at in zip(names, cell.place, strict=True))
+    whose = "mean of heads" if cell.fold is HeadAggregate.MEAN else "largest of heads"
+    return f"{stage.title} · {whose}, {places}"
+
+
+def _sentence(resolved: Resolved, cell: Cell, value: float, chosen: int) -> str:
+    run, text, view = resolved.run, resolved.text, resolved.view
+    stage = run.trace.stage(cell.stage)
+    row = f"<b>{escape(shorten(visible(run.words(text)[cell.place[0]])))}</b>"
+    heads = run.trace.spec.heads
+    which = (
+        f"On average over {heads} heads"
+        if cell.fold is HeadAggregate.MEAN
+        else f"In head {chosen + 1}"
+    )
+    most = "" if cell.fold is HeadAggregate.MEAN else ", more than in any other"
+    if stage.dims[-1] != "key":
+        return f"{which}, column {cell.place[1] + 1} of {row} is {format_number(value)}{most}."
+    read = run.words(text, "key")[cell.place[1]]
+    key = f"<b>{escape(shorten(visible(read)))}</b>"
+    pair = f"{row} (query {cell.place[0] + 1})", f"{key} (key {cell.place[1] + 1})"
+    if stage.is_weights and view.lens is WeightTransform.WITHOUT_FIRST:
+        if cell.place[1] == 0:
+            return f"{key} is the first token, which is left out."
+        most += ", the first token left out"
+    lens = run.trace.possible(view.lens)
+    if stage.is_weights and lens is not WeightTransform.TIMES_VALUE and 0 <= value <= 1:
+        return f"{which}, {pair[0]} reads {format_share(value)} from {pair[1]}{most}."
+    return f"{which}, the number of {pair[0]} and {pair[1]} is {format_number(value)}{most}."
+
+
+def _aggregate_term(cell: Cell, head: int, numbers: np.ndarray, is_chosen: bool) -> TermLine:
+    source = Cell(cell.stage, (int(head), *cell.place))
+    written = format_number(float(numbers[head]))
+    return TermLine(f"head {head + 1}", (CellTextPiece(written, source),), written, is_chosen)
+
+
+def _rest(numbers: np.ndarray, order: list[int], is_mean: bool) -> str:
+    left = np.delete(numbers, order)
+    if not len(left):
+        return ""
+    if is_mean:
+        return f"{len(left):,} heads with smaller ones: {format_number(float(left.sum()))}"
+    return f"{len(left):,} heads with smaller ones"
+
+
+def lens_line(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
+    """Say how the number that a lens shows comes from the weight of a cell."""
+    run, view = resolved.run, resolved.view
+    is_shown = run.trace.stage(cell.stage).is_weights and view.lens is not WeightTransform.PLAIN
+    if not is_shown or cell.head is None:
+        return ()
+    index = (*resolved.index, *cell.place)
+    weight = float(run.trace.read(cell.stage, index))
+    seen = format_number(float(run.trace.seen(cell.stage, view.lens).read(index)))
+    if view.lens is WeightTransform.TIMES_VALUE and "values" not in run.trace:
+        return ("× ‖value‖: not known, as the file has no values.",)
+    if view.lens is WeightTransform.TIMES_VALUE:
+        value = run.trace.read("values", (*index[:-2], index[-1]))  # d_head
+        length = float(np.sqrt((value.astype(np.float64) ** 2).sum()))
+        return (f"× ‖value‖: {format_number(weight)} × {format_number(length)} = {seen}",)
+    if cell.place[-1] == 0:
+        return ("Hidden: the first token.",)
+    row = run.trace.read(cell.stage, index[:-1]).astype(np.float64)  # key
+    return (
+        f"Without the first token: {format_number(weight)} ÷ "
+        f"{format_number(float(row[1:].sum()))} = {seen}",
+    )
+
+
+CELL: PanelId[CellPanel | None] = PanelId("Cell")
+
+
+def present_cell(resolved: Resolved, board: Board, previous: CellPanel | None) -> CellPanel | None:
+    """Explain the cell under the pointer, or the pinned one, or the one that a step is about."""
+    cell = resolved.pointed or resolved.step_cell
+    if cell is None:
+        return None
+    readout = _readout(resolved, board, cell)
+    return previous if readout == previous else readout
+
+
+def _readout(resolved: Resolved, board: Board, cell: Cell) -> CellPanel | None:
+    if cell.stage in resolved.covered:
+        return covered(resolved.run, cell)
+    explain = folded_readout if cell.fold else present_readout
+    readout = explain(resolved, cell, is_pinned=cell == resolved.view.pinned)
+    if readout is None:
+        return None
+    also = (*lens_line(resolved, cell), *beside(resolved, cell))
+    heatmap = panel_of(board, cell)
+    if heatmap is None or not heatmap.is_pooled:
+        return replace(readout, also=also)
+    block = f"{heatmap.rows.block} × {heatmap.columns.block}"
+    which = "farthest from 0" if heatmap.colour.is_signed else "largest"
+    return replace(readout, also=also, heading=f"{readout.heading} · {which} of {block} cells")

@@ -1,0 +1,152 @@
+"""The Cell pane: the sentence, the number, and the terms it is made of."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QAccessible, QGuiApplication
+from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QVBoxLayout, QWidget
+
+from visualizer.features.cell.model import CELL
+from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.labels import WrappingLabel
+from visualizer.widgets.theme import LIGHT, Theme, text_scale
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QAction, QResizeEvent
+
+    from visualizer.features.cell.model import CellPanel, TermLine
+    from visualizer.session.screen import Screen
+
+EMPTY = "Point at a cell to see how its number arose. Click to keep it here; Esc lets go."
+
+WIDTH = 252
+
+
+class CellPane(QScrollArea):
+    """Explains one cell; each number that was read leads to the cell it was read from."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    followed = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWidgetResizable(True)
+        self.setAccessibleName("Cell")
+        self.setMinimumWidth(round(WIDTH * text_scale()))
+        inner = QWidget()
+        self._column = column = QVBoxLayout(inner)
+        column.setContentsMargins(12, 8, 12, 16)
+        column.setSpacing(10)
+        self.heading, self.sentence, self.value, self.terms = (WrappingLabel() for _ in range(4))
+        self.trail = QHBoxLayout()
+        self.trail.addWidget(self.heading, 1)
+        column.addLayout(self.trail)
+        for label in (self.heading, self.sentence, self.value, self.terms):
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        for label in (self.sentence, self.value, self.terms):
+            column.addWidget(label)
+        self.terms.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse
+            | Qt.TextInteractionFlag.LinksAccessibleByMouse
+            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
+        )
+        self.terms.linkActivated.connect(self._follow)
+        self.heading.setProperty("role", "quiet")
+        column.addStretch(1)
+        self.setWidget(inner)
+        self._shown: tuple[CellPanel | None, Theme] | None = None
+        self.show_readout(None, LIGHT)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        QTimer.singleShot(0, self, self._flow)
+
+    def _flow(self) -> None:
+        """Lay out anew: Qt leaves it as wide as it was when a window is first mapped."""
+        self._column.invalidate()
+        self._column.activate()
+
+    def add_trail(self, *actions: QAction) -> None:
+        """Put buttons beside the heading that go back and on along the cells one has followed."""
+        for action in actions:
+            button = QToolButton()
+            button.setDefaultAction(action)
+            button.setAutoRaise(True)
+            self.trail.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
+
+    def _follow(self, link: str) -> None:
+        readout = self._shown[0] if self._shown else None
+        term, piece = map(int, link.split("."))
+        if readout:
+            self.followed.emit(readout.terms[term].pieces[piece].source)
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Show what a screen says of a cell."""
+        self.show_readout(screen.panel(CELL), theme)
+
+    def show_readout(self, readout: CellPanel | None, theme: Theme) -> None:
+        """Show what is said of a cell, or what would be said here."""
+        if self._shown == (readout, theme):
+            return
+        self._shown = (readout, theme)
+        set_accessible_value(self, readout.plain if readout else "")
+        self.value.setVisible(readout is not None and bool(readout.value))
+        self.terms.setVisible(readout is not None and bool(readout.formula))
+        if readout is None:
+            self.heading.setText("")
+            self.sentence.setText(EMPTY)
+            return
+        state = "  ·  pinned" if readout.is_pinned else ""
+        self.heading.setText(escape(readout.heading) + state)
+        self.sentence.setText(f"<span style='font-size:{self._px(14)}px'>{readout.sentence}</span>")
+        also = "".join(f"<br>{escape(line)}" for line in readout.also)
+        value = f"<span style='font-size:{self._px(20)}px'>{readout.value}</span>"
+        self.value.setText(f"{value}<span style='color:{theme.quiet}'>{also}</span>")
+        self.terms.setText(_table(readout, theme))
+
+    def copy(self) -> None:
+        """Put the sentence and the terms on the clipboard, as text."""
+        readout = self._shown[0] if self._shown else None
+        if readout:
+            lines = [readout.heading, readout.plain, f"{readout.formula} = {readout.value}"]
+            lines += [f"{term.name}\t{term.written}\t{term.value}" for term in readout.terms]
+            lines += [line for line in (readout.rest, readout.closing) if line]
+            QGuiApplication.clipboard().setText("\n".join(lines))
+
+    @staticmethod
+    def _px(size: int) -> int:
+        return round(size * text_scale())
+
+
+def _table(readout: CellPanel, theme: Theme) -> str:
+    rows = "".join(_row(number, term, theme) for number, term in enumerate(readout.terms))
+    rest = f"<tr><td colspan=3><font color='{theme.quiet}'>{escape(readout.rest)}</font></td></tr>"
+    return (
+        f"<p style='color:{theme.quiet}'>{escape(readout.formula)}</p>"
+        f"<table width='100%' cellspacing='0' cellpadding='2'>{rows}{rest * bool(readout.rest)}"
+        f"</table><p align='right'><b>{escape(readout.closing)}</b></p>"
+    )
+
+
+def _row(number: int, term: TermLine, theme: Theme) -> str:
+    ink = theme.accent if term.chosen else theme.ink
+    marked = ("<b>", "</b>") if term.chosen else ("", "")
+    return (
+        f"<tr style='color:{ink}'><td>{marked[0]}{escape(term.name)}{marked[1]}</td>"
+        f"<td style='color:{theme.quiet}; white-space: pre'>{_product(number, term, theme)}</td>"
+        f"<td align='right'>{marked[0]}{escape(term.value)}{marked[1]}</td></tr>"
+    )
+
+
+def _product(number: int, term: TermLine, theme: Theme) -> str:
+    """Write a term's numbers, each that was read as a link."""
+    style = f"color:{theme.ink}"
+    return " × ".join(
+        f"<a href='{number}.{at}' style='{style}'>{escape(piece.text)}</a>"
+        if piece.source
+        else escape(piece.text)
+        for at, piece in enumerate(term.pieces)
+    )

@@ -1,0 +1,179 @@
+"""What each dialect of the code calls the stages, the layers and the masks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum, auto
+
+from visualizer.attention.spec import Mask
+
+
+class MaskPolarity(StrEnum):
+    """What a mask holds: true where a key is forbidden, true where allowed, or 0 and 1."""
+
+    FORBIDS = auto()
+    ALLOWS = auto()
+    COUNTS = auto()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CodeIdentifiers:
+    """The words of one dialect.
+
+    Parameters
+    ----------
+    names : dict
+        The variable of each stage. No two stages share one, so that each can be looked at.
+    layers : dict
+        The variable of each layer, by its name in the book's ``state_dict``.
+    mask_names, mask_lines : dict
+        By the kind of mask; in the lines, ``{window}`` is the diagonal to keep from.
+    real_tokens : str
+        The line that tells tokens from padding, under the name `padding`.
+    """
+
+    names: dict[str, str]
+    layers: dict[str, str]
+    tokens: str
+    batch: str
+    width: str
+    softmax: str
+    infinity: str
+    polarity: MaskPolarity
+    mask_names: dict[Mask, str]
+    mask_lines: dict[Mask, str]
+    padding: str
+    real_tokens: str
+
+    def forbidden(self, found: tuple[str, ...]) -> str:
+        """Write an expression that is true for forbidden cells."""
+        if self.polarity is MaskPolarity.COUNTS:
+            return _joined([f"{name} == 0" for name in found], " | ")
+        return (
+            " | ".join(found) if self.polarity is MaskPolarity.FORBIDS else _negated(found, " & ")
+        )
+
+    def allowed(self, found: tuple[str, ...]) -> str:
+        """Write an expression that is true for allowed cells."""
+        if self.polarity is MaskPolarity.COUNTS:
+            return _joined([f"{name} > 0" for name in found], " & ")
+        return " & ".join(found) if self.polarity is MaskPolarity.ALLOWS else _negated(found, " | ")
+
+
+def _joined(parts: list[str], joint: str) -> str:
+    return parts[0] if len(parts) == 1 else joint.join(f"({part})" for part in parts)
+
+
+def _negated(found: tuple[str, ...], joint: str) -> str:
+    return f"~{found[0]}" if len(found) == 1 else f"~({joint.join(found)})"
+
+
+_SPELT_OUT = {
+    "input": "x",
+    "queries": "queries",
+    "keys": "keys",
+    "values": "values",
+    "concat": "concat",
+    "output": "output",
+}
+_LAYERS = {name: name for name in ("W_query", "W_key", "W_value", "out_proj")}
+
+BOOK = CodeIdentifiers(
+    names={
+        **_SPELT_OUT,
+        "embedding": "token_embeddings",
+        "position": "pos_embeddings",
+        "scores": "attn_scores",
+        "scaled": "scaled_scores",
+        "masked": "masked_scores",
+        "unmasked": "unmasked_weights",
+        "zeroed": "masked_weights",
+        "weights": "attn_weights",
+        "dropped": "dropped_weights",
+        "context": "context_vec",
+    },
+    layers=_LAYERS,
+    tokens="num_tokens",
+    batch="batch",
+    width="d_in",
+    softmax="torch.softmax",
+    infinity="-torch.inf",
+    polarity=MaskPolarity.FORBIDS,
+    mask_names=dict.fromkeys(Mask, "mask"),
+    mask_lines={
+        Mask.CAUSAL: "mask = torch.triu(torch.ones(num_tokens, num_tokens), diagonal=1).bool()",
+        Mask.WINDOW: "mask = torch.ones(num_tokens, num_tokens).tril().triu({window}) == 0",
+        Mask.OWN: "mask = ~own_mask",
+    },
+    padding="padding",
+    real_tokens="padding = torch.arange(num_tokens) >= lengths[:, None, None, None]",
+)
+
+LECTURE = CodeIdentifiers(
+    names={
+        "embedding": "tok_emb",
+        "position": "pos_emb",
+        "input": "x",
+        "queries": "q",
+        "keys": "k",
+        "values": "v",
+        "scores": "wei_scores",
+        "scaled": "wei_scaled",
+        "masked": "wei_masked",
+        "unmasked": "wei_unmasked",
+        "zeroed": "wei_zeroed",
+        "weights": "wei",
+        "dropped": "wei_dropped",
+        "context": "out",
+        "concat": "out_heads",
+        "output": "y",
+    },
+    layers={"W_query": "query", "W_key": "key", "W_value": "value", "out_proj": "proj"},
+    tokens="T",
+    batch="B",
+    width="C",
+    softmax="F.softmax",
+    infinity='float("-inf")',
+    polarity=MaskPolarity.COUNTS,
+    mask_names={Mask.CAUSAL: "tril", Mask.WINDOW: "band", Mask.OWN: "own_mask"},
+    mask_lines={
+        Mask.CAUSAL: "tril = torch.tril(torch.ones(T, T))",
+        Mask.WINDOW: "band = torch.tril(torch.ones(T, T)).triu({window})",
+        Mask.OWN: "",
+    },
+    padding="real",
+    real_tokens="real = torch.arange(T) < lengths[:, None, None, None]",
+)
+
+SDPA = CodeIdentifiers(
+    names={
+        **_SPELT_OUT,
+        "embedding": "embedding",
+        "position": "position",
+        "scores": "scores",
+        "scaled": "scaled",
+        "masked": "masked",
+        "unmasked": "unmasked",
+        "zeroed": "zeroed",
+        "weights": "weights",
+        "dropped": "dropped",
+        "context": "context",
+    },
+    layers=_LAYERS,
+    tokens="num_tokens",
+    batch="batch",
+    width="d_in",
+    softmax="F.softmax",
+    infinity="-torch.inf",
+    polarity=MaskPolarity.ALLOWS,
+    mask_names={Mask.CAUSAL: "allowed", Mask.WINDOW: "allowed", Mask.OWN: "own_mask"},
+    mask_lines={
+        Mask.CAUSAL: "allowed = torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()",
+        Mask.WINDOW: "allowed = torch.ones(num_tokens, num_tokens).tril().triu({window}) == 1",
+        Mask.OWN: "",
+    },
+    padding="real",
+    real_tokens="real = torch.arange(num_tokens) < lengths[:, None, None, None]",
+)
+
+VOCABULARIES = {"book": BOOK, "lecture": LECTURE, "sdpa": SDPA}

@@ -1,0 +1,247 @@
+"""The Code pane: the lines that make what is shown, the running one marked, in a chosen dialect."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtGui import (
+    QAccessible,
+    QColor,
+    QFont,
+    QFontDatabase,
+    QPainter,
+    QTextCharFormat,
+    QTextCursor,
+)
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.features.code.model import CODE, TITLES
+from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.input_filters import install_input_filters
+from visualizer.widgets.labels import RichLabel
+from visualizer.widgets.theme import LIGHT, Theme, text_scale
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QPaintEvent, QResizeEvent
+
+    from visualizer.features.code.model import CodePanel, CodePanelLine
+    from visualizer.session.screen import Screen
+
+EMPTY = "The code that makes these numbers stands here, as soon as there are some."
+WIDTH = 252
+BAR = 3
+GAP = "  "
+
+
+class CodeTextView(QPlainTextEdit):
+    """Lines of code to read and to copy; those that run have a bar at their left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setReadOnly(True)
+        self.setUndoRedoEnabled(False)
+        self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.setTabChangesFocus(True)
+        self.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse
+            | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        self.setPlaceholderText(EMPTY)
+        self.setAccessibleName("Code")
+        self.setFont(_fixed())
+        self.document().setDocumentMargin(2 * BAR + 2)
+        self._lines: tuple[CodePanelLine, ...] = ()
+        self._lit: tuple[int, ...] = ()
+        self._theme = LIGHT
+
+    def show_lines(self, lines: tuple[CodePanelLine, ...], theme: Theme) -> None:
+        """Show lines; where only the lit one is another, only that is written anew."""
+        is_same = theme == self._theme and _bare(lines) == _bare(self._lines)
+        lit = tuple(number for number, line in enumerate(lines) if line.is_lit)
+        before, self._lines, self._lit, self._theme = self._lit, lines, lit, theme
+        if is_same:
+            changed = sorted({*before} ^ {*lit})
+        else:
+            self._write(lines)
+            changed = list(range(len(lines)))
+        together = QTextCursor(self.document())  # else the text is laid out anew for each
+        together.beginEditBlock()
+        for number in changed:
+            self._colour(number)
+        together.endEditBlock()
+        if not is_same or changed:
+            self._tell()
+            self._follow()
+            self.viewport().update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the text, and the bars beside what runs."""
+        super().paintEvent(event)
+        painter = QPainter(self.viewport())
+        for number in self._lit:
+            block = self.document().findBlockByNumber(number)
+            place = self.blockBoundingGeometry(block).translated(self.contentOffset())
+            bar = QRectF(0, place.top(), BAR, place.height())
+            painter.fillRect(bar, QColor(self._theme.accent))
+        painter.end()
+
+    def scrollContentsBy(self, across: int, down: int) -> None:
+        """Leave the bars where they are while the text moves under them."""
+        super().scrollContentsBy(across, down)
+        self.viewport().update()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep what runs in sight in a pane of another height."""
+        super().resizeEvent(event)
+        self._follow()
+
+    def _write(self, lines: tuple[CodePanelLine, ...]) -> None:
+        """Put other text in place, scrolled as far as it was."""
+        bars = (self.horizontalScrollBar(), self.verticalScrollBar())
+        places = [bar.value() for bar in bars]
+        self.setPlainText("\n".join(_whole(line) for line in lines))
+        for bar, place in zip(bars, places, strict=True):
+            bar.setValue(place)
+
+    def _colour(self, number: int) -> None:
+        """Write a line in its ink: comments quiet, what runs in bold."""
+        line = self._lines[number]
+        start = self.document().findBlockByNumber(number).position()
+        code = 0 if line.is_comment else len(line.text)
+        ink = QTextCharFormat()
+        ink.setForeground(QColor(self._theme.ink))
+        ink.setFontWeight(QFont.Weight.Bold if line.is_lit else QFont.Weight.Normal)
+        quiet = QTextCharFormat()
+        quiet.setForeground(QColor(self._theme.quiet))
+        cursor = QTextCursor(self.document())
+        for begin, end, form in ((0, code, ink), (code, len(_whole(line)), quiet)):
+            cursor.setPosition(start + begin)
+            cursor.setPosition(start + end, QTextCursor.MoveMode.KeepAnchor)
+            cursor.setCharFormat(form)
+
+    def _tell(self) -> None:
+        running = [_whole(self._lines[number]) for number in self._lit]
+        self.setAccessibleDescription(f"Runs now: {'; '.join(running)}" if running else "")
+
+    def _follow(self) -> None:
+        """Scroll only as far as it takes to see what runs."""
+        if not self._lit:
+            return
+        bar = self.verticalScrollBar()
+        first, last = self._lit[0], self._lit[-1]
+        if first < bar.value():
+            bar.setValue(first)
+        elif last >= bar.value() + bar.pageStep():
+            bar.setValue(last - bar.pageStep() + 1)
+
+
+class CodePane(QWidget):
+    """The code, the choice of a dialect, and the way to take all of it along.
+
+    `dialectChosen` carries a `CodeDialect`; `scriptWanted` asks for a copy of the
+    whole script.
+    """
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    dialectChosen = Signal(object)
+    scriptWanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Code")
+        self.setMinimumWidth(round(WIDTH * text_scale()))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 8, 12, 8)
+        column.setSpacing(8)
+        self.box, self.code = QComboBox(), CodeTextView()
+        self.code.setMinimumHeight(self.code.fontMetrics().lineSpacing() * 4)
+        self.copy = QPushButton("Copy as script")
+        self.copy.clicked.connect(self._want_script)
+        self.allow_copying(False)
+        self._build_box()
+        row = QHBoxLayout()
+        row.setSpacing(8)
+        row.addWidget(self.box, 1)
+        row.addWidget(self.copy)
+        self.running = RichLabel()
+        self.running.setWordWrap(True)
+        self.running.setFont(_fixed())
+        column.addLayout(row)
+        column.addWidget(self.running)
+        column.addWidget(self.code, 1)
+        self._shown: tuple[CodePanel | None, Theme] | None = None
+        self.show_twin(None, LIGHT)
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Show the code of a screen."""
+        self.show_twin(screen.panel(CODE), theme)
+
+    def allow_copying(self, is_allowed: bool) -> None:
+        """Let the code be copied as a script, or not."""
+        self.copy.setEnabled(is_allowed)
+
+    def show_twin(self, twin: CodePanel | None, theme: Theme) -> None:
+        """Show a run's code, or what would be said here."""
+        if self._shown == (twin, theme):
+            return
+        self._shown = (twin, theme)
+        self.running.setAccessibleDescription(twin.title if twin else "")
+        set_accessible_value(self, twin.title if twin else "")
+        if twin:
+            self.box.setCurrentIndex([*TITLES].index(twin.dialect))
+        lit = [line for line in twin.lines if line.is_lit] if twin else []
+        self.running.setText("<br>".join(_wrapping(line, theme) for line in lit))
+        self.running.setVisible(bool(lit))
+        self.code.show_lines(twin.lines if twin else (), theme)
+
+    def _build_box(self) -> None:
+        self.box.setAccessibleName("Dialect of the code")
+        self.box.setAccessibleDescription(self.box.accessibleName())  # its name is its text
+        for title in TITLES.values():
+            self.box.addItem(title)
+        self.box.setMinimumContentsLength(8)
+        self.box.setSizeAdjustPolicy(
+            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        )
+        self.box.activated.connect(self._choose)
+        install_input_filters(self.box)
+
+    def _choose(self, index: int) -> None:
+        twin = self._shown[0] if self._shown else None
+        if twin:  # until what is shown says otherwise
+            self.box.setCurrentIndex([*TITLES].index(twin.dialect))
+        self.dialectChosen.emit([*TITLES][index])
+
+    def _want_script(self) -> None:
+        self.scriptWanted.emit()
+
+
+def _fixed() -> QFont:
+    made = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
+    made.setPixelSize(round(12 * text_scale()))
+    return made
+
+
+def _whole(line: CodePanelLine) -> str:
+    return f"{line.text}{GAP}{line.shape}" if line.shape else line.text
+
+
+def _wrapping(line: CodePanelLine, theme: Theme) -> str:
+    """Write a line whole in a narrow pane: it may be broken where code may."""
+    code = escape(line.text)
+    for mark in ("(", ",", "."):
+        code = code.replace(mark, f"{mark}\N{ZERO WIDTH SPACE}")
+    return f"<b>{code}</b><br><font color='{theme.quiet}'>{escape(line.shape)}</font>"
+
+
+def _bare(lines: tuple[CodePanelLine, ...]) -> list[tuple[str, str]]:
+    return [(line.text, line.shape) for line in lines]

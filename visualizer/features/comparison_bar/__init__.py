@@ -1,0 +1,1 @@
+"""The bar that sets up and describes a comparison of two runs."""

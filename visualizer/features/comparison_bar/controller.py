@@ -1,0 +1,131 @@
+"""Comparing: what a hand can want to see beside what is live."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QObject
+
+from visualizer.features.comparison_bar.model import COMPARISON
+from visualizer.session.cells import ComparedSide
+from visualizer.session.comparison_state import Comparison, ComparisonKind, most_samples
+
+if TYPE_CHECKING:
+    from visualizer.heatmap.controller import CellSelectionController
+    from visualizer.session.workspace import Workspace
+
+
+class ComparisonController(QObject):
+    """Compares in a workspace; every method is something a reader wants."""
+
+    def __init__(
+        self, workspace: Workspace, pointer: CellSelectionController, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._workspace = workspace
+        self._pointer = pointer
+
+    @property
+    def _now(self) -> Comparison | None:
+        return self._workspace.wanted.comparison
+
+    # ------------------------------------------------------------------ A and B
+
+    def keep_as_a(self) -> None:
+        """Keep what is shown as A; whatever is changed from now on is B."""
+        workspace = self._workspace
+        self._begin(ComparisonKind.KEPT, kept=workspace.run, document=workspace.computed)
+
+    def swap(self) -> None:
+        """Go back to what A is, and keep as A what was live."""
+        now, workspace = self._now, self._workspace
+        if now and now.document and workspace.run:
+            other = replace(now, kept=workspace.run, document=workspace.computed)
+            view = replace(workspace.wanted, comparison=other)
+            workspace.show_document(now.document, view)
+
+    def stop(self) -> None:
+        """Compare nothing; the stages that were shown before come back."""
+        now, wanted = self._now, self._workspace.wanted
+        if now:
+            stages = now.before if wanted.stages == now.alone else wanted.stages
+            pinned = wanted.pinned and replace(wanted.pinned, part=ComparedSide.PLAIN)
+            self._workspace.look(comparison=None, stages=stages, pinned=pinned, hovered=None)
+
+    # ------------------------------------------------------------------ heads
+
+    def compare_heads(self) -> None:
+        """Compare the pinned cell's head, or the first, with the next."""
+        run, pinned = self._workspace.run, self._workspace.wanted.pinned
+        if run:
+            heads = run.trace.spec.heads
+            head = (pinned.head or 0) if pinned else 0
+            head = min(head, max(0, heads - 1))
+            self._begin(ComparisonKind.HEAD, heads=(head, (head + 1) % heads if heads > 1 else 1))
+
+    def choose_heads(self, one: int, other: int) -> None:
+        """Compare a head with another one; with itself, the two change places."""
+        now = self._now
+        if now and one == other:
+            one, other = now.heads[1], now.heads[0]
+        self._change(heads=(one, other))
+
+    # ------------------------------------------------------------------ samples
+
+    def compare_samples(self) -> None:
+        """Compare the mean of samples of dropout with the weights before it."""
+        self._begin(ComparisonKind.SAMPLES)
+
+    def scale_samples(self, steps: int) -> None:
+        """Average twice as many samples, or half as many."""
+        if self._now:
+            count = self._now.count
+            self.choose_count(2 * count if steps > 0 else (count + 1) // 2)
+
+    def add_sample(self) -> None:
+        """Average one sample more."""
+        if self._now:
+            self.choose_count(self._now.count + 1)
+
+    def choose_count(self, count: int) -> None:
+        """Average so many samples, as far as they can be drawn in time."""
+        run = self._workspace.run
+        if run:
+            self._change(count=min(max(count, 1), most_samples(run)))
+
+    # ------------------------------------------------------------------ both
+
+    def go_to_largest(self) -> None:
+        """Pin the cell with the largest difference."""
+        bar = self._workspace.screen.panel(COMPARISON)
+        if bar and bar.largest:
+            self._pointer.follow(bar.largest)
+
+    def _begin(self, against: ComparisonKind, **fields: Any) -> None:
+        """Compare one stage, so that there is room; what is played or predicted ends."""
+        run, wanted, now = self._workspace.run, self._workspace.wanted, self._now
+        if run is None:
+            return
+        alone = now.alone if now else self._alone()
+        before = now.before if now else wanted.stages
+        comparison = Comparison(against, alone=alone, before=before, **fields)
+        playhead = replace(wanted.playhead, place=None, is_playing=False)
+        self._workspace.look(
+            comparison=comparison,
+            stages=wanted.stages if now else alone,
+            playhead=playhead,
+            guess=None,
+            hovered=None,
+        )
+
+    def _alone(self) -> frozenset[str]:
+        """Choose the stage to begin with: that of the pinned cell, else the weights."""
+        resolved = self._workspace.wanted_resolved
+        pinned = resolved.pinned if resolved else None
+        return frozenset({pinned.stage if pinned else "weights"})
+
+    def _change(self, **fields: Any) -> None:
+        now = self._now
+        if now and any(getattr(now, name) != value for name, value in fields.items()):
+            self._workspace.look(comparison=replace(now, **fields))

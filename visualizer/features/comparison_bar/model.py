@@ -1,0 +1,231 @@
+"""What is compared, in words: how A and B came about, where they differ most, a cell's numbers.
+
+What the bar over the heatmaps says of a comparison, and what can be chosen there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from visualizer.session.cells import Cell, ComparedSide
+from visualizer.session.compared_tensors import (
+    LargestChange,
+    change_of,
+    largest_change,
+    mismatch,
+    signed,
+    size_of,
+    whose,
+)
+from visualizer.session.comparison_state import LARGEST_COUNT, ComparisonKind, most_samples, seed_of
+from visualizer.session.screen import PanelId
+from visualizer.session.settings_table import SETTINGS, SettingKind
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from visualizer.attention.stages import Stage
+    from visualizer.session.comparison_state import Comparison
+    from visualizer.session.document import Document
+    from visualizer.session.resolve import Resolved
+    from visualizer.session.settings_table import Setting
+
+DERIVED = {"mechanism", "causal", "device"}
+"""Settings that are told by others, or that change no number."""
+
+
+def differences(one: Document, other: Document) -> tuple[str, ...]:
+    """Say in which settings two documents differ, the first's value first."""
+    if one.captured != other.captured:
+        return ("the captured attention",)
+    if one.captured:
+        return ("the typed tokens",) * (one.labels != other.labels)
+    said = ["the text"] * (one.text != other.text)
+    said += [
+        f"{name}: {getattr(one, name)} → {getattr(other, name)}"
+        for name in ("tokenizer", "lines")
+        if getattr(one, name) != getattr(other, name)
+    ]
+    for setting in SETTINGS:
+        values = [document.get(setting.name) for document in (one, other)]
+        counts = any(setting.counts(document.spec) for document in (one, other))
+        if setting.name not in DERIVED and counts and values[0] != values[1]:
+            said.append(_difference(setting, *values))
+    return tuple(said)
+
+
+def _difference(setting: Setting, *values: Any) -> str:
+    label = setting.label[0].lower() + setting.label[1:]
+    if setting.kind in {SettingKind.MATRIX, SettingKind.OWN}:
+        return label
+    return f"{label}: {' → '.join(_value(setting, value) for value in values)}"
+
+
+def _value(setting: Setting, value: Any) -> str:
+    if setting.kind is SettingKind.SWITCH:
+        return "on" if value else "off"
+    words = dict(setting.choices).get(value)
+    return words[0].lower() + words[1:] if words else f"{value:g}"
+
+
+NAMED = 3
+"""So many differing settings are named; of more, only how many."""
+ASIDE = "Set aside while a step is played or predicted."
+
+
+@dataclass(frozen=True, slots=True)
+class ComparePanel:
+    """The bar.
+
+    Parameters
+    ----------
+    lead : str
+        What is compared.
+    said : str
+        The largest difference, in words, or why there is none.
+    largest : Cell or None
+        Where that is.
+    heads, head_count : tuple of int, int
+        The two heads, and of how many.
+    count, most : int
+        How many samples, and how many there can be.
+    """
+
+    against: ComparisonKind
+    lead: str
+    said: str = ""
+    largest: Cell | None = None
+    heads: tuple[int, int] = (0, 1)
+    head_count: int = 1
+    count: int = 1
+    most: int = 1
+    can_swap: bool = False
+
+
+COMPARISON: PanelId[ComparePanel | None] = PanelId("Comparison")
+
+
+def needs(resolved: Resolved) -> Hashable:
+    """Name what is compared, and of what its largest differences are looked for."""
+    if resolved.comparison is None:
+        return None
+    stage = resolved.pinned.stage if resolved.pinned else None
+    return id(resolved.comparison), resolved.text, resolved.drawn_heads, stage
+
+
+def warm(resolved: Resolved) -> None:
+    """Look for the largest difference, where something is compared."""
+    if resolved.comparison:
+        present_bar(resolved)
+
+
+def lead_of(resolved: Resolved) -> str:
+    """Say what is compared; empty where nothing was asked for."""
+    comparison = resolved.view.comparison
+    return _LEADS[comparison.against](resolved, comparison) if comparison else ""
+
+
+def present_bar(resolved: Resolved) -> ComparePanel | None:
+    """Say what is compared, and where it differs most."""
+    comparison, run = resolved.view.comparison, resolved.run
+    if comparison is None:
+        return None
+    against, spec, trouble = comparison.against, run.trace.spec, resolved.why_not
+    lead = lead_of(resolved)
+    if trouble:
+        said, largest = trouble, None
+    elif resolved.comparison is None:
+        said, largest = ASIDE, None
+    else:
+        said, largest = _largest(resolved, comparison)
+    has_samples = against is ComparisonKind.SAMPLES and not trouble
+    samples = (comparison.count, most_samples(run)) if has_samples else (1, 1)
+    can_swap = against is ComparisonKind.KEPT
+    return ComparePanel(
+        against, lead, said, largest, comparison.heads, spec.heads, *samples, can_swap
+    )
+
+
+def _of_kept(resolved: Resolved, comparison: Comparison) -> str:
+    if comparison.document is None or resolved.computed is None:
+        return ""
+    said = differences(comparison.document, resolved.computed)
+    if not said:
+        return "A is kept. Change anything: B shows it."
+    named, rest = said[:NAMED], len(said) - NAMED
+    more = f" and {rest} more" if rest > 0 else ""
+    return f"From A to B: {', '.join(named)}{more}."
+
+
+def _of_heads(resolved: Resolved, comparison: Comparison) -> str:
+    one, other = comparison.heads
+    if resolved.why_not:
+        return "Head against head."
+    return f"Head {one + 1} beside head {other + 1}."
+
+
+def _of_samples(resolved: Resolved, comparison: Comparison) -> str:
+    spec, count = resolved.run.trace.spec, comparison.count
+    if resolved.why_not:
+        return "Samples of dropout."
+    most = most_samples(resolved.run)
+    first, last = seed_of(spec, 0), seed_of(spec, count - 1)
+    seeds = f"seed {first}" if count == 1 else f"seeds {first} to {last}"
+    said = f"Dropout {spec.dropout:g}, {seeds}: the mean nears the weights as 1/√N."
+    return f"{said} At most {most:,} for so long a text." if most < LARGEST_COUNT else said
+
+
+_LEADS = {
+    ComparisonKind.KEPT: _of_kept,
+    ComparisonKind.HEAD: _of_heads,
+    ComparisonKind.SAMPLES: _of_samples,
+}
+
+
+def _largest(resolved: Resolved, comparison: Comparison) -> tuple[str, Cell | None]:
+    """Name the largest difference of the stage one is at, and its cell."""
+    run, stages = resolved.run, [*resolved.shown_stages]
+    if comparison.against is ComparisonKind.SAMPLES:
+        stages = [run.trace.stage("dropped")]
+    if comparison.against is ComparisonKind.HEAD:
+        with_heads = [stage for stage in stages if "head" in stage.dims]
+        stages = with_heads or [run.trace.stage(run.trace.attention)]
+    if comparison.kept:
+        reasons = {stage.name: mismatch(comparison.kept, run, stage) for stage in stages}
+        fitting = [stage for stage in stages if not reasons[stage.name]]
+        if not fitting:
+            return f"{next(iter(reasons.values()))}: there is nothing to subtract.", None
+        stages = fitting
+    stage = _at(stages, resolved)
+    change, place = _change(resolved, comparison, stage)
+    of = "" if len(stages) == 1 else f" of {stage.title.lower()}"
+    if change is None:
+        return f"No difference{of}.", None
+    cell = Cell(stage.name, place, None, ComparedSide.CHANGE)
+    named = whose(run, resolved.text, stage, _named(place, comparison))
+    return f"Largest difference{of}: {signed(change.value)}, {named}.", cell
+
+
+def _at(stages: list[Stage], resolved: Resolved) -> Stage:
+    """Choose the stage of the pinned cell, else the weights, else the first."""
+    by_name = {stage.name: stage for stage in stages}
+    pinned = resolved.view.pinned
+    return (pinned and by_name.get(pinned.stage)) or by_name.get("weights") or stages[0]
+
+
+def _change(
+    resolved: Resolved, comparison: Comparison, stage: Stage
+) -> tuple[LargestChange | None, tuple[int, ...]]:
+    held, index = change_of(resolved, stage.name, None)
+    change = largest_change(held, index, size_of(resolved, stage.name, None))
+    place = change.place if change else ()
+    return change, (
+        comparison.heads[1],
+        *place,
+    ) if comparison.against is ComparisonKind.HEAD else place
+
+
+def _named(place: tuple[int, ...], comparison: Comparison) -> tuple[int, ...]:
+    """Leave the head out where the comparison names it."""
+    return place[-2:] if comparison.against is ComparisonKind.HEAD else place

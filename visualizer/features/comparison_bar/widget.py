@@ -1,0 +1,155 @@
+"""The bar over the heatmaps while something is compared: what it is, and the largest change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAccessible
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QSizePolicy,
+    QSpinBox,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.session.comparison_state import ComparisonKind
+from visualizer.widgets.input_filters import install_input_filters
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.theme import text_scale
+from visualizer.widgets.tooltips import plain_tooltip
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from PySide6.QtGui import QAction
+
+    from visualizer.features.comparison_bar.model import ComparePanel
+
+BUTTONS = {
+    "comparer.scale_samples -1": ("Half", ComparisonKind.SAMPLES),
+    "comparer.add_sample": ("+1", ComparisonKind.SAMPLES),
+    "comparer.scale_samples 1": ("Double", ComparisonKind.SAMPLES),
+    "comparer.go_to_largest": ("Go there", None),
+    "comparer.swap": ("Swap", ComparisonKind.KEPT),
+    "comparer.stop": ("Stop", None),
+}
+
+
+class CompareBar(QWidget):
+    """Says what is compared, and lets one choose heads and samples, and stop."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
+    headsChosen = Signal(int, int)
+    countChosen = Signal(int)
+
+    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._shown: ComparePanel | None = None
+        self._buttons: dict[str, QToolButton] = {}
+        self.lead, self.said = PlainLabel(), PlainLabel()
+        words = QVBoxLayout()
+        words.setSpacing(0)
+        for label in (self.lead, self.said):
+            label.setWordWrap(True)
+            label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+            words.addWidget(label)
+        self.lead.setProperty("role", "quiet")
+        self.one, self.other = _heads("The one head"), _heads("The other head")
+        self.count = QSpinBox()
+        self.count.setObjectName("Samples")
+        self.count.setAccessibleName("Samples")
+        self.count.setToolTip("Samples that are averaged")
+        self.count.setMinimum(1)
+        self.count.setKeyboardTracking(False)
+        install_input_filters(self.count)
+        for box in (self.one, self.other):
+            box.activated.connect(self._choose_heads)
+        self.count.valueChanged.connect(self._choose_count)
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(16, 4, 12, 4)
+        self._row.setSpacing(6)
+        self._row.addLayout(words, 1)
+        for widget in (self.one, self.other, self.count):
+            self._row.addWidget(widget)
+        self._add_buttons(actions)
+        # Where there is little room it is cut, rather than that the window grows past the screen.
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.hide()
+
+    def _add_buttons(self, actions: Mapping[str, QAction]) -> None:
+        for key, (name, _) in BUTTONS.items():
+            action = actions[key]
+            button = QToolButton()
+            button.setText(name)
+            button.setAccessibleName(action.text().replace("&", ""))
+            keys = action.shortcut().toString()
+            button.setToolTip(plain_tooltip(f"{button.accessibleName()} ({keys})"))
+            button.clicked.connect(action.trigger)
+            button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every one has its key
+            self._row.addWidget(button)
+            self._buttons[key] = button
+
+    # ------------------------------------------------------------------ showing
+
+    def show_comparison(self, panel: ComparePanel | None) -> None:
+        """Show what is compared; nothing at all, where nothing is."""
+        if panel == self._shown:
+            return
+        self._shown = panel
+        self.setVisible(panel is not None)
+        if panel is None:
+            return
+        self.lead.setText(panel.lead)
+        self.said.setText(panel.said)
+        self.setAccessibleName(f"Comparing. {panel.lead} {panel.said}")
+        self._show_buttons(panel)
+        is_head = panel.against is ComparisonKind.HEAD and panel.head_count > 1
+        for box, head in zip((self.one, self.other), panel.heads, strict=True):
+            box.setVisible(is_head)
+            _fill(box, panel.head_count)
+            box.setCurrentIndex(head)
+        self.count.setVisible(panel.most > 1)
+        self.count.blockSignals(True)
+        self.count.setMaximum(panel.most)
+        self.count.setValue(panel.count)
+        self.count.blockSignals(False)
+
+    def _show_buttons(self, panel: ComparePanel) -> None:
+        enabled = {
+            "comparer.scale_samples -1": panel.count > 1,
+            "comparer.scale_samples 1": panel.count < panel.most,
+            "comparer.add_sample": panel.count < panel.most,
+            "comparer.go_to_largest": panel.largest is not None,
+        }
+        for key, (_, against) in BUTTONS.items():
+            is_of_samples = against is ComparisonKind.SAMPLES and panel.most == 1
+            self._buttons[key].setVisible(against in {None, panel.against} and not is_of_samples)
+            self._buttons[key].setEnabled(enabled.get(key, True))
+
+    # ------------------------------------------------------------------ the hand
+
+    def _choose_heads(self) -> None:
+        self.headsChosen.emit(self.one.currentIndex(), self.other.currentIndex())
+
+    def _choose_count(self, count: int) -> None:
+        self.countChosen.emit(count)
+
+
+def _heads(name: str) -> QComboBox:
+    box = QComboBox()
+    box.setAccessibleName(name)
+    box.setObjectName(name)
+    box.setToolTip(plain_tooltip(name))
+    box.setMinimumWidth(round(72 * text_scale()))
+    install_input_filters(box)
+    return box
+
+
+def _fill(box: QComboBox, heads: int) -> None:
+    if box.count() != heads:
+        box.clear()
+        box.addItems([f"Head {head + 1}" for head in range(heads)])

@@ -1,0 +1,252 @@
+"""What each head looks at, as a table, and in words which head does most of what."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from visualizer.number_format import format_number, format_share
+from visualizer.session.screen import PanelId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from visualizer.attention.head_measures import HeadMeasures
+    from visualizer.attention.run import Run
+    from visualizer.session.resolve import Resolved
+
+PANE = "Heads"
+NONE = "–"
+APART = (
+    " Queries and keys are not the same tokens, so none is the previous one, itself or at a "
+    "distance."
+)
+SCORES = "These are scores: how a row’s weights are shared out can be said of weights only."
+NAMED = 3
+"""So many heads are named that are alike in something; of more, only how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadColumn:
+    """A measure of heads.
+
+    Parameters
+    ----------
+    unit : str
+        Of its numbers; shares are in per cent.
+    says : str
+        What it is, in a sentence.
+    decimals : int
+        With how many its numbers are written.
+    measure : str
+        Its name among the `HeadMeasures`.
+    """
+
+    title: str
+    unit: str
+    says: str
+    decimals: int
+    measure: str
+
+    def values(self, measures: HeadMeasures, text: tuple[int, ...]) -> tuple[float | None, ...]:
+        """Give a text's numbers, head after head; None for what is no number."""
+        numbers: np.ndarray = getattr(measures, self.measure)[text]
+        factor = 100 if self.unit == "%" else 1
+        return tuple(factor * float(one) if math.isfinite(one) else None for one in numbers)
+
+    def written(self, value: float | None) -> str:
+        """Write one of its numbers."""
+        if value is None:
+            return NONE
+        if abs(value) >= 1e5:
+            return format_number(value)
+        return f"{value:.{self.decimals}f}".replace("-", "−" if round(value, self.decimals) else "")
+
+
+PREVIOUS = HeadColumn(
+    "Previous",
+    "%",
+    "Weight on the token before the query; a mean over the queries from the second on.",
+    1,
+    "previous",
+)
+FIRST = HeadColumn("First", "%", "Weight on the first token of the text.", 1, "first")
+OWN = HeadColumn("Itself", "%", "Weight on the query’s own token: the diagonal.", 1, "own")
+LARGEST = HeadColumn("Largest", "%", "Largest weight of each query.", 1, "largest")
+ENTROPY = HeadColumn(
+    "Entropy",
+    "bits",
+    "How spread out the weights are, −Σ w·log₂ w: 0 where one key has all, log₂ n where n keys "
+    "are read alike.",
+    2,
+    "entropy",
+)
+DISTANCE = HeadColumn(
+    "Distance",
+    "tokens",
+    "How far away the keys are, each counted by its weight: Σ w·|query − key|.",
+    2,
+    "distance",
+)
+COLUMNS = (PREVIOUS, FIRST, OWN, LARGEST, ENTROPY, DISTANCE)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadRow:
+    """A head's numbers; without a head, the means of all.
+
+    Parameters
+    ----------
+    values, written : tuple
+        A number a column, and how it is written.
+    """
+
+    head: int | None
+    values: tuple[float | None, ...]
+    written: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What stands before its numbers."""
+        return "Mean" if self.head is None else str(self.head + 1)
+
+    @property
+    def full_name(self) -> str:
+        """What it is called where it stands alone."""
+        return "Mean of the heads" if self.head is None else f"Head {self.name}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeadTablePanel:
+    """What the heads look at, of one text.
+
+    Parameters
+    ----------
+    lead : str
+        Of what these are means.
+    sentences : tuple of str
+        Which head does most of what.
+    measures, text : Measures, tuple of int
+        What it was made from.
+    """
+
+    lead: str
+    sentences: tuple[str, ...]
+    columns: tuple[HeadColumn, ...]
+    rows: tuple[HeadRow, ...]
+    measures: HeadMeasures | None
+    text: tuple[int, ...]
+
+
+HEADS: PanelId[HeadTablePanel | None] = PanelId(PANE)
+
+
+def warm(resolved: Resolved) -> None:
+    """Measure the heads."""
+    if "weights" in resolved.run.trace:
+        resolved.run.trace.measured("weights")
+
+
+def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTablePanel | None:
+    """Say what the heads look at, in the text that is looked at.
+
+    Weights that are still to be predicted are not measured.
+    """
+    run, text = resolved.run, resolved.index
+    if "weights" in resolved.covered:
+        return None
+    if "weights" not in run.trace:
+        return HeadTablePanel("", (SCORES,), (), (), None, ())
+    measures = run.trace.measured("weights")
+    lead = _lead(run, measures.queries[text], resolved.text)
+    made_of = (lead, text)
+    if previous and previous.measures is measures and (previous.lead, previous.text) == made_of:
+        return previous
+    columns = {column: column.values(measures, text) for column in COLUMNS}
+    heads = list(zip(*columns.values(), strict=True))
+    rows = [_row(head, values) for head, values in enumerate(heads)]
+    if len(rows) > 1:
+        rows.append(_row(None, tuple(_mean(values) for values in columns.values())))
+    said = _sentences(columns) if len(heads) > 1 else ()
+    return HeadTablePanel(lead, said, COLUMNS, tuple(rows), measures, text)
+
+
+def as_tsv(table: HeadTablePanel, rows: tuple[HeadRow, ...]) -> str:
+    """Write rows of a table with tabs between, for a spreadsheet."""
+    titles = ["Head", *(f"{column.title} ({column.unit})" for column in table.columns)]
+    lines = [[row.name, *("" if one is None else f"{one:.7g}" for one in row.values)]
+             for row in rows]  # fmt: skip
+    return "".join("\t".join(line) + "\n" for line in [titles, *lines])
+
+
+def _row(head: int | None, values: tuple[float | None, ...]) -> HeadRow:
+    pairs = zip(COLUMNS, values, strict=True)
+    return HeadRow(head, values, tuple(column.written(value) for column, value in pairs))
+
+
+def _mean(values: tuple[float | None, ...]) -> float | None:
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if len(numbers) == len(values) else None
+
+
+def _lead(run: Run, queries: np.ndarray, text: int) -> str:
+    """Say of what the numbers are means, and which queries are left out of them."""
+    spec = run.trace.spec
+    tokens = spec.lengths[text] if spec.lengths else run.trace.tokens
+    weights = "weights before dropout" if "dropped" in run.trace else "weights"
+    counted = min(int(count) for count in queries)
+    rest = "" if run.captured is None or run.captured.is_square else APART
+    every = "the only query" if tokens == 1 else f"{tokens:,} queries"
+    if counted == tokens:
+        return f"Means over {every}, of the {weights}.{rest}"
+    return f"Means over {counted:,} of {every}, of the {weights}: the others read nothing.{rest}"
+
+
+_SAID: tuple[tuple[HeadColumn, Callable[[float], str], str, bool], ...] = (
+    (
+        PREVIOUS,
+        lambda value: format_share(value / 100),
+        "{who} read{s} the previous token most",
+        True,
+    ),
+    (FIRST, lambda value: format_share(value / 100), "{who} read{s} the first token most", True),
+    (
+        OWN,
+        lambda value: format_share(value / 100),
+        "{who} read{s} the query’s own token most",
+        True,
+    ),
+    (ENTROPY, lambda value: f"{ENTROPY.written(value)} bits", "{who} {are} the sharpest", False),
+)
+
+
+def _sentences(columns: dict[HeadColumn, tuple[float | None, ...]]) -> tuple[str, ...]:
+    """Say which heads are the first in what; nothing of what all are alike in."""
+    said = []
+    for column, write, words, is_most in _SAID:
+        values = columns[column]
+        best = (max if is_most else min)((one for one in values if one is not None), default=None)
+        if best is None:
+            continue
+        heads = [head for head, one in enumerate(values) if one is not None and _alike(one, best)]
+        if len(heads) < len(values):
+            who, is_one = _who(heads), len(heads) == 1
+            sentence = words.format(who=who, s="s" * is_one, are="is" if is_one else "are")
+            said.append(f"{sentence}: {write(best)}.")
+    return tuple(said) or ("All heads look at the same.",)
+
+
+def _alike(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=1e-4, abs_tol=1e-6)
+
+
+def _who(heads: list[int]) -> str:
+    names = [str(head + 1) for head in heads]
+    if len(names) == 1:
+        return f"Head {names[0]}"
+    if len(names) > NAMED:
+        return f"{len(names)} heads"
+    return f"Heads {', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,345 @@
+"""The Heads pane: which head looks at what, in sentences and as a table that can be sorted.
+
+The table of heads: its rows sorted as was asked, its heads by their colours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QAccessible,
+    QColor,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QPainter,
+    QPen,
+)
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.features.head_table.model import HEADS, as_tsv
+from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.theme import LIGHT, Theme, font, head_colour, text_scale
+
+if TYPE_CHECKING:
+    from PySide6.QtCore import QPersistentModelIndex
+    from PySide6.QtGui import QResizeEvent
+
+    from visualizer.features.head_table.model import HeadRow, HeadTablePanel
+    from visualizer.session.screen import Screen
+
+EMPTY = "What each head looks at stands here, as soon as there are weights that are not hidden."
+WIDTH = 252
+
+
+class HeadTablePane(QWidget):
+    """What the heads look at; `headChosen` names one to be seen alone."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    headChosen = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Heads")
+        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self._column = column = QVBoxLayout(self)
+        column.setContentsMargins(12, 8, 8, 8)
+        column.setSpacing(6)
+        self.said, self.lead = PlainLabel(), PlainLabel()
+        self.view = HeadTableView()
+        self.view.headOpened.connect(self.headChosen)
+        for label in (self.said, self.lead):
+            label.setWordWrap(True)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            column.addWidget(label)
+        self.lead.setProperty("role", "quiet")
+        column.addWidget(self.view, 1)
+        column.addStretch()
+        self._shown: tuple[HeadTablePanel | None, Theme] | None = None
+        self.show_heads(None, LIGHT)
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Show what the heads of a screen look at."""
+        self.show_heads(screen.panel(HEADS), theme)
+
+    def show_heads(self, table: HeadTablePanel | None, theme: Theme) -> None:
+        """Show what heads look at, or what would be said here."""
+        if self._shown and self._shown[0] is table and self._shown[1] == theme:
+            return
+        self._shown = (table, theme)
+        said = "\n".join(table.sentences) if table else EMPTY
+        set_accessible_value(self, said)
+        self.said.setText(said.replace(" %", "\N{NO-BREAK SPACE}%"))
+        self.said.setVisible(bool(said))
+        self.lead.setText(table.lead if table else "")
+        self.lead.setVisible(table is not None)
+        self.view.setVisible(table is not None and bool(table.rows))
+        self.view.show_table(table, theme)
+        self._make_room()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Keep the sentences whole, and no higher: a dock does not ask how high they are."""
+        margins = self._column.contentsMargins()
+        width = self.width() - margins.left() - margins.right()
+        for label in (self.said, self.lead):
+            label.setMinimumHeight(0)  # else it counts as a height that is needed
+            label.setFixedHeight(max(0, label.heightForWidth(width)))
+
+
+if TYPE_CHECKING:
+    Index = QModelIndex | QPersistentModelIndex
+
+HEAD = "Click a row, or press Enter in it, to see its head alone."
+KEYS = f"{HEAD} Click a title, or press Space in its column, to sort by it."
+ROWS = 4
+"""So many rows of the table are never hidden by what stands over them."""
+DOT = 8
+ARROWS = {Qt.SortOrder.AscendingOrder: "↑", Qt.SortOrder.DescendingOrder: "↓"}
+
+Role = Qt.ItemDataRole
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+ROOT = QModelIndex()
+
+
+class HeadTableModel(QAbstractTableModel):
+    """A table of heads, sorted as was asked; the means of all stay at the foot."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.table: HeadTablePanel | None = None
+        self.rows: tuple[HeadRow, ...] = ()
+        self._by, self._order = 0, Qt.SortOrder.AscendingOrder
+
+    def show_table(self, table: HeadTablePanel | None) -> None:
+        """Take other numbers, of the same heads or of others."""
+        is_alike = table and self.table and len(table.rows) == len(self.table.rows)
+        if is_alike:
+            self.table = table
+            self._arrange(table.rows if table else ())
+            self.dataChanged.emit(self.index(0, 0), self.index(len(self.rows) - 1, 0))
+            self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, self.columnCount() - 1)
+        else:
+            self.beginResetModel()
+            self.table = table
+            self.rows = self._sorted(table.rows if table else ())
+            self.endResetModel()
+
+    def rowCount(self, parent: Index = ROOT) -> int:
+        return 0 if parent.isValid() else len(self.rows)
+
+    def columnCount(self, parent: Index = ROOT) -> int:
+        return 0 if parent.isValid() or not self.table else 1 + len(self.table.columns)
+
+    def data(self, index: Index, role: int = Role.DisplayRole) -> Any:
+        row, column = self.rows[index.row()], index.column() - 1
+        if role == Role.DisplayRole:
+            return row.name if column < 0 else row.written[column]
+        if role == Role.TextAlignmentRole and column >= 0:
+            return RIGHT
+        if role == Role.FontRole:
+            return font(12)
+        if role == Role.AccessibleTextRole:
+            return self._told(row, column)
+        return None
+
+    def headerData(
+        self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole
+    ) -> Any:
+        if orientation is Qt.Orientation.Vertical or self.table is None:
+            return None
+        column = self.table.columns[section - 1] if section else None
+        arrow = ARROWS[self._order] if section == self._by else ""
+        if role == Role.DisplayRole:
+            lower = " ".join(filter(None, (arrow, column.unit if column else "")))
+            return f"{column.title if column else 'Head'}\n{lower}"
+        if role in {Role.ToolTipRole, Role.AccessibleDescriptionRole}:
+            return column.says if column else HEAD
+        if role == Role.AccessibleTextRole:
+            sorted_ = ", sorted" if arrow else ""
+            return (f"{column.title}, {column.unit}" if column else "Head") + sorted_
+        if role == Role.TextAlignmentRole:
+            return RIGHT if column else Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+        return None
+
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        self._by, self._order = column, order
+        self._arrange(self.rows)
+        self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, self.columnCount() - 1)
+
+    def _arrange(self, rows: tuple[HeadRow, ...]) -> None:
+        """Sort; what is selected or has the focus goes with its head."""
+        self.layoutAboutToBeChanged.emit()
+        old = self.persistentIndexList()
+        heads = [self.rows[index.row()].head for index in old]
+        self.rows = self._sorted(rows)
+        places = {row.head: place for place, row in enumerate(self.rows)}
+        new = [
+            self.index(places[head], index.column()) for head, index in zip(heads, old, strict=True)
+        ]
+        self.changePersistentIndexList(old, new)
+        self.layoutChanged.emit()
+
+    def _sorted(self, rows: tuple[HeadRow, ...]) -> tuple[HeadRow, ...]:
+        """Sort by numbers; alike ones by head, and those that have none behind the others."""
+        falls = self._order is Qt.SortOrder.DescendingOrder
+        sign = -1 if falls else 1
+
+        def key(row: HeadRow) -> tuple[bool, bool, float, int]:
+            is_mean, head = row.head is None, row.head or 0
+            value = head if self._by <= 0 else row.values[self._by - 1]
+            return is_mean, value is None, sign * (value or 0), head
+
+        return tuple(sorted(rows, key=key))
+
+    def _told(self, row: HeadRow, column: int) -> str:
+        if column < 0 or self.table is None:
+            return row.full_name
+        about = self.table.columns[column]
+        return f"{row.full_name}, {about.title}: {row.written[column]} {about.unit}"
+
+
+class HeadDelegate(QStyledItemDelegate):
+    """Draws a head's colour before its number, a line over the means, a frame where one is."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.theme = LIGHT
+
+    def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:
+        super().initStyleOption(option, index)
+        option.state &= ~QStyle.StateFlag.State_HasFocus  # the style's mark is hardly seen
+        if index.column() == 0 and row_of(index).head is not None:
+            side = round(DOT * text_scale())
+            room = QSize(side + side // 2, side)  # some of it between dot and number
+            option.features |= QStyleOptionViewItem.ViewItemFeature.HasDecoration
+            option.decorationSize = room
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        super().paint(painter, option, index)
+        if option.state & QStyle.StateFlag.State_HasFocus:
+            painter.setPen(QPen(QColor(self.theme.on_accent), 1))
+            painter.drawRect(option.rect.adjusted(1, 1, -2, -2))
+        head = row_of(index).head
+        if head is None:
+            rect = option.rect
+            painter.fillRect(rect.left(), rect.top(), rect.width(), 1, QColor(self.theme.border))
+        elif index.column() == 0:
+            self._paint_dot(painter, option, head)
+
+    def _paint_dot(self, painter: QPainter, option: QStyleOptionViewItem, head: int) -> None:
+        side, is_lit = DOT * text_scale(), bool(option.state & QStyle.StateFlag.State_Selected)
+        left, middle = option.rect.left() + 3, QRectF(option.rect).center().y() + 1
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        # An edge where the row is lit, as some colours are hardly seen on the accent.
+        lit_edge = QPen(QColor(self.theme.on_accent), 1)
+        painter.setPen(lit_edge if is_lit else QPen(Qt.PenStyle.NoPen))
+        painter.setBrush(QColor(head_colour(head, self.theme)))
+        painter.drawEllipse(QRectF(left, middle - side / 2, side, side))
+        painter.restore()
+
+
+class HeadTableView(QTableView):
+    """The table: titles sort, and so does Space, by the column one is in; Enter opens a head."""
+
+    headOpened = Signal(int)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._model, self._delegate = HeadTableModel(self), HeadDelegate(self)
+        self.setModel(self._model)
+        self.setItemDelegate(self._delegate)
+        self.setAccessibleName("Heads")
+        self.setAccessibleDescription(KEYS)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setTabKeyNavigation(False)
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.verticalHeader().hide()
+        header = self.horizontalHeader()
+        header.setSectionResizeMode(header.ResizeMode.ResizeToContents)
+        header.setHighlightSections(False)
+        header.setSortIndicator(0, Qt.SortOrder.AscendingOrder)
+        header.setMinimumSectionSize(1)
+        self.setSortingEnabled(True)
+        header.setSortIndicatorShown(False)  # it would widen the columns; the titles say it
+        self.clicked.connect(self._open)
+
+    @property
+    def rows(self) -> tuple[HeadRow, ...]:
+        """The rows, from top to bottom."""
+        return self._model.rows
+
+    def show_table(self, table: HeadTablePanel | None, theme: Theme) -> None:
+        """Show a table in a theme's colours."""
+        self._delegate.theme = theme
+        self.setStyleSheet(_style(theme))
+        row = round(22 * text_scale())
+        self.verticalHeader().setDefaultSectionSize(row)
+        if table is not self._model.table:
+            self._model.show_table(table)
+        self.setMinimumHeight(self.horizontalHeader().sizeHint().height() + ROWS * row)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self._copy()
+        elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
+            self._open(self.currentIndex())
+        elif event.key() == Qt.Key.Key_Space:
+            self._sort()
+        else:
+            super().keyPressEvent(event)
+
+    def _open(self, index: QModelIndex) -> None:
+        head = row_of(index).head if index.isValid() else None
+        if head is not None:
+            self.headOpened.emit(head)
+
+    def _sort(self) -> None:
+        """Sort by the column one is in; by the same again, the other way round."""
+        header, column = self.horizontalHeader(), max(0, self.currentIndex().column())
+        falls = header.sortIndicatorOrder() is Qt.SortOrder.DescendingOrder
+        is_same = header.sortIndicatorSection() == column
+        order = Qt.SortOrder.AscendingOrder
+        if is_same != falls:  # as a click on the title does it
+            order = Qt.SortOrder.DescendingOrder
+        self.sortByColumn(column, order)
+
+    def _copy(self) -> None:
+        if self._model.table:
+            QGuiApplication.clipboard().setText(as_tsv(self._model.table, self.rows))
+
+
+def row_of(index: Index) -> HeadRow:
+    """Give the row that a cell of a `HeadTableModel` is in."""
+    model = index.model()
+    assert isinstance(model, HeadTableModel)
+    return model.rows[index.row()]
+
+
+def _style(theme: Theme) -> str:
+    return f"""
+        QTableView {{ background: {theme.paper}; border: none; }}
+        QHeaderView {{ background: {theme.paper}; border: none; }}
+        QHeaderView::section {{ background: {theme.paper}; color: {theme.quiet}; border: none;
+            border-bottom: 1px solid {theme.border}; padding: 2px 1px; }}
+        QHeaderView::section:hover {{ color: {theme.ink}; background: {theme.raised}; }}
+    """

@@ -1,0 +1,1 @@
+"""Lessons: files, settings, progress and the lesson pane."""

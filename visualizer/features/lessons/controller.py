@@ -1,0 +1,157 @@
+"""Lessons in the window: the menu of them, turning pages, and going back to where one was."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import replace
+from html import escape
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QUrl
+from PySide6.QtGui import QAction, QDesktopServices, QKeySequence
+
+from visualizer.features.lessons.lesson_file import load_lessons
+from visualizer.features.lessons.model import ids_of, page_view, stopped, turned, with_manners_of
+from visualizer.features.lessons.setting_parser import PrintedNumbers
+from visualizer.resources import resource
+from visualizer.session.view import LessonPosition
+from visualizer.widgets.app_settings import own_folder
+from visualizer.widgets.dialogs import show_message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from PySide6.QtWidgets import QMenu, QWidget
+
+    from visualizer.features.lessons.lesson_file import LessonError
+    from visualizer.features.lessons.model import Lesson
+    from visualizer.features.lessons.open_lessons import OpenLessons
+    from visualizer.session.workspace import Workspace
+
+MOST_KEYS = 9
+LONGEST_TITLE = 60
+MOST_TOLD = 12
+
+
+class LessonController(QObject):
+    """Opens lessons and turns their pages; every method is something a reader wants."""
+
+    def __init__(
+        self, workspace: Workspace, opened: OpenLessons, menu: QMenu, window: QWidget
+    ) -> None:
+        super().__init__(window)
+        self._opened = opened
+        self._workspace, self._menu, self._window = workspace, menu, window
+        self._fixed = menu.actions()
+        menu.aboutToShow.connect(self.load)  # one may just have been dropped into the folder
+        self._offered: list[QAction] = []
+        self.lessons: tuple[Lesson, ...] = ()
+        self.errors: tuple[LessonError, ...] = ()
+
+    def load(self) -> None:
+        """Offer our lessons and the user's own, and name those that are broken."""
+        printed = PrintedNumbers.read(resource("lessons", "chapter3.json"))
+        self.lessons, self.errors = load_lessons([resource("lessons"), _own_folder()], printed)
+        for action in self._offered:
+            self._menu.removeAction(action)
+            action.deleteLater()
+        self._offered = [self._offer(number) for number in range(len(self.lessons))]
+        if self.errors:
+            self._offered.append(self._action(self._broken_in_words(), self.tell_errors))
+        first = self._fixed[0]
+        self._offered.append(self._menu.insertSeparator(first))
+
+    def _offer(self, number: int) -> QAction:
+        title = textwrap.shorten(self.lessons[number].title, LONGEST_TITLE, placeholder="…")
+        title = title.replace("&", "&&")
+        key = f"&{number + 1}  " if number < MOST_KEYS else ""
+        action = self._action(f"{key}{title}", self._open_offered)
+        action.setData(number)
+        if number < MOST_KEYS:
+            action.setShortcut(QKeySequence(f"Alt+Shift+{number + 1}"))
+        return action
+
+    def _action(self, words: str, do: Callable[[], None]) -> QAction:
+        action = QAction(words, self._menu)
+        action.triggered.connect(do)
+        self._menu.insertAction(self._fixed[0], action)
+        return action
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def position(self) -> LessonPosition | None:
+        """The page that is read now."""
+        return self._workspace.wanted.lesson
+
+    def open(self, number: int) -> None:
+        """Begin a lesson; what was there before comes back when it is closed."""
+        workspace = self._workspace
+        if self.position is None or self._opened.before is None:
+            self._opened.before = workspace.document, stopped(workspace.wanted)
+        self._opened.by_id = ids_of(self.lessons)
+        self._turn(LessonPosition([*self._opened.by_id][number], 0))
+
+    def _open_offered(self) -> None:
+        action = self.sender()
+        if isinstance(action, QAction):
+            self.open(action.data())
+
+    def step(self, pages: int) -> None:
+        """Turn pages on or back, as far as there are any."""
+        position = self.position
+        following = turned(self._opened.by_id, position, pages) if position else None
+        if following:
+            self._turn(following)
+
+    def back(self) -> None:
+        """Return to the page's own settings."""
+        if self.position:
+            self._turn(self.position)
+
+    def close(self) -> None:
+        """Return to what there was before the lesson."""
+        if self.position and self._opened.before:
+            workspace, (document, view) = self._workspace, self._opened.before
+            device = workspace.document.spec.device
+            view = with_manners_of(view, workspace.wanted)
+            workspace.show_document(document.set("device", device), view)
+
+    def _turn(self, position: LessonPosition) -> None:
+        lesson = self._opened.by_id[position.lesson_id]
+        view = page_view(lesson, position.page, self._workspace.wanted)
+        document = lesson.pages[position.page].document
+        device = self._workspace.document.spec.device  # the reader's to choose
+        document = document.set("device", device)
+        self._workspace.show_document(document, replace(view, lesson=position, comparison=None))
+
+    # ------------------------------------------------------------------ the user's own
+
+    def open_folder(self) -> None:
+        """Show the folder into which lessons of the user's own can be dropped."""
+        folder = _own_folder()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            show_message(
+                self._window, "Lessons", f"The folder could not be made: {escape(str(error))}"
+            )
+            return
+        if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
+            show_message(self._window, "Lessons", f"Put lessons here:<br>{escape(str(folder))}")
+
+    def tell_errors(self) -> None:
+        """Say which lessons are broken, and where."""
+        said = "".join(f"<p>{escape(str(error)[:300])}</p>" for error in self.errors[:MOST_TOLD])
+        if len(self.errors) > MOST_TOLD:
+            said += f"<p>… and {len(self.errors) - MOST_TOLD} more.</p>"
+        show_message(self._window, "Lessons that were left out", said)
+
+    def _broken_in_words(self) -> str:
+        count = len(self.errors)
+        return "1 lesson was left out…" if count == 1 else f"{count} lessons were left out…"
+
+
+def _own_folder() -> Path:
+    return own_folder() / "lessons"

@@ -1,0 +1,366 @@
+"""Lessons from TOML files; what is wrong in one is said with its line, and it is left out.
+
+Where in a TOML file a value stands, so that what is wrong with it is said with its line.
+
+Folders of lessons: ours, and one into which a reader drops their own.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from itertools import cycle, islice
+from typing import TYPE_CHECKING, Any
+
+from visualizer.attention.spec import problems
+from visualizer.attention.stages import shape, stages
+from visualizer.features.lessons.model import Claim, Lesson, Measure, Page
+from visualizer.features.lessons.setting_parser import (
+    WORDS,
+    PrintedNumbers,
+    UnfitError,
+    is_a,
+    value_of,
+)
+from visualizer.session.cells import Cell
+from visualizer.session.document import Document
+from visualizer.session.timeline import ORDER, Grain, Place
+
+if TYPE_CHECKING:
+    import pathlib
+    from collections.abc import Mapping, Sequence
+
+if TYPE_CHECKING:
+    Table = dict[str, Any]
+
+MOST_TOKENS = 100_000
+MOST_CHARACTERS = 1_000_000
+
+_LESSON = {"title": str, "section": str, "start": dict, "page": list}
+_PAGE = {
+    "title": str,
+    "says": str,
+    "set": dict,
+    "stages": list,
+    "play": dict,
+    "cell": dict,
+    "tick": list,
+    "text_tokens": int,
+}
+_PLAY = {"grain": str, "from": str, "at": list, "until": str}
+_CELL = {"stage": str, "at": list}
+_TICK = {
+    "section": str,
+    "name": str,
+    "stage": str,
+    "at": list,
+    "each": bool,
+    "factor": float,
+    "measure": str,
+}
+
+
+class LessonError(ValueError):
+    """What is wrong with a lesson's file, in a sentence.
+
+    Parameters
+    ----------
+    line : int
+        Where, from 1; 0 when it is the whole file.
+    """
+
+    def __init__(self, name: str, line: int, sentence: str) -> None:
+        super().__init__(f"{name}, line {line}: {sentence}" if line else f"{name}: {sentence}")
+        self.name, self.line, self.sentence = name, line, sentence
+
+
+def read_lesson(text: str, name: str, printed: PrintedNumbers) -> Lesson:
+    """Read a lesson.
+
+    Parameters
+    ----------
+    name : str
+        Of the file, for what is said to be wrong with it.
+
+    Raises
+    ------
+    LessonError
+        For the first thing that is wrong.
+    """
+    text = text.replace("\r\n", "\n")
+    try:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        found = re.search(r"\(at line (\d+)", str(error))
+        line = int(found[1]) if found else max(1, len(text.splitlines()))
+        said = re.sub(r" \(at .*\)$", "", str(error)) or "It cannot be read"
+        raise LessonError(name, line, f"This is not TOML: {said}.") from error
+    source = TomlSource(text, name, printed)
+    source.check((), table, _LESSON, ("title", "page"))
+    start = source.settings(("start",), Document(), table.get("start", {}))
+    source.check_list(("page",), table["page"], dict)
+    if not table["page"]:
+        raise source.error(("page",), "A lesson needs a page.")
+    pages, characters = [], 0
+    for number, page in enumerate(table["page"]):
+        pages.append(PageParser(source, ("page", number), start).read(page))
+        characters += len(pages[-1].document.text)
+        if characters > MOST_CHARACTERS:
+            sentence = f"The texts of all pages have more than {MOST_CHARACTERS:,} characters."
+            raise source.error(("page", number), sentence)
+    return Lesson(name, table["title"], table.get("section", ""), tuple(pages))
+
+
+@dataclass(frozen=True, slots=True)
+class TomlSource:
+    """A file, and what can be wrong in any of its tables."""
+
+    text: str
+    name: str
+    printed: PrintedNumbers
+
+    def error(self, path: Path, sentence: str) -> LessonError:
+        return LessonError(self.name, line_of(self.text, path), sentence)
+
+    def check(
+        self, path: Path, table: Table, known: Mapping[str, type], needed: Sequence[str]
+    ) -> None:
+        """Refuse keys that there are not, values of another kind, and what is missing."""
+        for key, value in table.items():
+            if key not in known:
+                there_are = ", ".join(known)
+                raise self.error((*path, key), f"“{key}” is not known here, only {there_are}.")
+            if not is_a(value, known[key]):
+                raise self.error((*path, key), f"“{key}” is to be {WORDS[known[key]]}.")
+        for key in needed:
+            if key not in table:
+                raise self.error(path, f"“{key}” is missing.")
+
+    def check_list(self, path: Path, values: list[object], kind: type) -> None:
+        if not all(is_a(value, kind) for value in values):
+            raise self.error(path, f"Each of “{path[-1]}” is to be {WORDS[kind]}.")
+
+    def settings(self, path: Path, document: Document, table: Table) -> Document:
+        """Change a document; a mechanism goes first, as it decides many settings at once."""
+        for key in sorted(table, key=lambda key: key != "mechanism"):
+            try:
+                document = document.set(key, value_of(key, table[key], self.printed))
+            except UnfitError as unfit:
+                raise self.error((*path, key), str(unfit)) from unfit
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class PageParser:
+    """Reads one page."""
+
+    source: TomlSource
+    path: Path
+    start: Document
+
+    def read(self, table: Table) -> Page:
+        self.source.check(self.path, table, _PAGE, ("title", "says", "stages"))
+        path = (*self.path, "set")
+        document = self.source.settings(path, self.start, table.get("set", {}))
+        document = self._lengthened(document, table.get("text_tokens"))
+        sizes = self._sizes(document)
+        self.source.check_list((*self.path, "stages"), table["stages"], str)
+        for stage in table["stages"]:
+            self._stage(("stages",), stage, sizes)
+        if not table["stages"]:
+            raise self.source.error((*self.path, "stages"), "A page shows a stage at least.")
+        self.source.check_list((*self.path, "tick"), table.get("tick", []), dict)
+        grain, span = self._play(table.get("play"), sizes)
+        return Page(
+            table["title"],
+            table["says"],
+            document,
+            frozenset(table["stages"]),
+            self._cell(table.get("cell"), sizes),
+            span,
+            grain,
+            tuple(
+                self._claim(("tick", number), tick, sizes)
+                for number, tick in enumerate(table.get("tick", []))
+            ),
+        )
+
+    def _lengthened(self, document: Document, tokens: int | None) -> Document:
+        if tokens is None:
+            return document
+        lines = [line.split() for line in document.text.splitlines() if line.split()]
+        if not 0 < tokens * max(1, len(lines)) <= MOST_TOKENS:
+            sentence = f"“text_tokens” is from 1 to {MOST_TOKENS:,}, over all lines."
+            raise self.source.error((*self.path, "text_tokens"), sentence)
+        repeated = (" ".join(islice(cycle(line), tokens)) for line in lines)
+        return document.set("text", "\n".join(repeated))
+
+    def _sizes(self, document: Document) -> dict[str, tuple[int, ...]]:
+        """Give the size of each stage, the batch first."""
+        for problem in problems(document.spec):
+            raise self.source.error((*self.path, "set", problem.field), problem.sentence)
+        texts = document.tokens()
+        if not texts or not all(texts):
+            raise self.source.error((*self.path, "set", "text"), "There is no word in the text.")
+        batch, longest = (len(texts),) * (len(texts) > 1), max(map(len, texts))
+        spec = document.spec
+        return {row.name: batch + shape(spec, row.dims, longest) for row in stages(spec)}
+
+    def _stage(self, path: Path, stage: str, sizes: Mapping[str, tuple[int, ...]]) -> None:
+        if stage not in sizes:
+            there_are = ", ".join(sizes) if stage in ORDER else ", ".join(ORDER)
+            here = " on this page" if stage in ORDER else ""
+            sentence = f"There is no stage “{stage}”{here}, only {there_are}."
+            raise self.source.error((*self.path, *path), sentence)
+
+    def _place(self, path: Path, at: list[object], sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """Check a place that begins at the first of some sizes."""
+        self.source.check_list((*self.path, *path), at, int)
+        place = tuple(number for number in at if isinstance(number, int))
+        fits = len(place) <= len(sizes)
+        if not fits or any(not 0 <= one < size for one, size in zip(place, sizes, strict=False)):
+            size = " × ".join(map(str, sizes))
+            sentence = f"The place {at} is not in {size}; places are counted from 0."
+            raise self.source.error((*self.path, *path), sentence)
+        return place
+
+    def _cell(self, table: Table | None, sizes: Mapping[str, tuple[int, ...]]) -> Cell | None:
+        if table is None:
+            return None
+        self.source.check((*self.path, "cell"), table, _CELL, tuple(_CELL))
+        self._stage(("cell", "stage"), table["stage"], sizes)
+        named = sizes[table["stage"]][len(sizes["input"]) - 2 :]
+        place = self._place(("cell", "at"), table["at"], named)
+        if len(place) < len(named):
+            sentence = f"A cell of “{table['stage']}” has {len(named)} numbers."
+            raise self.source.error((*self.path, "cell", "at"), sentence)
+        return Cell(table["stage"], place)
+
+    def _play(
+        self, table: Table | None, sizes: Mapping[str, tuple[int, ...]]
+    ) -> tuple[Grain | None, tuple[Place, str] | None]:
+        if table is None:
+            return None, None
+        self.source.check((*self.path, "play"), table, _PLAY, ("grain", "from"))
+        if table["grain"] not in list(Grain):
+            sentence = f"“grain” is one of {', '.join(Grain)}, not “{table['grain']}”."
+            raise self.source.error((*self.path, "play", "grain"), sentence)
+        self._stage(("play", "from"), table["from"], sizes)
+        place = self._place(("play", "at"), table.get("at", []), sizes[table["from"]][-2:])
+        until = str(table.get("until", table["from"]))
+        self._stage(("play", "until"), until, sizes)
+        if ORDER.index(until) < ORDER.index(table["from"]):
+            raise self.source.error((*self.path, "play", "until"), f"“{until}” comes before that.")
+        return Grain(table["grain"]), (Place(table["from"], *place), until)
+
+    def _claim(self, path: Path, table: Table, sizes: Mapping[str, tuple[int, ...]]) -> Claim:
+        whole = (*self.path, *path)
+        self.source.check(whole, table, _TICK, ("section", "name", "stage"))
+        try:
+            section, name, printed = self.source.printed.find(table["section"], table["name"])
+        except UnfitError as unfit:
+            raise self.source.error((*whole, "name"), str(unfit)) from unfit
+        self._stage((*path, "stage"), table["stage"], sizes)
+        given = table.get("measure", Measure.NUMBERS)
+        if given not in list(Measure):
+            raise self.source.error((*whole, "measure"), f"“measure” is {' or '.join(Measure)}.")
+        size = sizes[table["stage"]]
+        at = self._place((*path, "at"), table.get("at", []), size)
+        rest = (len(size),) if given == Measure.SHAPE else size[len(at) :]
+        compared = rest[-printed.ndim :] if table.get("each") and printed.ndim else rest
+        if compared != printed.shape:
+            sizes_said = [" × ".join(map(str, one)) or "one" for one in (printed.shape, compared)]
+            sentence = "Printed are {} numbers, and here are {}.".format(*sizes_said)
+            raise self.source.error(whole, sentence)
+        factor = float(table.get("factor", 1))
+        return Claim(section, name, table["stage"], at, printed, factor, Measure(given))
+
+
+Path = tuple[str | int, ...]
+
+_STRINGS = re.compile(
+    r'"""(?:\\.|[^\\])*?"""|' + r"'''.*?'''" + r'|"(?:\\.|[^"\\\n])*"' + r"|'[^'\n]*'|#[^\n]*",
+    re.DOTALL,
+)
+
+
+def line_of(text: str, path: Path) -> int:
+    """Find the line of a value, or of the nearest table around it that can be found.
+
+    Parameters
+    ----------
+    path : tuple of str and int
+        Keys, and numbers into lists: ``("page", 2, "tick", 0, "stage")``.
+    """
+    bare = _STRINGS.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    start, end = 0, len(bare)
+    name = ""
+    for part in path:
+        if isinstance(part, int):
+            start, end = _item(bare, name, part, start, end)
+        else:
+            name, start = part, _key(bare, part, start, end)
+    return bare.count("\n", 0, start) + 1
+
+
+def _item(bare: str, name: str, number: int, start: int, end: int) -> tuple[int, int]:
+    """Find a table of a list of tables: under its own header, or in braces."""
+    header = re.compile(rf"\[\[[\w. \t]*\b{re.escape(name)}[ \t]*\]\]")
+    starts = [found.start() for found in header.finditer(bare, start, end)]
+    if not starts:
+        starts = [found.start() for found in re.compile("{").finditer(bare, start, end)]
+    if not 0 <= number < len(starts):
+        return start, end
+    return starts[number], (*starts, end)[number + 1]
+
+
+def _key(bare: str, name: str, start: int, end: int) -> int:
+    known = re.escape(name)
+    key = re.compile(rf"(?<![\w-]){known}[ \t]*[=.]|\[+[\w. \t]*\b{known}[ \t]*\]")
+    found = key.search(bare, start, end)
+    if found is None:
+        return start
+    return found.start()
+
+
+LARGEST_FILE = 1_000_000
+
+
+def load_lessons(
+    folders: Sequence[pathlib.Path], printed: PrintedNumbers
+) -> tuple[tuple[Lesson, ...], tuple[LessonError, ...]]:
+    """Read all lessons of some folders, folder by folder and by the names of their files.
+
+    A folder that is not there has none.
+    """
+    lessons, errors = [], []
+    for folder in folders:
+        try:
+            paths = sorted(folder.glob("*.toml"))
+        except OSError as error:
+            errors.append(LessonError(folder.name, 0, f"It cannot be read: {error.strerror}."))
+            continue
+        for path in paths:
+            try:
+                lessons.append(read_lesson(_text(path), path.name, printed))
+            except LessonError as error:
+                errors.append(error)
+    return tuple(lessons), tuple(errors)
+
+
+def _text(path: pathlib.Path) -> str:
+    try:
+        if not path.is_file():  # a pipe would keep us waiting for ever
+            raise LessonError(path.name, 0, "It cannot be read: it is no file.")
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise LessonError(path.name, 0, f"It cannot be read: {error.strerror}.") from error
+    if len(content) > LARGEST_FILE:
+        raise LessonError(path.name, 0, "It has more than 1 MB, which no lesson needs.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise LessonError(path.name, line, "It is not written in UTF-8.") from error

@@ -1,0 +1,163 @@
+"""The settings of a lesson: what stands in its file, as the values that a document takes.
+
+The numbers that a book and a set of notes print, to compare ours with.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from visualizer.attention.spec import OWN_LAYERS, AttentionSpec, BooleanMatrix, NumberMatrix
+from visualizer.number_format import shorten
+from visualizer.session.document import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+WORDS: dict[type, str] = {
+    str: "text in quotes",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "a table",
+}
+LARGEST = 2**63
+_DERIVED = ("mechanism", "causal", "text", "tokenizer", "lines")
+NAMES = (*_DERIVED, *(field.name for field in fields(AttentionSpec) if field.name != "lengths"))
+
+
+def is_a(value: object, kind: type) -> bool:
+    """Whether a value of a file is of a kind; what is true or false is no number.
+
+    A whole number may have more digits than a float can hold.
+    """
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) < LARGEST
+    return isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+
+
+def value_of(name: str, given: object, printed: PrintedNumbers) -> Any:
+    """Turn what a file says of a setting into the value that `Document.set` takes.
+
+    Raises
+    ------
+    UnfitError
+        When there is no such setting, or it cannot have such a value.
+    """
+    if name not in NAMES:
+        raise UnfitError(f"There is no setting “{name}”.")
+    if name in _MATRICES:
+        return _MATRICES[name](given, printed)
+    usual = Document().get(name)
+    if isinstance(usual, StrEnum):
+        kind = type(usual)
+        if given not in list(kind):
+            raise UnfitError(f"“{name}” is one of {', '.join(kind)}, not {_written(given)}.")
+        return kind(str(given))
+    if not is_a(given, type(usual)):
+        raise UnfitError(f"“{name}” is {WORDS[type(usual)]}, not {_written(given)}.")
+    return type(usual)(given)
+
+
+def _written(given: object) -> str:
+    return f"“{shorten(given)}”" if isinstance(given, str) else shorten(str(given).lower())
+
+
+def matrix_of(given: object, printed: PrintedNumbers) -> np.ndarray:
+    """Read a matrix: rows of numbers, or the section and name under which it is printed."""
+    if isinstance(given, dict):
+        if given.keys() != {"section", "name"}:
+            raise UnfitError("A printed matrix is named by its section and its name.")
+        *_, found = printed.find(str(given["section"]), str(given["name"]))
+        if found.ndim != 2:
+            raise UnfitError(f"“{given['name']}” is no matrix.")
+        return found
+    rows = given if isinstance(given, list) and all(isinstance(row, list) for row in given) else []
+    widths = {len(row) for row in rows}
+    is_all = all(is_a(cell, float) or is_a(cell, bool) for row in rows for cell in row)
+    if len(widths) != 1 or 0 in widths or not is_all:
+        raise UnfitError("A matrix is a list of rows of numbers, all of one length.")
+    return np.array(rows, dtype=float)
+
+
+def _allowed(given: object, printed: PrintedNumbers) -> BooleanMatrix:
+    return BooleanMatrix.of(matrix_of(given, printed) > 0)
+
+
+def _numbers(given: object, printed: PrintedNumbers) -> NumberMatrix:
+    return NumberMatrix.of(matrix_of(given, printed))
+
+
+def _weights(given: object, printed: PrintedNumbers) -> tuple[tuple[str, NumberMatrix], ...]:
+    if not isinstance(given, dict) or not given.keys() <= set(OWN_LAYERS):
+        raise UnfitError(f"Own weights are a table of {', '.join(OWN_LAYERS)}, or of some of them.")
+    return tuple((name, _numbers(given[name], printed)) for name in OWN_LAYERS if name in given)
+
+
+_MATRICES: dict[str, Callable[[object, PrintedNumbers], Any]] = {
+    "own_mask": _allowed,
+    "own_kept": _allowed,
+    "own_input": _numbers,
+    "own_weights": _weights,
+}
+
+
+class UnfitError(ValueError):
+    """What cannot be in a lesson, in a sentence; where it stands is known to who reads it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrintedNumbers:
+    """Printed numbers by section and name.
+
+    Parameters
+    ----------
+    sections : mapping
+        Of names of sections to mappings of names to numbers and rows of numbers; None is −∞.
+    """
+
+    sections: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, path: Path) -> PrintedNumbers:
+        """Read them from a JSON file."""
+        return cls(json.loads(path.read_text(encoding="utf-8")))
+
+    def find(self, section: str, name: str) -> tuple[str, str, np.ndarray]:
+        """Look up numbers by how the names of their section and of themselves begin.
+
+        Returns
+        -------
+        tuple of (str, str, numpy.ndarray)
+            The whole names of both, and the numbers, read-only.
+
+        Raises
+        ------
+        UnfitError
+            When there are none of that name, several, or no numbers under it.
+        """
+        tables = {key: value for key, value in self.sections.items() if isinstance(value, dict)}
+        whole = _one("section", section, tables)
+        found = _one(f"number in “{whole}”", name, tables[whole])
+        try:
+            numbers = np.array(tables[whole][found], dtype=float)  # None becomes NaN
+        except (TypeError, ValueError):
+            raise UnfitError(f"“{found}” of “{whole}” is no matrix of numbers.") from None
+        numbers[np.isnan(numbers)] = -np.inf
+        numbers.flags.writeable = False
+        return whole, found, numbers
+
+
+def _one(kind: str, start: str, table: Mapping[str, Any]) -> str:
+    found = [start] if start in table else [name for name in table if name.startswith(start)]
+    if len(found) == 1 and start:
+        return found[0]
+    number = "several begin" if found else "none begins"
+    raise UnfitError(f"No printed {kind} is called “{start}”: {number} so.")

@@ -1,0 +1,207 @@
+"""The Lesson pane: a page, what of it was checked against print, and the way on."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAccessible
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.features.lessons.model import LESSON, TickState
+from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.icons import icon
+from visualizer.widgets.labels import PlainLabel, RichLabel
+from visualizer.widgets.theme import LIGHT, Theme, text_scale
+
+if TYPE_CHECKING:
+    from visualizer.features.lessons.model import LessonPanel, Tick
+    from visualizer.session.screen import Screen
+
+EMPTY = "Choose a lesson from the Lessons menu to read it here, beside its numbers."
+WIDTH = 240
+ICON_SIZE = 16
+
+_ICONS = {
+    TickState.MATCHES: "check",
+    TickState.DIFFERS: "differs",
+    TickState.WAITING: "unchecked",
+    TickState.CHANGED: "unchecked",
+}
+
+
+class TickRow(QWidget):
+    """One claim: a mark, words, and where it does not hold, why."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(8)
+        self.mark, self.words = PlainLabel(), _label()
+        row.addWidget(self.mark, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(self.words, 1)
+
+    def show_tick(self, tick: Tick, theme: Theme) -> None:
+        inks = {TickState.MATCHES: theme.accent, TickState.DIFFERS: theme.warning}
+        ink = inks.get(tick.state, theme.quiet)
+        side = round(ICON_SIZE * text_scale())
+        self.mark.setPixmap(icon(_ICONS[tick.state], ink).pixmap(side, side))
+        words = escape(tick.words)
+        if tick.detail:
+            words += f"<br><span style='color:{theme.quiet}'>{escape(tick.detail)}</span>"
+        self.words.setText(words)
+
+
+class LessonPane(QWidget):
+    """One page of a lesson.
+
+    `stepped` carries +1 or −1, `returned` asks for the page's own settings.
+    """
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    stepped = Signal(int)
+    returned = Signal()
+    closed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Lesson")
+        self.setMinimumWidth(round(WIDTH * text_scale()))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 8, 12, 12)
+        column.setSpacing(8)
+        column.addLayout(self._head())
+        column.addWidget(self._body(), 1)
+        column.addWidget(self._foot())
+        self._ticks: list[TickRow] = []
+        self._shown: tuple[LessonPanel | None, Theme] | None = None
+        self._page: tuple[str, int] | None = None
+        self.show_lesson(None, LIGHT)
+
+    def _head(self) -> QHBoxLayout:
+        head = QHBoxLayout()
+        self.lesson = _label()
+        self.lesson.setProperty("role", "quiet")
+        self.close_button = _button("Close", "Close the lesson")
+        self.close_button.clicked.connect(self.closed)
+        head.addWidget(self.lesson, 1)
+        head.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
+        return head
+
+    def _body(self) -> QScrollArea:
+        self.area = QScrollArea()
+        self.area.setWidgetResizable(True)
+        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.area.setAccessibleName("Page of the lesson")
+        inner = QWidget()
+        self.column = QVBoxLayout(inner)
+        self.column.setContentsMargins(0, 0, 0, 0)
+        self.column.setSpacing(8)
+        self.title, self.text = _label(), _label()
+        self.column.addWidget(self.title)
+        self.column.addWidget(self.text)
+        self.column.addStretch(1)
+        self.area.setWidget(inner)
+        return self.area
+
+    def _foot(self) -> QWidget:
+        self.foot = QWidget()
+        column = QVBoxLayout(self.foot)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(8)
+        self.return_button = _button("Back to this page", "Back to this page's settings")
+        self.return_button.clicked.connect(self.returned)
+        column.addWidget(self.return_button)
+        row = QHBoxLayout()
+        self.back_button = _button("Back", "Previous page")
+        self.next_button = _button("Next", "Next page")
+        self.back_button.clicked.connect(self._step_back)
+        self.next_button.clicked.connect(self._step_on)
+        self.number = PlainLabel()
+        self.number.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.number.setProperty("role", "quiet")
+        row.addWidget(self.back_button)
+        row.addWidget(self.number, 1)
+        row.addWidget(self.next_button)
+        column.addLayout(row)
+        return self.foot
+
+    # ------------------------------------------------------------------ showing
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Show the page of a screen."""
+        self.show_lesson(screen.panel(LESSON), theme)
+
+    def show_lesson(self, panel: LessonPanel | None, theme: Theme) -> None:
+        """Show a page, or what would be here."""
+        if self._shown == (panel, theme):
+            return
+        self._shown = (panel, theme)
+        set_accessible_value(self, _place(panel) if panel else "")
+        for part in (self.lesson, self.close_button, self.title, self.foot):
+            part.setVisible(panel is not None)
+        if panel is None:
+            self.text.setText(EMPTY)
+            self._show_ticks((), theme)
+            return
+        self.lesson.setText(escape(" · ".join(filter(None, (panel.lesson, panel.section)))))
+        self.title.setText(_sized(escape(panel.title), "font-weight:600"))
+        code = f"<code style='background-color:{theme.raised}'>"
+        self.text.setText(_sized(panel.text.replace("<code>", code)))
+        self._show_ticks(panel.ticks, theme)
+        self.number.setText(f"{panel.number} of {panel.count}")
+        self.back_button.setEnabled(panel.number > 1)
+        self.next_button.setEnabled(panel.has_next)
+        self.next_button.setText("Next lesson" if panel.next_lesson else "Next")
+        self.next_button.setAccessibleName(panel.next_lesson or "Next page")
+        self.return_button.setVisible(panel.is_changed)
+        page = (panel.lesson, panel.number)
+        if page != self._page:  # a page is read from its beginning
+            self._page = page
+            self.area.verticalScrollBar().setValue(0)
+
+    def _show_ticks(self, ticks: tuple[Tick, ...], theme: Theme) -> None:
+        while len(self._ticks) < len(ticks):
+            self._ticks.append(TickRow())
+            self.column.insertWidget(self.column.count() - 1, self._ticks[-1])
+        for number, row in enumerate(self._ticks):
+            row.setVisible(number < len(ticks))
+            if number < len(ticks):
+                row.show_tick(ticks[number], theme)
+
+    # ------------------------------------------------------------------ the hand
+
+    def _step_back(self) -> None:
+        self.stepped.emit(-1)
+
+    def _step_on(self) -> None:
+        self.stepped.emit(1)
+
+
+def _place(panel: LessonPanel) -> str:
+    return f"{panel.lesson}, page {panel.number} of {panel.count}: {panel.title}"
+
+
+def _label() -> RichLabel:
+    label = RichLabel()
+    label.setWordWrap(True)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label
+
+
+def _button(words: str, name: str) -> QPushButton:
+    button = QPushButton(words)
+    button.setAccessibleName(name)
+    return button
+
+
+def _sized(html: str, more: str = "") -> str:
+    return f"<div style='font-size:{round(14 * text_scale())}px; {more}'>{html}</div>"

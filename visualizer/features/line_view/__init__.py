@@ -1,0 +1,1 @@
+"""The pane that draws attention as lines between tokens."""

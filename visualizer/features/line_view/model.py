@@ -1,0 +1,247 @@
+"""The line view as a value: which weights have a line, which lines are lit, what must be said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from visualizer.attention.derived import WeightTransform
+from visualizer.features.line_view.line_selection import (
+    LineRequest,
+    SelectedLines,
+    heads_with_room,
+    no_lines,
+    of_key,
+    of_query,
+    pairs,
+    reached,
+    reading_of,
+    the_largest,
+    weight_of,
+    why_none,
+)
+from visualizer.heatmap.cursor import cursor_on
+from visualizer.language.tokenizers import all_visible
+from visualizer.session.cells import Cell
+from visualizer.session.screen import PanelId
+from visualizer.session.view_options import PANE, LineOptions, LineSide, LineToken
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from visualizer.attention.run import Run
+    from visualizer.heatmap.cursor import CellCursor
+    from visualizer.session.resolve import Resolved
+
+COVERED = "The lines are covered until the prediction is revealed."
+LATER = "The lines are drawn as soon as playback has come to the weights."
+NOTHING = "No weight has a line. Lower the threshold to see more."
+_NUMBERS = {
+    WeightTransform.PLAIN: "weights",
+    WeightTransform.WITHOUT_FIRST: "weights without the first token",
+    WeightTransform.TIMES_VALUE: "weights × ‖value‖",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinePanel:
+    """The line view of one text.
+
+    Parameters
+    ----------
+    stage : str
+        Whose numbers the lines are: the weights, or what dropout leaves of them.
+    heads : int
+        Of the module, drawn or not.
+    solo : int or None
+        The only head that is drawn.
+    labels : tuple of str
+        One a token; queries and keys are the same tokens.
+    lines : Lines
+        Of the whole picture.
+    held, lit : Lines or None
+        Those of the pinned cell, and those of the cell under the pointer or else of the pinned
+        one; None where nothing is lit.
+    cell : Cell or None
+        The lit one, of this stage, and in `weight` its number where it has a line.
+    pinned : Cell or None
+        Wherever it is.
+    query, key : int or None
+        The tokens that light up.
+    notes : tuple of str
+        What must be said of the picture, most important first.
+    lit_note : str
+        What must be said of the lit lines.
+    message : str
+        What stands where there are no lines.
+    """
+
+    made_of: Hashable = None
+    stage: str = "weights"
+    heads: int = 0
+    solo: int | None = None
+    labels: tuple[str, ...] = ()
+    lines: SelectedLines = field(default_factory=no_lines)
+    held: SelectedLines | None = None
+    lit: SelectedLines | None = None
+    cell: Cell | None = None
+    weight: float | None = None
+    pinned: Cell | None = None
+    query: int | None = None
+    key: int | None = None
+    notes: tuple[str, ...] = ()
+    lit_note: str = ""
+    message: str = ""
+    look: LineOptions = field(default_factory=LineOptions)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LineSource:
+    """What the lines are made of."""
+
+    resolved: Resolved
+    reading: LineRequest
+    reach: tuple[int, int] | None
+    is_covered: bool
+
+    @property
+    def run(self) -> Run:
+        return self.resolved.run
+
+    @property
+    def key(self) -> Hashable:
+        trace, reading = self.run.trace, self.reading
+        held, labels = trace.seen(reading.stage, reading.lens), self.run.texts[reading.text]
+        return held, labels, reading, self.reach, self.is_covered
+
+    def there(self, lines: SelectedLines) -> SelectedLines:
+        """Leave out what playback has not come to yet."""
+        return reached(lines, *self.reach) if self.reach else lines
+
+
+LINES: PanelId[LinePanel | None] = PanelId(PANE)
+
+
+def present_lines(
+    resolved: Resolved, cursor: CellCursor, previous: LinePanel | None
+) -> LinePanel | None:
+    """Show a text's weights as lines; those that did not change are the very same object."""
+    if why := why_none(resolved.run):
+        return LinePanel(message=why)
+    source = _source(resolved)
+    made_of = source.key
+    picture = previous if previous and previous.made_of == made_of else _picture(source, made_of)
+    return _lit(source, replace(picture, look=resolved.view.lines), cursor)
+
+
+def largest_cell(resolved: Resolved, token: LineToken) -> Cell | None:
+    """Give the cell of a token's largest line, of those that may be seen."""
+    source = _source(resolved)
+    choose = of_key if token.side is LineSide.KEY else of_query
+    lines = source.there(choose(resolved.run, source.reading, token.at))
+    if source.is_covered or not len(lines):
+        return None
+    place = tuple(int(column[-1]) for column in (lines.heads, lines.queries, lines.keys))
+    return Cell(source.reading.stage, place)
+
+
+def _source(resolved: Resolved) -> LineSource:
+    reading, place = reading_of(resolved), resolved.place
+    reach = resolved.timeline.reach(place, reading.stage) if place else None
+    return LineSource(resolved, reading, reach, reading.stage in resolved.covered)
+
+
+def _picture(source: LineSource, made_of: Hashable) -> LinePanel:
+    run, reading = source.run, source.reading
+    trace = run.trace
+    panel = LinePanel(
+        made_of=made_of,
+        stage=reading.stage,
+        heads=trace.spec.heads,
+        solo=reading.heads[0] if source.resolved.view.lines.solo is not None else None,
+        labels=all_visible(run.texts[reading.text]),
+    )
+    if source.is_covered:
+        return replace(panel, message=COVERED)
+    whole = the_largest(run, reading)
+    lines = source.there(whole)
+    return replace(
+        panel,
+        lines=lines,
+        notes=_notes(run, reading, lines),
+        message="" if len(lines) else LATER if len(whole) else NOTHING,
+    )
+
+
+def _notes(run: Run, reading: LineRequest, lines: SelectedLines) -> tuple[str, ...]:
+    notes, of_each = (
+        _whose(reading),
+        "of each query and head" if len(reading.heads) > 1 else "of each query",
+    )
+    if lines.is_thinned:
+        heads = heads_with_room(run, reading)
+        strongest = f", of each query’s {heads} strongest heads" if heads else f" {of_each}"
+        counts = f"{len(lines):,} of {pairs(run, reading):,} lines"
+        notes.append(f"{counts}: {_largest(reading.drawn)}{strongest}")
+    elif reading.top:
+        notes.append(f"{_largest(reading.top)} {of_each}")
+    if reading.threshold:
+        notes.append(f"{_NUMBERS[reading.lens]} ≥ {reading.threshold:g}")
+    if reading.by_query:
+        notes.append("strength: in relation to each query’s largest")
+    return tuple(notes)
+
+
+def _whose(reading: LineRequest) -> list[str]:
+    """Say whose numbers the lines are, where they are not just the weights."""
+    is_dropped = reading.stage == "dropped"
+    if reading.lens is WeightTransform.PLAIN and not is_dropped:
+        return []
+    return [_NUMBERS[reading.lens] + ", after dropout" * is_dropped]
+
+
+def _largest(count: int) -> str:
+    return f"the {count} largest" if count > 1 else "the largest"
+
+
+def _lit(source: LineSource, panel: LinePanel, cursor: CellCursor) -> LinePanel:
+    """Light the lines of the cell under the pointer, or else of the pinned one, and hold those."""
+    dark = replace(panel, query=cursor.query, key=cursor.key, held=None, lit=None, lit_note="")
+    dark = replace(dark, cell=None, weight=None, pinned=cursor.pinned)
+    if panel.message or not (cursor.hovered or cursor.pinned):
+        return dark
+    lit = _lines_with(source, cursor)
+    held: SelectedLines | None = lit
+    if cursor.hovered:
+        alone = cursor_on(source.resolved, None, cursor.pinned)
+        held = _lines_with(source, alone) if cursor.pinned else None
+    cell = _cell_of(source, cursor)
+    return replace(
+        dark,
+        held=held,
+        lit=lit,
+        lit_note=f"the {len(lit)} largest are lit" if lit.is_thinned else "",
+        cell=cell,
+        weight=weight_of(source.run, source.reading, cell.place) if cell else None,
+    )
+
+
+def _lines_with(source: LineSource, cursor: CellCursor) -> SelectedLines:
+    """Choose the lines of a cell's query; of its key, where it was come to by it."""
+    run, reading = source.run, source.reading
+    is_by_key = (cursor.hovered or cursor.pinned) in source.resolved.view.lines.by_key
+    if cursor.query is not None and not is_by_key:
+        return source.there(of_query(run, reading, cursor.query))
+    return source.there(of_key(run, reading, cursor.key)) if cursor.key is not None else no_lines()
+
+
+def _cell_of(source: LineSource, cursor: CellCursor) -> Cell | None:
+    """Give the lit cell as one of the lines' stage: the same pair, of scores and the like."""
+    cell = cursor.hovered or cursor.pinned
+    if cell is None or cell.head is None or not _is_of_pairs(source.run, cell):
+        return None
+    return Cell(source.reading.stage, cell.place)
+
+
+def _is_of_pairs(run: Run, cell: Cell) -> bool:
+    return run.trace.stage(cell.stage).dims[-1] == "key"

@@ -1,0 +1,322 @@
+"""The Lines pane: the line view, and which lines it shows.
+
+The weights as lines: tokens at both sides, drawn once, lit by the cursor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtCore import QPointF, Qt, QTimer, Signal
+from PySide6.QtGui import QAccessible, QColor, QPainter
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
+
+from visualizer.features.line_view.layout import HEAD, LineLayout, lay_out
+from visualizer.features.line_view.model import LINES, LinePanel
+from visualizer.features.line_view.paint import (
+    IncrementalLinePicture,
+    LinePictureKey,
+    paint_cell,
+    paint_head,
+    paint_labels,
+    paint_lines,
+)
+from visualizer.heatmap.cell_scroll_area_widget import CellScrollArea
+from visualizer.session.cells import Cell
+from visualizer.session.view_options import (
+    FOLLOWS,
+    MOST_OF_A_QUERY,
+    LineOptions,
+    LineSide,
+    LineToken,
+)
+from visualizer.widgets.input_filters import install_input_filters
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.setting_controls import DecimalSpinBox, show_number
+from visualizer.widgets.theme import font, text_scale
+from visualizer.widgets.tooltips import plain_tooltip
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QMouseEvent, QPaintEvent, QResizeEvent
+
+    from visualizer.features.line_view.line_selection import SelectedLines
+    from visualizer.session.screen import Screen
+    from visualizer.widgets.theme import Theme
+
+WIDTH = 290
+EMPTY = "Lines from each query to the keys that it reads will be here, as soon as there are some."
+
+
+class LinePane(QWidget):
+    """The lines and their controls; `chosen` carries a field of `LineOptions` and its new value."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    chosen = Signal(str, object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Lines")
+        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.view, self.notes = LineView(), PlainLabel()
+        self.heads, self.threshold, self.top = QComboBox(), DecimalSpinBox(), QSpinBox()
+        self._shown: LinePanel | None = None
+        self._build()
+
+    def _build(self) -> None:
+        self.threshold.setRange(0, 1)
+        self.threshold.setSingleStep(0.01)
+        self.threshold.setPrefix("≥ ")
+        self.threshold.valueChanged.connect(self._choose_threshold)
+        self.top.setRange(0, MOST_OF_A_QUERY)
+        self.top.setSpecialValueText("all lines")
+        self.top.setPrefix("largest ")
+        self.top.valueChanged.connect(self._choose_top)
+        self.heads.activated.connect(self._choose_heads)
+        self.heads.setMinimumContentsLength(8)
+        self.heads.setSizeAdjustPolicy(
+            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        )
+        row = QHBoxLayout()
+        row.setContentsMargins(12, 0, 12, 0)
+        row.setSpacing(8)
+        for widget, name, tip, stretch in (
+            (self.heads, "Heads of the lines", "Heads in the picture", 1),
+            (self.threshold, "Smallest weight with a line", "Smaller weights have no line", 0),
+            (self.top, "Largest of each query and head", "Lines of each query and head", 0),
+        ):
+            widget.setAccessibleName(name)
+            widget.setToolTip(plain_tooltip(tip))
+            install_input_filters(widget)
+            row.addWidget(widget, stretch)
+        self.notes.setProperty("role", "quiet")
+        self.notes.setWordWrap(True)
+        self.notes.setContentsMargins(12, 0, 12, 0)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 8, 0, 8)
+        column.setSpacing(8)
+        column.addLayout(row)
+        column.addWidget(self.view, 1)
+        column.addWidget(self.notes)
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Show the lines of a screen, or what would be here."""
+        panel = screen.panel(LINES) or LinePanel(message=EMPTY)
+        self.view.show_lines(panel, theme)
+        self._show_look(panel)
+        # The place of what is said of lit lines is kept, or the picture would jump under the hand.
+        lit = (panel.lit_note,) if panel.lines.is_thinned or panel.lit_note else ()
+        self.notes.setText("\n".join((*panel.notes, *lit)))
+        self.notes.setVisible(bool(panel.notes))
+
+    def describe_cell(self, sentence: str) -> None:
+        """Tell readers of the screen what is said of the cell that is pointed at."""
+        self.view.setAccessibleDescription(sentence)
+
+    def _show_look(self, panel: LinePanel) -> None:
+        for widget in (self.heads, self.threshold, self.top):
+            widget.setEnabled(bool(panel.labels))
+        if panel.heads != self.heads.count() - 2:
+            self.heads.clear()
+            self.heads.addItem("All heads", None)
+            self.heads.addItem("The pinned cell’s head", FOLLOWS)
+            for head in range(panel.heads):
+                self.heads.addItem(f"Head {head + 1}", head)
+        look = panel.look
+        self.heads.setCurrentIndex(self._index(look, panel.heads))
+        show_number(self.threshold, look.threshold)
+        show_number(self.top, look.top)
+
+    @staticmethod
+    def _index(look: LineOptions, heads: int) -> int:
+        if look.solo is None:
+            return 0
+        return 1 if look.solo == FOLLOWS else min(look.solo, heads - 1) + 2
+
+    def _choose_heads(self, index: int) -> None:
+        self.chosen.emit("solo", self.heads.itemData(index))
+
+    def _choose_threshold(self, value: float) -> None:
+        self.chosen.emit("threshold", round(value, 3))
+
+    def _choose_top(self, value: int) -> None:
+        self.chosen.emit("top", value)
+
+
+NEAR = 5
+NEAR_QUERY = 0.3
+DIMMED = 0.16
+
+
+class LineView(CellScrollArea):
+    """All lines of a panel; `tokenHovered` and `tokenClicked` carry a `LineToken`."""
+
+    tokenHovered = Signal(object)
+    tokenClicked = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName("Lines from queries to keys")
+        self._panel = LinePanel()
+        self._rows = LineLayout(0, 0, 1, 1, 0)
+        self._picture: IncrementalLinePicture | None = None
+        self._more = QTimer(self, singleShot=True, interval=0)
+        self._more.timeout.connect(self._go_on)
+
+    # ------------------------------------------------------------------ what is shown
+
+    def show_lines(self, panel: LinePanel, theme: Theme) -> None:
+        """Show lines, lit as the panel says."""
+        before, self._panel = self._panel, panel
+        is_pinned_anew = panel.pinned is not None and panel.pinned != before.pinned
+        is_moved = (panel.labels, panel.heads, panel.solo) != (
+            before.labels, before.heads, before.solo
+        )  # fmt: skip
+        if is_moved or theme is not self._theme:
+            self._theme = theme
+            self._arrange()
+        if panel.lines is not before.lines:
+            self._later.start()  # another line may be under the pointer
+        self.viewport().update()
+        if is_pinned_anew:
+            self._see(panel)
+
+    def place_of(self, cell: Cell) -> QPointF:
+        """Give where a cell's line is in the viewport, near its query: there others are apart."""
+        head, query, key = cell.place
+        rows = self._rows
+        x = rows.left + (rows.right - rows.left) * NEAR_QUERY
+        begin, end = (float(rows.ends(head, at)) for at in (query, key))
+        return QPointF(x, begin + (end - begin) * rows.way(x) - self._offset())
+
+    def place_of_token(self, token: LineToken) -> QPointF:
+        """Give where a token stands in the viewport."""
+        x = self._rows.left / 2 if token.side is LineSide.QUERY else self._rows.right + 20
+        return QPointF(x, self._rows.middle(token.at) - self._offset())
+
+    def _see(self, panel: LinePanel) -> None:
+        """Scroll to the tokens that are pinned: to the query, where both have no room."""
+        bar, part = self.verticalScrollBar(), self.viewport().height()
+        for at in (panel.key, panel.query):
+            if at is not None:
+                middle = self._rows.middle(at)
+                low, high = middle - HEAD * text_scale() - 20, middle + 20
+                bar.setValue(round(min(max(bar.value(), high - part), low)))
+
+    def _arrange(self) -> None:
+        size = self.viewport().size()
+        heads = self._panel.heads if self._panel.solo is None else 1
+        self._rows = lay_out(self._panel.labels, heads, size.width(), size.height())
+        bar = self.verticalScrollBar()
+        bar.setRange(0, max(0, round(self._rows.bottom) - size.height()))
+        bar.setPageStep(size.height())
+        bar.setSingleStep(40)
+        self._later.start()
+        self.viewport().update()
+
+    def _offset(self) -> int:
+        return self.verticalScrollBar().value()
+
+    # ------------------------------------------------------------------ drawing
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter, panel, theme = QPainter(self.viewport()), self._panel, self._theme
+        painter.fillRect(self.viewport().rect(), QColor(theme.paper))
+        offset, height = self._offset(), self.viewport().height()
+        seen = (offset, offset + height)
+        if panel.message:
+            self._paint_message(painter)
+        self._paint_picture(painter)
+        painter.translate(0, -offset)
+        if panel.lit is not None:
+            paint_lines(painter, panel.lit, self._rows, seen, theme)
+            paint_cell(painter, panel, self._rows, theme)
+        if panel.labels:
+            paint_labels(painter, panel, self._rows, seen, theme)
+            painter.translate(0, offset)
+            paint_head(painter, self._rows, theme)
+        self._paint_mark(painter)
+        painter.end()
+        self.painted.emit()
+
+    def _paint_message(self, painter: QPainter) -> None:
+        painter.setPen(QColor(self._theme.quiet))
+        painter.setFont(font(12))
+        inner = round(max(24.0, self._rows.left))
+        area = self.viewport().rect().adjusted(inner, 0, -inner, 0)
+        flags = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap
+        painter.drawText(area, flags, self._panel.message)
+
+    def _paint_picture(self, painter: QPainter) -> None:
+        """Paint the lines that are not lit, as far as they have been drawn."""
+        seen, offset, ratio = self.viewport().size(), self._offset(), self.devicePixelRatioF()
+        frame = LinePictureKey.of(self._panel.lines, self._rows, seen, offset, ratio, self._theme)
+        if self._picture is None or self._picture.frame != frame:
+            self._picture = IncrementalLinePicture(frame)
+            self._picture.go_on()
+        if not self._picture.is_complete:
+            self._more.start()  # a frame that answers the hand does not wait for it
+        painter.setOpacity(1 if self._panel.lit is None else DIMMED)
+        painter.drawPixmap(0, frame.top - offset, self._picture.pixmap)
+        painter.setOpacity(1)
+
+    def _go_on(self) -> None:
+        if self._picture:
+            self._picture.go_on()
+            if self._picture.is_complete:
+                self.viewport().update()
+            else:
+                self._more.start()  # nothing is painted in between: the lit lines would be, again
+
+    # ------------------------------------------------------------------ the hand
+
+    def _point(self, point: QPointF) -> None:
+        found = self._at(point)
+        if found != self._pointed:
+            self._pointed = found
+            if isinstance(found, LineToken):
+                self.tokenHovered.emit(found)
+            else:
+                self.cellHovered.emit(found)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() != Qt.MouseButton.LeftButton:
+            return
+        found = self._at(event.position())
+        if isinstance(found, LineToken):
+            self.tokenClicked.emit(found)
+        else:
+            self.cellClicked.emit(found)
+
+    def _at(self, point: QPointF) -> Cell | LineToken | None:
+        rows, y = self._rows, point.y() + self._offset()
+        if not self._panel.labels or point.y() < HEAD * text_scale():
+            return None
+        if rows.left <= point.x() <= rows.right:
+            return self._line_at(point.x(), y)
+        at = rows.at(y)
+        side = LineSide.QUERY if point.x() < rows.left else LineSide.KEY
+        return None if at is None else LineToken(side, at)
+
+    def _line_at(self, x: float, y: float) -> Cell | None:
+        """Find the line next to a point, of those of the pinned cell before all others."""
+        for lines in (self._panel.held, self._panel.lines):
+            found = self._nearest(lines, x, y) if lines is not None and len(lines) else None
+            if found:
+                return found
+        return None
+
+    def _nearest(self, lines: SelectedLines, x: float, y: float) -> Cell | None:
+        rows, way = self._rows, self._rows.way(x)
+        begins, ends = (rows.ends(lines.heads, side) for side in (lines.queries, lines.keys))
+        away = np.abs(begins + (ends - begins) * way - y)
+        near = away.min()
+        if near > NEAR * text_scale():
+            return None
+        at = int(np.nonzero(away <= near + 0.5)[0][-1])  # the largest, of those on one another
+        place = (int(lines.heads[at]), int(lines.queries[at]), int(lines.keys[at]))
+        return Cell(self._panel.stage, place)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._arrange()

@@ -1,0 +1,1 @@
+"""Editing of the attention mask with a brush."""

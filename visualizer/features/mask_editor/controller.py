@@ -1,0 +1,151 @@
+"""Painting the mask: what a hand can want while it is painted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QObject
+
+from visualizer.features.mask_editor.model import (
+    PAINTING,
+    between,
+    is_open,
+    longest,
+    mask_of,
+    started,
+    stroked,
+)
+from visualizer.heatmap.board_picture import PICTURE
+from visualizer.heatmap.cursor import panel_of, walked
+from visualizer.heatmap.model import target_of
+from visualizer.session.view_options import MaskBrush
+
+if TYPE_CHECKING:
+    from visualizer.attention.spec import BooleanMatrix
+    from visualizer.features.mask_editor.model import Place
+    from visualizer.heatmap.controller import CellSelectionController
+    from visualizer.session.cells import Cell
+    from visualizer.session.view_options import MaskEditState
+    from visualizer.session.workspace import Workspace
+
+
+class MaskEditController(QObject):
+    """Paints the mask of a workspace; each stroke is one change to undo."""
+
+    def __init__(
+        self, workspace: Workspace, pointer: CellSelectionController, parent: QObject | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._workspace, self._pointer = workspace, pointer
+        self._stroke: tuple[Cell, bool] | None = None
+        """Where the stroke is, and whether it allows."""
+
+    @property
+    def _look(self) -> MaskEditState:
+        return self._workspace.wanted.painting
+
+    def toggle(self) -> None:
+        """Begin to paint, or end it."""
+        self._change(is_on=not self._look.is_on)
+
+    def stop(self) -> None:
+        """Paint no more."""
+        self._change(is_on=False)
+
+    # ------------------------------------------------------------------ a stroke
+
+    def begin(self, cell: Cell, spreads: bool) -> None:
+        """Make a forbidden cell allowed and an allowed one forbidden; or spread what it is."""
+        mask = self._mask(cell)
+        if mask:
+            self.end()
+            place = self._place(cell)
+            allow = is_open(mask, place, self._blocks(cell)) == spreads
+            self._stroke = cell, allow
+            self._paint([place])
+
+    def sweep(self, cell: Cell) -> None:
+        """Paint on to a cell, over all that lie between."""
+        if self._stroke:
+            before, allow = self._stroke
+            self._stroke = cell, allow
+            places = self._place(before), self._place(cell)
+            self._paint(between(*places, self._blocks(cell)))
+
+    def end(self) -> None:
+        """End a stroke: the next one is undone by itself."""
+        self._stroke = None
+        self._workspace.seal()
+
+    def paint_pinned(self) -> None:
+        """Make the pinned cell allowed, or forbidden."""
+        pinned = self._workspace.screen.panel(PICTURE).cursor.pinned
+        if pinned:
+            self.begin(pinned, False)
+            self.end()
+
+    def extend(self, down: int, right: int) -> None:
+        """Spread what the pinned cell is to the next one, and go there."""
+        screen = self._workspace.screen
+        pinned = screen.panel(PICTURE).cursor.pinned
+        following = walked(screen.panel(PICTURE).board, pinned, down, right)
+        if pinned is None or following is None or _panel(following) != _panel(pinned):
+            return
+        mask = self._mask(pinned)
+        if mask:
+            self._stroke = following, is_open(mask, self._place(pinned), self._blocks(pinned))
+            self._pointer.walk(down, right)
+            self._paint([self._place(following)])
+
+    def _mask(self, cell: Cell) -> BooleanMatrix | None:
+        """Give the mask, where a cell is one that it allows or forbids."""
+        painting = self._workspace.screen.panel(PAINTING)
+        if painting is None or target_of(cell) not in painting.targets:
+            return None
+        return mask_of(self._workspace.document, painting.tokens)
+
+    def _blocks(self, cell: Cell) -> tuple[int, int]:
+        panel = panel_of(self._workspace.screen.panel(PICTURE).board, cell)
+        return (panel.rows.block, panel.columns.block) if panel else (1, 1)
+
+    def _place(self, cell: Cell) -> Place:
+        """Give where the block of a cell begins; in it, the pinned cell can be anywhere."""
+        rows, columns = self._blocks(cell)
+        return cell.place[-2] // rows * rows, cell.place[-1] // columns * columns
+
+    def _paint(self, places: list[Place]) -> None:
+        if self._stroke is None:
+            return
+        cell, allow = self._stroke
+        mask = self._mask(cell)
+        painted = mask and stroked(mask, places, allow, self._blocks(cell))
+        if painted != mask:
+            self._workspace.set("painted", painted, going_on=True)
+
+    # ------------------------------------------------------------------ brushes
+
+    def start_from(self, name: str) -> None:
+        """Replace the mask by that of a brush."""
+        self.end()
+        brush, document = MaskBrush(name), self._workspace.document
+        if tokens := longest(document):
+            mask = started(brush, tokens, self._look.number(brush))
+            if mask != mask_of(document, tokens):
+                self._workspace.set("painted", mask)
+
+    def set_number(self, name: str, number: int) -> None:
+        """Change the number of a brush; and the mask, where it is that brush's."""
+        brush, document = MaskBrush(name), self._workspace.document
+        tokens = longest(document)
+        is_its = started(brush, tokens, self._look.number(brush)) == mask_of(document, tokens)
+        self._change(**{brush.value: number})
+        if tokens and is_its:
+            self._workspace.set("painted", started(brush, tokens, number), going_on=True)
+
+    def _change(self, **changes: Any) -> None:
+        self._workspace.look(painting=replace(self._look, **changes))
+
+
+def _panel(cell: Cell) -> tuple[object, ...]:
+    return cell.stage, cell.head, cell.fold, cell.part

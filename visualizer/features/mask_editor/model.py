@@ -1,0 +1,225 @@
+"""Brushes and strokes: how a mask of queries and keys is made by hand.
+
+Sources of the brushes: Raschka 2024, §3.5.1 (causal); Beltagy et al. 2020, "Longformer", §3.1
+(window); Raffel et al. 2020, "T5", §3.2.1 and figure 3 (prefix).
+
+The mask that is being painted, over a picture that does not show all of it yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.masks import Masking, allowed
+from visualizer.attention.spec import BooleanMatrix
+from visualizer.attention.stages import is_hatched
+from visualizer.errors import InputError
+from visualizer.heatmap.board import forbidden_by
+from visualizer.heatmap.model import PendingCells, target_of
+from visualizer.session.cells import ComparedSide
+from visualizer.session.resolve import PoolingExtent
+from visualizer.session.screen import PanelId
+from visualizer.session.view_options import MaskBrush
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.heatmap.model import Board, Drawn, Heatmap, Target
+    from visualizer.session.document import Document
+    from visualizer.session.resolve import Resolved
+    from visualizer.session.view_options import MaskEditState
+
+Place = tuple[int, int]
+"""A query and a key."""
+
+
+# ------------------------------------------------------------------------------ brushes
+
+
+def all_allowed(tokens: int) -> np.ndarray:
+    """Every query reads every key."""
+    return np.ones((tokens, tokens), dtype=bool)  # query key
+
+
+def causal(tokens: int) -> np.ndarray:
+    """A query reads itself and all before."""
+    return np.tri(tokens, dtype=bool)  # query key
+
+
+def window(tokens: int, width: int) -> np.ndarray:
+    """A query reads so many tokens: itself and those just before."""
+    mask: np.ndarray = causal(tokens) & ~np.tri(tokens, k=-width, dtype=bool)  # query key
+    return mask
+
+
+def prefix(tokens: int, length: int) -> np.ndarray:
+    """Every query reads the first tokens; those after are read causally."""
+    mask: np.ndarray = causal(tokens) | padding(tokens, length)  # query key
+    return mask
+
+
+def padding(tokens: int, length: int) -> np.ndarray:
+    """No query reads a key after the first so many."""
+    return np.broadcast_to(np.arange(tokens) < length, (tokens, tokens))  # query key
+
+
+@lru_cache(maxsize=16)
+def started(brush: MaskBrush, tokens: int, number: int) -> BooleanMatrix:
+    """Give the mask of a brush for a number of tokens."""
+    masks = {MaskBrush.WINDOW: window, MaskBrush.PREFIX: prefix, MaskBrush.PADDING: padding}
+    if brush in masks:
+        return BooleanMatrix.of(masks[brush](tokens, number))
+    return BooleanMatrix.of((all_allowed if brush is MaskBrush.ALL else causal)(tokens))
+
+
+# ------------------------------------------------------------------------------ strokes
+
+
+def stroked(
+    mask: BooleanMatrix, cells: Iterable[Place], allow: bool, blocks: tuple[int, int] = (1, 1)
+) -> BooleanMatrix:
+    """Allow or forbid the cells of a stroke; of a pooled picture, the whole block of each."""
+    painted = mask.array()  # query key
+    for query, key in cells:
+        painted[query : query + blocks[0], key : key + blocks[1]] = allow
+    return BooleanMatrix.of(painted)
+
+
+def is_open(mask: BooleanMatrix, cell: Place, blocks: tuple[int, int] = (1, 1)) -> bool:
+    """Whether a cell is drawn as allowed: of a block, whether any is."""
+    query, key = cell
+    return bool(mask.array()[query : query + blocks[0], key : key + blocks[1]].any())
+
+
+def between(start: Place, end: Place, blocks: tuple[int, int] = (1, 1)) -> list[Place]:
+    """Give the drawn cells on the way from one to another, both of them too, without a gap."""
+    down, right = ((to - at) // block for at, to, block in zip(start, end, blocks, strict=True))
+    steps = max(abs(down), abs(right))
+    shares = [step / max(steps, 1) for step in range(steps + 1)]
+    places = [(round(down * share), round(right * share)) for share in shares]
+    return [(start[0] + row * blocks[0], start[1] + column * blocks[1]) for row, column in places]
+
+
+HINT = "Painting the mask: click or drag, or press X; Esc ends"
+NO_FIT = "start from a brush: the matrix does not fit the text"
+NO_PANEL = "Show the scores or the weights to paint in them"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MaskEditPanel:
+    """What is shown while the mask is being painted.
+
+    Parameters
+    ----------
+    tokens : int
+        Of the longest text; no number of a brush is larger.
+    brush : Brush or None
+        The one whose mask it is at present.
+    notes : tuple of str
+        What must be said of the mask.
+    targets : frozenset of Target
+        The panels in which a hand can paint.
+    fresh : dict
+        What those panels do not show yet, text by text.
+    """
+
+    look: MaskEditState
+    tokens: int
+    brush: MaskBrush | None
+    notes: tuple[str, ...]
+    targets: frozenset[Target]
+    fresh: Mapping[Drawn, PendingCells]
+
+    @property
+    def says(self) -> str:
+        """What can be done, and what must be said."""
+        return "  ·  ".join((HINT, *self.notes))
+
+
+def longest(document: Document) -> int:
+    """Count the tokens of the longest text."""
+    return max(map(len, document.tokens()), default=0)
+
+
+def mask_of(document: Document, tokens: int) -> BooleanMatrix | None:
+    """Give the present mask as a matrix, whatever it is; None where it is of another size."""
+    try:
+        return BooleanMatrix.of(allowed(document.spec, tokens))
+    except InputError:
+        return None
+
+
+def is_of_text(document: Document, computed: Document | None) -> bool:
+    """Whether the picture is of a document's text, though perhaps not yet of its mask."""
+    names = ("text", "tokenizer", "lines")
+    return computed is not None and all(document.get(it) == computed.get(it) for it in names)
+
+
+# ------------------------------------------------------------------------------ showing
+
+
+PAINTING: PanelId[MaskEditPanel | None] = PanelId("Painting")
+
+
+def present_painting(resolved: Resolved, board: Board) -> MaskEditPanel | None:
+    """Show the mask that is being painted over the picture of the last run."""
+    run, document, look = resolved.run, resolved.document, resolved.view.painting
+    if not look.is_on or run.captured or document.captured:
+        return None
+    is_shown = is_of_text(document, resolved.computed)
+    tokens = run.trace.tokens if is_shown else longest(document)
+    mask = mask_of(document, tokens)
+    if mask is None or not is_shown:
+        unfit = () if mask else (NO_FIT,)
+        return MaskEditPanel(look, tokens, None, unfit, frozenset(), {})
+    shown = {(*target_of(panel), panel.text): panel for panel in board.heatmaps}
+    panels = {drawn: panel for drawn, panel in shown.items() if _is_target(panel, resolved.covered)}
+    spec = replace(document.spec, lengths=run.trace.spec.lengths)
+    found = {drawn: _fresh(spec, tokens, panel) for drawn, panel in panels.items()}
+    fresh = {drawn: cells for drawn, cells in found.items() if cells}
+    targets = frozenset(target_of(panel) for panel in panels.values())
+    notes = _notes(mask, list(panels.values()))
+    return MaskEditPanel(look, tokens, _brush(mask, look), notes, targets, fresh)
+
+
+def _is_target(panel: Heatmap, covered: frozenset[str]) -> bool:
+    """Whether a panel is of the mask's queries and keys, and of the live numbers."""
+    is_live = panel.part in {ComparedSide.PLAIN, ComparedSide.B}
+    return panel.columns.name == "key" and is_live and panel.stage not in covered
+
+
+def _brush(mask: BooleanMatrix, look: MaskEditState) -> MaskBrush | None:
+    own = (brush for brush in MaskBrush if started(brush, mask.rows, look.number(brush)) == mask)
+    return next(own, None)
+
+
+def _notes(mask: BooleanMatrix, panels: list[Heatmap]) -> tuple[str, ...]:
+    notes = [] if panels else [NO_PANEL]
+    if panels and panels[0].is_pooled:
+        notes.append(f"{panels[0].rows.block} × {panels[0].columns.block} blocks")
+    empty = np.flatnonzero(~mask.array().any(axis=1))
+    if len(empty) == 1:
+        notes.append(f"query {empty[0] + 1} reads nothing")
+    elif len(empty):
+        notes.append(f"{len(empty):,} queries read nothing")
+    return tuple(notes)
+
+
+def _fresh(spec: AttentionSpec, tokens: int, panel: Heatmap) -> PendingCells | None:
+    """Compare what is forbidden with what a panel shows as forbidden."""
+    then = panel.forbidden
+    if then is None:
+        then = np.zeros(panel.values.shape, dtype=bool)
+    now = np.zeros_like(then)
+    if is_hatched(spec, panel.stage):
+        blocks = panel.rows.block, panel.columns.block
+        drawn = PoolingExtent(blocks, panel.rows.part, panel.columns.part, panel.side)
+        masking = Masking.of(spec, panel.stage)
+        now = forbidden_by(masking, tokens, panel.text, *blocks)[drawn.cells]
+    changed = now != then
+    return PendingCells(changed & now, changed & then) if changed.any() else None

@@ -1,0 +1,151 @@
+"""Blocks of numbers as spreadsheets put them on the clipboard: read and written.
+
+Spreadsheets divide columns by tabs; files of numbers have commas or semicolons. A comma can also be
+the decimal mark, where there is only one way to read it.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+
+import numpy as np
+
+from visualizer.errors import InputError
+from visualizer.number_format import shorten
+
+MOST = 20_000
+"""So many numbers are read or written at once without holding up the window."""
+
+_LONGEST = 30
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
+_WITH_COMMA = re.compile(r"[-+]?\d*,\d+(?:e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
+_LIKE_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}", re.ASCII)
+
+
+def parse_number(text: str) -> float:
+    """Read one number as a person types it, with a point or a decimal comma.
+
+    Raises
+    ------
+    InputError
+        With what is wrong with it.
+    """
+    return float(_numbers([[text]])[0, 0])
+
+
+def parse_block(text: str) -> np.ndarray:
+    """Read a block of numbers.
+
+    Returns
+    -------
+    numpy.ndarray
+        float64 [row, column].
+
+    Raises
+    ------
+    InputError
+        With the row and the column of what is no number, or of a row that is too short.
+    """
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
+    if not text.strip():
+        raise _refused("There are no numbers on the clipboard.")
+    divider = _divider(text) if len(text) <= MOST * _LONGEST else "\t"
+    if len(text) > MOST * _LONGEST or text.count(divider) + text.count("\n") >= MOST:
+        raise _refused(f"These are too many numbers. Paste up to {MOST:,} at once.")
+    lines = text.split("\n")
+    try:
+        rows = [row or [""] for row in csv.reader(lines, delimiter=divider)]
+    except csv.Error as error:
+        raise _refused("There is something on the clipboard that is no number.") from error
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(rows[0]):
+            said = f"Row {number} has {len(row)} and row 1 has {len(rows[0])}."
+            raise _refused(f"Every row must have as many numbers as the others. {said}")
+    return _numbers(rows)
+
+
+def format_number_plain(number: np.floating) -> str:
+    """Write a number with as many digits as it takes to read back the very same one."""
+    return str(number)
+
+
+def format_block(array: np.ndarray) -> str:
+    """Write numbers [row, column] as spreadsheets take them: tabs between columns.
+
+    Raises
+    ------
+    InputError
+        When there are too many.
+    """
+    if array.size > MOST:
+        said = f"{array.size:,} numbers are too many to copy at once."
+        raise _refused(f"{said} Mark up to {MOST:,}, or export them all.")
+    return "\n".join("\t".join(format_number_plain(number) for number in row) for row in array)
+
+
+def _refused(sentence: str) -> InputError:
+    return InputError("numbers", sentence)
+
+
+# --------------------------------------------------------------------------- what divides columns
+
+
+def _divider(text: str) -> str:
+    bare = re.sub(r'"[^"\n]*"', "quoted", text)
+    for divider in "\t;":
+        if divider in bare:
+            return divider
+    return "," if "," in bare and _commas_divide(bare) else "\t"
+
+
+def _commas_divide(text: str) -> bool:
+    """Whether commas stand between numbers, and not within them."""
+    lines = [_plain(line) for line in text.split("\n")]
+    with_comma = [line for line in lines if "," in line]
+    if not all(_WITH_COMMA.fullmatch(line) for line in with_comma):
+        return True
+    if any("." in line for line in lines):
+        return True
+    if len(with_comma) < len(lines) or any(re.search(r",0\d", line) for line in with_comma):
+        return False
+    said = f"“{shorten(with_comma[0])}” can be one number or two."
+    raise _refused(f"{said} Write a point in a number, or “;” between two.")
+
+
+# ---------------------------------------------------------------------------------------- cells
+
+
+def _numbers(rows: list[list[str]]) -> np.ndarray:
+    cells = [[_plain(cell) for cell in row] for row in rows]
+    with_comma = [cell for row in cells for cell in row if _WITH_COMMA.fullmatch(cell)]
+    has_point = any("." in cell for row in cells for cell in row)
+    is_decimal = any(not _LIKE_THOUSANDS.fullmatch(cell) for cell in with_comma) and not has_point
+    numbers = np.empty((len(cells), len(cells[0])))
+    for row, line in enumerate(cells):
+        for column, cell in enumerate(line):
+            pointed = cell.replace(",", ".") if is_decimal and cell in with_comma else cell
+            numbers[row, column] = float(pointed) if _NUMBER.fullmatch(pointed) else np.nan
+    wrong = np.argwhere(~np.isfinite(numbers))
+    if len(wrong):
+        row, column = wrong[0]
+        said = _what_is_wrong(rows[row][column].strip())
+        is_one = numbers.size == 1
+        raise _refused(said if is_one else f"Row {row + 1}, column {column + 1}: {said}")
+    return numbers
+
+
+def _plain(cell: str) -> str:
+    return cell.strip().replace("−", "-")
+
+
+def _what_is_wrong(cell: str) -> str:
+    said = f"“{shorten(cell)}”"
+    plain = _plain(cell)
+    if not cell:
+        return "Nothing is written there. Write a number."
+    if _NUMBER.fullmatch(plain):
+        return f"{said} is larger than any number here can be."
+    if _LIKE_THOUSANDS.fullmatch(plain):
+        return f"{said} can be read in two ways. Write a point, and nothing between thousands."
+    return f"{said} is no number."

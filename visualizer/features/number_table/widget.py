@@ -1,0 +1,440 @@
+"""The Numbers pane: every number of a stage or of weights in a table, to read, copy and edit.
+
+The table itself: a model that reads what can be seen, and the keys of a spreadsheet.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from heapq import nlargest
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QItemSelectionModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QAccessible, QColor, QFocusEvent, QGuiApplication, QKeyEvent, QKeySequence
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QComboBox,
+    QHBoxLayout,
+    QHeaderView,
+    QPushButton,
+    QTableView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.features.number_table.model import TABLE
+from visualizer.number_format import format_count, format_number
+from visualizer.session.cells import Cell
+from visualizer.widgets.input_filters import install_input_filters
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
+from visualizer.widgets.tooltips import plain_tooltip
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from visualizer.features.number_table.model import NumberBlock, NumberTablePanel
+    from visualizer.heatmap.model import Axis
+    from visualizer.session.screen import Screen
+
+EMPTY = "The numbers stand here, as soon as there are some."
+WIDTH = 252
+
+
+class NumberTablePane(QWidget):
+    """A table of numbers, the choice of which, and what is to be said of it.
+
+    What is typed and pasted goes out with the tensor's name and the first cell's row and column.
+    """
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    tensorChosen = Signal(str)
+    headChosen = Signal(int)
+    cellPinned = Signal(object)
+    numberTyped = Signal(str, int, int, str)
+    numbersPasted = Signal(str, int, int, str)
+    copyWanted = Signal(object, object)
+    drawnAgain = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Numbers")
+        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self.tensor, self.head, self.grid = QComboBox(), QComboBox(), NumberTableView()
+        self.facts, self.note, self.problem = PlainLabel(), PlainLabel(), PlainLabel()
+        self.draw = QPushButton("As drawn again")
+        self._table: NumberTablePanel | None = None
+        self._theme = LIGHT
+        self._build()
+        self.tensor.activated.connect(self._choose)
+        self.head.activated.connect(self._choose_head)
+        self.draw.clicked.connect(self._draw_again)
+        self.grid.stood.connect(self._pin)
+        self.grid.typed.connect(self._type)
+        self.grid.pasted.connect(self._paste)
+        self.grid.copyWanted.connect(self.copyWanted)
+        self._show(None)
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Show the table of a screen."""
+        self.show_table(screen.panel(TABLE), theme)
+
+    def show_table(self, table: NumberTablePanel | None, theme: Theme) -> None:
+        """Show a table, or what would be said here."""
+        if (table, theme) != (self._table, self._theme):
+            self._theme = theme
+            self._show(table)
+
+    # ------------------------------------------------------------------ building
+
+    def _build(self) -> None:
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 8, 12, 8)
+        column.setSpacing(8)
+        chosen, foot = QHBoxLayout(), QHBoxLayout()
+        for row in (chosen, foot):
+            row.setSpacing(8)
+        for box, name in ((self.tensor, "Numbers of"), (self.head, "Head")):
+            box.setAccessibleName(name)
+            box.setAccessibleDescription(name)  # to readers of the screen, its name is its text
+            box.setMinimumContentsLength(5)
+            box.setSizeAdjustPolicy(
+                QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+            )
+            install_input_filters(box)
+            chosen.addWidget(box, 2 if box is self.tensor else 1)
+        self.facts.setProperty("role", "quiet")
+        self.note.setProperty("role", "quiet")
+        self.problem.setProperty("role", "warning")
+        for label in (self.facts, self.note, self.problem):
+            label.setWordWrap(True)
+        foot.addWidget(self.facts, 1)
+        foot.addWidget(self.draw)
+        column.addLayout(chosen)
+        column.addLayout(foot)
+        column.addWidget(self.grid, 1)
+        column.addWidget(self.problem)
+        column.addWidget(self.note)
+
+    # ------------------------------------------------------------------ showing
+
+    def _show(self, table: NumberTablePanel | None) -> None:
+        before, self._table = self._table, table
+        for widget in (self.tensor, self.facts, self.draw, self.grid):
+            widget.setVisible(table is not None)
+        self.head.setVisible(table is not None and table.heads > 1)
+        self.note.setText(table.note if table else EMPTY)
+        self.problem.setText(table.problem if table else "")
+        self.problem.setVisible(bool(self.problem.text()))
+        self.grid.show_table(table, self._theme)
+        if table is None:
+            return
+        if before is None or before.choices != table.choices:
+            self.tensor.clear()
+            self.tensor.addItems([title for _, title in table.choices])
+        self.tensor.setCurrentIndex([name for name, _ in table.choices].index(table.name))
+        if self.head.count() != table.heads:
+            self.head.clear()
+            self.head.addItems([f"Head {head + 1}" for head in range(table.heads)])
+        self.head.setCurrentIndex(table.head)
+        self.draw.setEnabled(table.is_own)
+        self.draw.setVisible(table.is_own or table.is_editable)
+        self.facts.setText(_size_in_words(table))
+        head = f", head {table.head + 1}" if table.heads else ""
+        self.grid.setAccessibleName(f"Numbers of {table.title}{head}")
+        self.grid.setAccessibleDescription(table.problem or table.note)
+
+    # ------------------------------------------------------------------ acting
+
+    def _choose(self, index: int) -> None:
+        if self._table:
+            self.tensorChosen.emit(self._table.choices[index][0])
+
+    def _choose_head(self, head: int) -> None:
+        self.headChosen.emit(head)
+
+    def _draw_again(self) -> None:
+        if self._table:
+            self.drawnAgain.emit(self._table.name)
+
+    def _pin(self, row: int, column: int) -> None:
+        table = self._table
+        if table and table.is_stage and table.current != (row, column):
+            self.cellPinned.emit(Cell(table.name, table.place(row, column)))
+
+    def _type(self, row: int, column: int, text: str) -> None:
+        if self._table:
+            self.numberTyped.emit(self._table.name, row, column, text)
+
+    def _paste(self, row: int, column: int, text: str) -> None:
+        if self._table:
+            self.numbersPasted.emit(self._table.name, row, column, text)
+
+
+def _size_in_words(table: NumberTablePanel) -> str:
+    rows, columns = table.shape
+    across = format_count(columns, table.columns.name if table.columns.is_token else "column")
+    down = format_count(rows, table.rows.name if table.rows.is_token else "row")
+    return f"{down} × {across}".replace("querys", "queries")
+
+
+if TYPE_CHECKING:
+    Index = QModelIndex | QPersistentModelIndex
+
+NOWHERE = QModelIndex()
+SIDE = 64
+"""Rows and columns that are read at once."""
+WIDEST_NAME = 104
+ACROSS = Qt.Orientation.Horizontal
+ROLE = Qt.ItemDataRole
+
+
+class NumberTableModel(QAbstractTableModel):
+    """A table for Qt; it is never written to, `typed` says what was to be."""
+
+    typed = Signal(int, int, str)
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.table: NumberTablePanel | None = None
+        self._theme = LIGHT
+        self._read: dict[tuple[int, int], NumberBlock] = {}
+
+    def show_table(self, table: NumberTablePanel | None, theme: Theme) -> None:
+        """Take other numbers; where they are of the same kind, all that is marked stays."""
+        is_same = _is_alike(table, self.table)
+        is_read = (table and table.run, theme) == (self.table and self.table.run, self._theme)
+        if not is_same:
+            self.beginResetModel()
+        if not (is_same and is_read):
+            self._read = {}
+        self.table, self._theme = table, theme
+        if not is_same:
+            self.endResetModel()
+        elif table and not is_read:
+            rows, columns = table.shape
+            self.dataChanged.emit(self.index(0, 0), self.index(rows - 1, columns - 1))
+
+    def rowCount(self, parent: Index = NOWHERE) -> int:
+        return self.table.shape[0] if self.table and not parent.isValid() else 0
+
+    def columnCount(self, parent: Index = NOWHERE) -> int:
+        return self.table.shape[1] if self.table and not parent.isValid() else 0
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        flags = Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEnabled
+        is_editable = self.table is not None and self.table.is_editable
+        return flags | Qt.ItemFlag.ItemIsEditable if is_editable else flags
+
+    def data(self, index: Index, role: int = ROLE.DisplayRole) -> Any:
+        if self.table is None or not index.isValid():
+            return None
+        if role == ROLE.TextAlignmentRole:
+            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        if role == ROLE.EditRole:
+            return self.table.full(index.row(), index.column())
+        if role == ROLE.ForegroundRole:
+            return QColor(self._theme.quiet if self._cell(index)[1] else self._theme.ink)
+        if role in (ROLE.DisplayRole, ROLE.AccessibleTextRole):
+            value, word = self._cell(index)
+            said = word or format_number(value)
+            return said if role == ROLE.DisplayRole else f"{self._names(index)}: {said}"
+        return None
+
+    def setData(self, index: Index, value: Any, role: int = ROLE.EditRole) -> bool:
+        """Say what was typed; the number comes back with the next table."""
+        if self.table and str(value) != self.table.full(index.row(), index.column()):
+            self.typed.emit(index.row(), index.column(), str(value))
+        return False
+
+    def headerData(
+        self, section: int, orientation: Qt.Orientation, role: int = ROLE.DisplayRole
+    ) -> Any:
+        if self.table is None:
+            return None
+        axis = self.table.columns if orientation == ACROSS else self.table.rows
+        if role == ROLE.DisplayRole:
+            return _name(axis, section)
+        if role == ROLE.ToolTipRole:
+            return plain_tooltip(_name(axis, section))
+        if role == ROLE.AccessibleTextRole:
+            return f"{axis.name} {_name(axis, section)}"
+        if role == ROLE.ForegroundRole:
+            return QColor(self._theme.quiet)
+        if role == ROLE.TextAlignmentRole:
+            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        return None
+
+    def _names(self, index: Index) -> str:
+        assert self.table
+        rows, columns = self.table.rows, self.table.columns
+        row, column = _name(rows, index.row()), _name(columns, index.column())
+        return f"{rows.name} {row}, {columns.name} {column}"
+
+    def _cell(self, index: Index) -> tuple[float, str]:
+        """Give a number and the word for it, if it is none of its scale; blocks are read once."""
+        assert self.table
+        row, column = index.row(), index.column()
+        place = row // SIDE, column // SIDE
+        if place not in self._read:
+            self._read[place] = self.table.block(
+                *(slice(at * SIDE, min(at * SIDE + SIDE, size))
+                  for at, size in zip(place, self.table.shape, strict=True))
+            )  # fmt: skip
+        block, inside = self._read[place], (row % SIDE, column % SIDE)
+        return float(block.numbers[inside]), block.word(*inside)
+
+
+def _is_alike(table: NumberTablePanel | None, other: NumberTablePanel | None) -> bool:
+    if table is None or other is None:
+        return table is other
+    kinds = ((each.name, each.head, each.text, each.rows, each.columns) for each in (table, other))
+    return next(kinds) == next(kinds)
+
+
+def _column_width(table: NumberTablePanel) -> int:
+    """Give all columns the width of what may stand in them."""
+    said = ["−0.0000", *(["forbidden"] if table.may_have_words else [])]
+    return round(max(map(metrics(12).horizontalAdvance, said)) + 14 * text_scale())
+
+
+@lru_cache(maxsize=8)
+def _names_width(rows: Axis) -> int:
+    """Give the names of rows the room they need, within limits."""
+    longest = nlargest(8, set(rows.labels), key=len)  # of a long text not each is measured
+    last = f"{len(rows.labels)} " if rows.is_token else ""
+    needed = max((metrics(12).horizontalAdvance(last + name) for name in longest), default=0)
+    return round(min(needed + 28, WIDEST_NAME * text_scale()))
+
+
+def _name(axis: Axis, section: int) -> str:
+    """Name a row or a column; a token with its place, as a text may have it more than once."""
+    label = axis.labels[section]
+    is_named = axis.is_token and label != str(section + 1)  # of captured places, some are not
+    return f"{section + 1} {label}" if is_named else label
+
+
+class NumberTableView(QTableView):
+    """A table that is read by the keys, copied from, pasted and typed into.
+
+    `stood` names the cell that the hand has gone to.
+    """
+
+    stood = Signal(int, int)
+    typed = Signal(int, int, str)
+    pasted = Signal(int, int, str)
+    copyWanted = Signal(object, object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._model = NumberTableModel(self)
+        self._model.typed.connect(self.typed)
+        self._is_come_to = False
+        self.setModel(self._model)
+        self.setFont(font(12))
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ContiguousSelection)
+        self.setEditTriggers(
+            QAbstractItemView.EditTrigger.DoubleClicked
+            | QAbstractItemView.EditTrigger.AnyKeyPressed
+        )
+        self.setTabKeyNavigation(False)
+        self.setCornerButtonEnabled(False)
+        self.setWordWrap(False)
+        self._size_headers()
+
+    def show_table(self, table: NumberTablePanel | None, theme: Theme) -> None:
+        """Show a table, and where the pinned cell has gone to."""
+        before = self._model.table
+        self._model.show_table(table, theme)
+        if table and not (before and _is_alike(table, before)):
+            self.horizontalHeader().setDefaultSectionSize(_column_width(table))
+            self.verticalHeader().setFixedWidth(_names_width(table.rows))
+            self.scrollToTop()
+        moved = before is None or not table or table.current != before.current
+        if table and table.current and (moved or not self.currentIndex().isValid()):
+            self._stand(*table.current)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Be come to; who only passes by goes to no cell."""
+        self._is_come_to = True
+        super().focusInEvent(event)
+        self._is_come_to = False
+
+    def currentChanged(self, current: Index, previous: Index) -> None:
+        super().currentChanged(current, previous)
+        if current.isValid() and not self._is_come_to:
+            self.stood.emit(current.row(), current.column())
+
+    def dataChanged(self, first: Index, last: Index, roles: Sequence[int] = ()) -> None:
+        """Paint newer numbers; what is being typed is not written over with them."""
+        if self._is_typing:
+            self.viewport().update()
+        else:
+            super().dataChanged(first, last, roles)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Copy, paste, and begin to edit, as in a spreadsheet."""
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self._copy()
+        elif event.matches(QKeySequence.StandardKey.Paste):
+            self._paste()
+        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._begin_to_edit()
+        else:
+            super().keyPressEvent(event)
+
+    @property
+    def _is_typing(self) -> bool:
+        return self.state() == QAbstractItemView.State.EditingState
+
+    def _begin_to_edit(self) -> None:
+        index = self.currentIndex()  # an open editor passes on the key that closes it
+        if not self._is_typing and index.flags() & Qt.ItemFlag.ItemIsEditable:
+            self.edit(index)
+
+    def _size_headers(self) -> None:
+        across, down = self.horizontalHeader(), self.verticalHeader()
+        for header in (across, down):
+            header.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+            header.setSectionsClickable(True)
+            header.setHighlightSections(True)
+            header.setTextElideMode(Qt.TextElideMode.ElideRight)
+            header.setFont(font(12))
+        across.setMinimumSectionSize(1)
+        down.setMinimumSectionSize(1)
+        down.setDefaultSectionSize(round(metrics(12).height() + 8))
+
+    def _stand(self, row: int, column: int) -> None:
+        index = self._model.index(row, column)
+        if index != self.currentIndex():
+            self.selectionModel().setCurrentIndex(
+                index, QItemSelectionModel.SelectionFlag.ClearAndSelect
+            )
+            self.scrollTo(index)
+
+    def _marked(self) -> tuple[slice, slice] | None:
+        """Give the rows and columns that are marked."""
+        ranges = self.selectionModel().selection()
+        if ranges.isEmpty():
+            return None
+        first = ranges.first()
+        rows = slice(first.top(), first.bottom() + 1)
+        return rows, slice(first.left(), first.right() + 1)
+
+    def _copy(self) -> None:
+        marked = self._marked()
+        if marked:
+            self.copyWanted.emit(*marked)
+
+    def _paste(self) -> None:
+        marked = self._marked()
+        if marked:
+            rows, columns = marked
+            self.pasted.emit(rows.start, columns.start, QGuiApplication.clipboard().text())

@@ -1,0 +1,1 @@
+"""Step-by-step playback: state, timeline, captions and the playback bar."""

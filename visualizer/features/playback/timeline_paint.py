@@ -1,0 +1,145 @@
+"""What is told of a step, as it is written in the bar of playback and under a film.
+
+The track of playback as it is drawn, in the window and under a film.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
+
+from visualizer.widgets.theme import font, metrics, text_scale
+
+if TYPE_CHECKING:
+    from visualizer.explanations.step_equation import Equation
+    from visualizer.features.playback.model import PlaybackBarState, TimelineSegment
+    from visualizer.widgets.theme import Theme
+
+
+def count_of(transport: PlaybackBarState) -> str:
+    """Say which step it is, of how many."""
+    if transport.position >= transport.count:
+        return f"{transport.count:,} steps"
+    return f"{transport.position + 1:,} of {transport.count:,}"
+
+
+def written(equation: Equation | None, theme: Theme) -> str:
+    """Write a calculation, the numbers that were read in the accent."""
+    if equation is None:
+        return ""
+    parts = "".join(
+        f"<span style='color:{theme.accent}'>{escape(part.text)}</span>"
+        if part.is_lit
+        else escape(part.text)
+        for part in equation.parts
+    )
+    left = f"<span style='color:{theme.quiet}'>{escape(equation.left)} = </span>{parts}"
+    return f"{left} = <b>{escape(equation.result)}</b>" if equation.result else left
+
+
+GAP = 3
+BAR = 6
+KNOB = 7
+
+
+def track_height() -> float:
+    """Give the height that the bar, the knob and the names need."""
+    return metrics(12).height() + (2 * KNOB + 4) * text_scale()
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineSegments:
+    """Where each stage is on a track of some width."""
+
+    transport: PlaybackBarState
+    width: float
+
+    @property
+    def all(self) -> list[tuple[TimelineSegment, int, QRectF]]:
+        """Each stage with the number of its steps and its place."""
+        stops, count = self.transport.stops, self.transport.count
+        if not stops:
+            return []
+        scale = text_scale()
+        inner = self.width - 2 * KNOB * scale
+        width = (inner - GAP * (len(stops) - 1)) / len(stops)
+        ends = [*(stop.start for stop in stops[1:]), count]
+        top = (KNOB - BAR / 2 + 1) * scale
+        return [
+            (
+                stop,
+                end - stop.start,
+                QRectF(KNOB * scale + at * (width + GAP), top, width, BAR * scale),
+            )
+            for at, (stop, end) in enumerate(zip(stops, ends, strict=True))
+        ]
+
+    def x_of(self, position: int) -> float:
+        """Give where a step is on the track."""
+        segments = self.all
+        if position >= self.transport.count:
+            return segments[-1][2].right()
+        number = bisect_right([stop.start for stop, _, _ in segments], position) - 1
+        stop, steps, area = segments[number]
+        return area.left() + (position - stop.start + 0.5) / steps * area.width()
+
+    def position_at(self, x: float) -> int:
+        """Give the step at a place; the number of all steps beyond the last."""
+        segments = self.all
+        if not segments or x >= segments[-1][2].right():
+            return self.transport.count
+        for stop, steps, area in segments:
+            if x < area.right() + GAP / 2:
+                share = min(max((x - area.left()) / area.width(), 0), 0.999999999)
+                return stop.start + int(share * steps)
+        return self.transport.count
+
+
+def paint_track(painter: QPainter, segments: TimelineSegments, theme: Theme) -> None:
+    """Draw a segment a stage, filled as far as it is computed, with the names below."""
+    areas, here = segments.all, segments.transport.position
+    ink = theme.border if here >= segments.transport.count else theme.accent
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    knob = segments.x_of(here)
+    for _, _, area in areas:
+        _paint_segment(painter, area, knob, ink, theme)
+    # The present name comes last, over those that it may need the room of.
+    for stop, steps, area in sorted(areas, key=lambda one: one[0].start <= here):
+        is_here = stop.start <= here < stop.start + steps
+        _paint_label(painter, stop.title, area, is_here, segments.width, theme)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(ink))
+    radius = (KNOB - 1) * text_scale()
+    painter.drawEllipse(QPointF(knob, areas[0][2].center().y()), radius, radius)
+
+
+def _paint_segment(painter: QPainter, area: QRectF, knob: float, ink: str, theme: Theme) -> None:
+    radius = area.height() / 2
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(theme.hairline))
+    painter.drawRoundedRect(area, radius, radius)
+    if knob > area.left():
+        painter.setBrush(QColor(ink))
+        done = QRectF(area)
+        done.setRight(min(knob, area.right()))
+        painter.drawRoundedRect(done, radius, radius)
+
+
+def _paint_label(
+    painter: QPainter, title: str, area: QRectF, is_here: bool, width: float, theme: Theme
+) -> None:
+    weight = QFont.Weight.DemiBold if is_here else QFont.Weight.Normal
+    painter.setFont(font(12, weight))
+    painter.setPen(QColor(theme.ink if is_here else theme.quiet))
+    needed = QFontMetricsF(painter.font()).horizontalAdvance(title)
+    if needed > area.width() + GAP and not is_here:
+        return  # a name that is cut off says less than none: the present one has its room
+    left = min(max(area.center().x() - needed / 2, 0), width - needed)
+    line = QRectF(left, area.bottom() + 4 * text_scale(), needed + 1, metrics(12).height())
+    painter.fillRect(line, QColor(theme.paper))
+    painter.drawText(line, Qt.AlignmentFlag.AlignTop, title)

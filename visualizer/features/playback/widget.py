@@ -1,0 +1,243 @@
+"""The bar of playback: what happens in this step, and where in time it is.
+
+The track of playback: a segment a stage, filled as far as it is computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtGui import QAccessible, QPainter
+from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+
+from visualizer.features.playback.model import PlaybackBarState
+from visualizer.features.playback.timeline_paint import (
+    TimelineSegments,
+    count_of,
+    paint_track,
+    track_height,
+    written,
+)
+from visualizer.session.prediction import PredictionQuestion
+from visualizer.session.timeline import SPEEDS, Grain
+from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.buttons import choice
+from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
+from visualizer.widgets.input_filters import is_command
+from visualizer.widgets.labels import AutoFitLabel, PlainLabel
+from visualizer.widgets.theme import Theme, text_scale
+from visualizer.widgets.track_slider import TrackSlider
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from PySide6.QtGui import QAction, QKeyEvent, QPaintEvent, QWheelEvent
+
+BEFORE = ("player.to_start", "player.step -1", "player.toggle", "player.step 1", "player.to_end")
+AFTER = ("player.toggle_loop", "player.predict")
+GRAINS = {Grain.STAGE: "by stage", Grain.ROW: "by row", Grain.CELL: "by cell"}
+QUESTIONS = {
+    PredictionQuestion.LARGEST: "Which is largest?",
+    PredictionQuestion.ZERO: "Which are zero?",
+}
+
+
+class PlaybackBar(QWidget):
+    """Says what is computed, and lets a viewer play, pause, step and seek."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
+    sought = Signal(object)
+    stepped = Signal(int)
+    skipped = Signal(int)
+    grainChosen = Signal(object)
+    speedChosen = Signal(float)
+    questionChosen = Signal(object)
+
+    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("transport")
+        self.setAccessibleName("Playback")
+        self._shown: tuple[PlaybackBarState, Theme] | None = None
+        self.caption = AutoFitLabel("What happens in this step")
+        self.equation = AutoFitLabel("The calculation of this step")
+        self.where = PlainLabel()
+        self.track = TimelineSlider()
+        self.track.sought.connect(self.sought)
+        self.track.stepped.connect(self.stepped)
+        self.track.skipped.connect(self.skipped)
+        self.grain = choice("Steps", GRAINS.items())
+        self.speed = choice("Speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
+        self.question = choice("What to predict", QUESTIONS.items())
+        self.grain.activated.connect(self._choose_grain)
+        self.speed.activated.connect(self._choose_speed)
+        self.question.activated.connect(self._choose_question)
+        self.reveal = QToolButton()
+        self.reveal.setDefaultAction(actions["player.reveal"])
+        self.reveal.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 2, 12, 2)
+        column.setSpacing(4)
+        column.addLayout(self._telling())
+        column.addLayout(self._controls(actions))
+
+    def _telling(self) -> QHBoxLayout:
+        """Make the place for the sentence and the calculation of a step."""
+        words = QVBoxLayout()
+        words.setSpacing(0)
+        words.setContentsMargins(0, 4, 0, 2)
+        for label in (self.caption, self.equation):
+            words.addWidget(label)
+        row = QHBoxLayout()
+        row.addLayout(words, 1)
+        row.addWidget(self.question, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(self.reveal, 0, Qt.AlignmentFlag.AlignTop)
+        return row
+
+    def _controls(self, actions: Mapping[str, QAction]) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        for key in BEFORE:
+            row.addWidget(_button(actions[key]))
+        row.addSpacing(8)
+        row.addWidget(self.track, 1)
+        row.addSpacing(8)
+        self.where.setProperty("role", "quiet")
+        for widget in (self.where, self.grain, self.speed):
+            row.addWidget(widget)
+        for key in AFTER:
+            row.addWidget(_button(actions[key]))
+        return row
+
+    @property
+    def readers(self) -> tuple[QWidget, ...]:
+        """What may have the focus and does nothing with the keys of playback itself."""
+        return self.track, self.caption, self.equation
+
+    # ------------------------------------------------------------------ showing
+
+    def show_transport(self, transport: PlaybackBarState, theme: Theme) -> None:
+        """Show where playback stands and what its step says."""
+        if self._shown == (transport, theme):
+            return
+        self._shown = (transport, theme)
+        self.track.show_transport(transport, theme)
+        set_accessible_value(self, "Playing" if transport.playhead.is_playing else "Paused")
+        playhead = transport.playhead
+        self.grain.setCurrentIndex(self.grain.findData(playhead.grain))
+        self.speed.setCurrentIndex(self.speed.findData(playhead.speed))
+        self.where.setText(count_of(transport))
+        self.caption.tell(transport.caption)
+        self.caption.setVisible(bool(transport.caption))
+        self.equation.tell(written(transport.equation, theme))
+        self.equation.setVisible(bool(transport.caption))  # so that nothing jumps where it is empty
+        self.question.setVisible(transport.question is not None)
+        self.reveal.setVisible(transport.question is not None and not transport.is_revealed)
+        if transport.question:
+            self.question.setCurrentIndex(self.question.findData(transport.question))
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            for button in self.findChildren(QToolButton):
+                button.setIconSize(_icon_size())
+
+    # ------------------------------------------------------------------ the hand
+
+    def _choose_grain(self, index: int) -> None:
+        self.grainChosen.emit(Grain(self.grain.itemData(index)))
+
+    def _choose_speed(self, index: int) -> None:
+        self.speedChosen.emit(self.speed.itemData(index))
+
+    def _choose_question(self, index: int) -> None:
+        self.questionChosen.emit(PredictionQuestion(self.question.itemData(index)))
+
+
+def _button(action: QAction) -> QToolButton:
+    button = QToolButton()
+    button.setDefaultAction(action)
+    button.setAutoRaise(True)
+    button.setIconSize(_icon_size())
+    button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every one has its key
+    return button
+
+
+def _icon_size() -> QSize:
+    return QSize(20, 20) * text_scale()
+
+
+LARGEST = 2**31 - 1
+
+# By keys: so many steps, or so many stages.
+STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
+STAGES = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
+
+
+class TimelineSlider(TrackSlider):
+    """Where playback stands; click a stage or drag to go elsewhere."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Slider
+    sought = Signal(object)
+    stepped = Signal(int)
+    skipped = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        keys = "Left and right go by a step, up and down by a stage."
+        super().__init__("Step", keys, 120, parent)
+        self.setProperty(SHOWS_OWN_FOCUS, True)
+        self._transport = PlaybackBarState()
+
+    @property
+    def tall(self) -> float:
+        return track_height()
+
+    def show_transport(self, transport: PlaybackBarState, theme: Theme) -> None:
+        """Show where playback stands."""
+        if transport is self._transport and theme is self._theme:
+            return
+        self._transport, self._theme = transport, theme
+        largest = min(max(1, transport.count), LARGEST)
+        self.setRange(0, largest)
+        self.setValue(transport.position * largest // max(1, transport.count))
+        set_accessible_value(self, transport.where or "Everything is computed")
+        self.update()
+
+    @property
+    def _segments(self) -> TimelineSegments:
+        return TimelineSegments(self._transport, self.width())
+
+    def x_of(self, position: int) -> float:
+        """Give where a step is on the track."""
+        return self._segments.x_of(position)
+
+    # ------------------------------------------------------------------ drawing
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if not self._transport.stops:
+            return
+        painter = QPainter(self)
+        paint_track(painter, self._segments, self._theme)
+        self.paint_focus(painter)
+        painter.end()
+
+    # ------------------------------------------------------------------ the hand
+
+    def point_at(self, x: float) -> None:
+        position = self._segments.position_at(x)
+        if position != self._transport.position:
+            self.sought.emit(position)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        self.stepped.emit(-1 if event.angleDelta().y() > 0 else 1)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key = Qt.Key(event.key())
+        if is_command(event):
+            event.ignore()
+        elif key in STEPS:
+            self.stepped.emit(STEPS[key])
+        elif key in STAGES:
+            self.skipped.emit(STAGES[key])
+        else:
+            event.ignore()

@@ -1,0 +1,1 @@
+"""The pane of settings: sentence, sizes, heads, mask and dropout."""

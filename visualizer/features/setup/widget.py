@@ -1,0 +1,428 @@
+"""The controls that only the Setup pane needs: a typed mask, and numbers given elsewhere.
+
+The Setup pane: the sentence and the settings, built from the table of settings.
+
+The box in which the text is typed.
+
+What stands in place of the settings while attention is shown that was computed elsewhere.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QMimeData, QSignalBlocker, Qt, QTimer, Signal
+from PySide6.QtGui import QAccessible, QTextCursor
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QPlainTextEdit,
+    QPushButton,
+    QScrollArea,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.documents.sentence_file import LONGEST_TEXT
+from visualizer.features.setup.model import SETUP, SetupPanel
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.session.document import LineSplit, changed_span
+from visualizer.session.settings_table import (
+    SETTINGS,
+    Setting,
+    SettingKind,
+    own_in_words,
+    written_mask,
+)
+from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
+from visualizer.widgets.icons import icon
+from visualizer.widgets.input_filters import install_input_filters
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.setting_controls import CONTROLS, SettingControl, SettingRow
+from visualizer.widgets.theme import LIGHT
+from visualizer.widgets.tooltips import plain_tooltip
+
+if TYPE_CHECKING:
+    from visualizer.attention.spec import BooleanMatrix
+    from visualizer.session.resolve import Resolved
+    from visualizer.session.screen import Screen
+    from visualizer.widgets.theme import Theme
+
+
+class MaskMatrixControl(SettingControl):
+    """A matrix of 0 and 1, typed or pasted; what is chosen is the text, to be read elsewhere."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.box = QPlainTextEdit()
+        self.box.setPlaceholderText(written_mask(None)[1])
+        self.box.setTabChangesFocus(True)
+        self.box.setFixedHeight(self.box.fontMetrics().lineSpacing() * 6 + 12)
+        self.box.textChanged.connect(self._type)
+        self.box.setUndoRedoEnabled(False)
+        install_input_filters(self.box)
+        self.box.setProperty(SHOWS_OWN_FOCUS, True)
+        self._shown: BooleanMatrix | None = None
+        self.add(self.box, "QPlainTextEdit", 1)
+
+    def show_value(self, value: Any) -> None:
+        if value == self._shown:
+            return
+        self._shown = value
+        text, hint = written_mask(value)
+        self.box.setPlaceholderText(hint)
+        if _bare(text) != _bare(self.box.toPlainText()):  # as typed it may have other spaces
+            with QSignalBlocker(self.box):
+                self.box.setPlainText(text)
+
+    def _type(self) -> None:
+        self.chosen.emit(self.box.toPlainText(), True)
+
+
+class OwnValuesControl(SettingControl):
+    """Numbers that were given elsewhere: which, in words, and to have them drawn again."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.words, self.draw = PlainLabel(), QPushButton("Draw instead")
+        self.words.setWordWrap(True)
+        self.draw.clicked.connect(self._draw)
+        self.row.addWidget(self.words, 1)
+        self.add(self.draw, "QPushButton")
+
+    def show_value(self, value: Any) -> None:
+        self.words.setText(own_in_words(self.setting, value))
+
+    def _draw(self) -> None:
+        self.chosen.emit(self.setting.choices[0][0], False)
+
+
+def _bare(text: str) -> list[str]:
+    lines = text.replace(",", " ").splitlines()
+    return [bare for line in lines if (bare := "".join(line.split()))]
+
+
+SETUP_CONTROLS: dict[SettingKind, type[SettingControl]] = {
+    **CONTROLS,
+    SettingKind.MATRIX: MaskMatrixControl,
+    SettingKind.OWN: OwnValuesControl,
+}
+
+# Qt gives an item's value back as a plain string.
+KINDS = {"tokenizer": Tokenizer, "lines": LineSplit}
+
+
+class SetupPane(QScrollArea):
+    """All settings; the common ones on top, the rest one click away."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    textTyped = Signal(str)
+    textTooLong = Signal(int)
+    chosen = Signal(str, object, bool)
+    settled = Signal()
+    remedied = Signal(str)
+    textStepped = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName("Setup")
+        self._theme: Theme | None = None
+        self._setup: SetupPanel | None = None
+        self.rows = {setting.name: self._row(setting) for setting in SETTINGS}
+        inner = QWidget()
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(16, 8, 16, 16)
+        column.setSpacing(10)
+        self._add_sentence(column)
+        self.captured = CapturedNotice()
+        column.addWidget(self.captured)
+        for setting in SETTINGS:
+            if setting.common:
+                column.addWidget(self.rows[setting.name])
+        self._add_more(column)
+        column.addStretch(1)
+        self.setWidget(inner)
+        # Else a narrow window would cut the controls off: there is no bar to scroll sideways.
+        bar = self.verticalScrollBar().sizeHint().width()
+        self.setMinimumWidth(inner.minimumSizeHint().width() + bar)
+
+    def _add_sentence(self, column: QVBoxLayout) -> None:
+        self.sentence = SentenceEdit()
+        self.sentence.setFixedHeight(self.sentence.fontMetrics().lineSpacing() * 4 + 12)
+        self.sentence.textChanged.connect(self._type)
+        self.sentence.tooLong.connect(self.textTooLong)
+        self.problem = PlainLabel()
+        self.problem.setWordWrap(True)
+        self.problem.setProperty("role", "warning")
+        self.problem.hide()
+        self.tokenizer = self._choice(
+            "tokenizer",
+            "What counts as a token",
+            ((Tokenizer.WORDS, "Words"), (Tokenizer.CHARACTERS, "Characters")),
+        )
+        self.lines = self._choice(
+            "lines",
+            "Whether lines are one text or a batch of texts",
+            ((LineSplit.TOGETHER, "One text"), (LineSplit.APART, "One text per line")),
+        )
+        choices = QHBoxLayout()
+        choices.setSpacing(8)
+        choices.addWidget(self.tokenizer)
+        choices.addWidget(self.lines)
+        for widget in (self.sentence, self.problem):
+            column.addWidget(widget)
+        column.addLayout(choices)
+        column.addWidget(self._text_chooser())
+        self._sections = QVBoxLayout()
+        column.addLayout(self._sections)
+
+    def _text_chooser(self) -> QWidget:
+        self.texts = QWidget()
+        row = QHBoxLayout(self.texts)
+        row.setContentsMargins(0, 0, 0, 0)
+        self.text_number = PlainLabel()
+        self.text_steps = {-1: QToolButton(), 1: QToolButton()}
+        for step, button in self.text_steps.items():
+            button.setAutoRaise(True)
+            button.setArrowType(Qt.ArrowType.LeftArrow if step < 0 else Qt.ArrowType.RightArrow)
+            button.setProperty("step", step)
+            button.clicked.connect(self._step)
+        row.addWidget(self.text_steps[-1])
+        row.addWidget(self.text_number)
+        row.addWidget(self.text_steps[1])
+        row.addStretch(1)
+        return self.texts
+
+    def _choice(self, name: str, help_: str, choices: tuple[tuple[object, str], ...]) -> QComboBox:
+        box = QComboBox()
+        for value, words in choices:
+            box.addItem(words, value)
+        box.setToolTip(plain_tooltip(help_))
+        box.setAccessibleName(help_)
+        box.setObjectName(name)
+        box.setProperty("setting", name)
+        box.activated.connect(self._choose)
+        return box
+
+    def _add_more(self, column: QVBoxLayout) -> None:
+        self.more_button = QToolButton()
+        self.more_button.setText("More settings")
+        self.more_button.setObjectName("more")
+        self.more_button.setCheckable(True)
+        self.more_button.setAutoRaise(True)
+        self.more_button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.more_button.toggled.connect(self._show_more)
+        self.more = QWidget()
+        self.more.hide()
+        rest = QVBoxLayout(self.more)
+        rest.setContentsMargins(0, 0, 0, 0)
+        rest.setSpacing(10)
+        for setting in SETTINGS:
+            if not setting.common:
+                rest.addWidget(self.rows[setting.name])
+        self._show_more(False)
+        column.addWidget(self.more_button)
+        column.addWidget(self.more)
+
+    def _row(self, setting: Setting) -> SettingRow:
+        row = SettingRow(SETUP_CONTROLS[setting.kind](setting))
+        row.control.chosen.connect(self._take)
+        row.control.settled.connect(self.settled)
+        row.remedied.connect(self.remedied)
+        return row
+
+    def add_section(self, widget: QWidget) -> None:
+        """Put a widget under the sentence; the tab key comes to it after what is above."""
+        parts, part = [], widget.nextInFocusChain()
+        while part is not None and part is not widget:
+            if part.focusPolicy() & Qt.FocusPolicy.TabFocus:
+                parts.append(part)
+            part = part.nextInFocusChain()
+        self._sections.addWidget(widget)
+        for before, after in pairwise([self.text_steps[1], *parts]):
+            self.setTabOrder(before, after)
+
+    # ------------------------------------------------------------------ showing
+
+    def take_text(self, text: str) -> None:
+        """Take a text that was dropped in place of the sentence."""
+        if len(text) > LONGEST_TEXT:
+            self.textTooLong.emit(len(text))
+        else:
+            self.textTyped.emit(text)
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Show a document's settings and its tokens."""
+        setup = screen.panel(SETUP)
+        self._show_theme(theme)
+        if setup != self._setup:
+            self._setup = setup
+            self._show_text(setup)
+            self._show_captured(setup)
+            for shown in setup.settings:
+                self.rows[shown.setting.name].show_setting(shown)
+        self._show_place(screen.resolved)
+        hidden = any(shown.problem and not shown.setting.common for shown in setup.settings)
+        if hidden and not self.more_button.isChecked():
+            self.more_button.setChecked(True)  # a problem must be seen where it is
+
+    def _show_theme(self, theme: Theme) -> None:
+        if theme is not self._theme:
+            self._theme, self._setup = theme, None
+            self._show_more(self.more_button.isChecked())
+            for row in self.rows.values():
+                row.problem.clear()  # a link takes its colour when it is written
+                row.control.show_theme(theme)
+
+    def _show_text(self, setup: SetupPanel) -> None:
+        self.sentence.show_text(setup.text)
+        self.problem.setText(setup.text_problem)
+        self.problem.setVisible(bool(setup.text_problem))
+        self.tokenizer.setCurrentIndex(self.tokenizer.findData(setup.tokenizer))
+        self.lines.setCurrentIndex(self.lines.findData(setup.lines))
+
+    def _show_captured(self, setup: SetupPanel) -> None:
+        """Leave out the settings where there is no module."""
+        self.captured.show_words(setup.captured)
+        has_module = not setup.captured
+        for row in self.rows.values():
+            if row.setting.common:
+                row.setVisible(has_module)
+        for widget in (self.more_button, self.lines):
+            widget.setVisible(has_module)
+        self.more.setVisible(has_module and self.more_button.isChecked())
+        self.sentence.setPlaceholderText(TEXT if has_module else LABELS)
+
+    def _show_place(self, resolved: Resolved | None) -> None:
+        """Say which text of a batch is looked at, or which captured layer."""
+        self.texts.setVisible(resolved is not None and len(resolved.run.texts) > 1)
+        if resolved is None:
+            return
+        part, texts = resolved.run.part, len(resolved.run.texts)
+        self.text_number.setText(f"{part.capitalize()} {resolved.text + 1} of {texts}")
+        for step, button in self.text_steps.items():
+            button.setAccessibleName(f"{'Previous' if step < 0 else 'Next'} {part}")
+
+    def edit_sentence(self) -> None:
+        """Have the sentence be typed anew."""
+        self.sentence.setFocus()
+        self.sentence.selectAll()
+
+    def open_more(self) -> None:
+        """Show every setting, and go to the first that counts."""
+        self.more_button.setChecked(True)
+        rows = [row for row in self.rows.values() if not row.setting.common]
+        first = next(row for row in rows if row.control.isEnabled())
+        first.control.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        QTimer.singleShot(0, first, lambda: self.ensureWidgetVisible(first))  # once it has a place
+
+    def _show_more(self, is_open: bool) -> None:
+        self.more.setVisible(is_open and not (self._setup and self._setup.captured))
+        name = "chevron-down" if is_open else "chevron-right"
+        self.more_button.setIcon(icon(name, (self._theme or LIGHT).ink))
+
+    # ------------------------------------------------------------------ the hand
+
+    def _type(self) -> None:
+        self.textTyped.emit(self.sentence.toPlainText())
+
+    def _step(self) -> None:
+        self.textStepped.emit(self.sender().property("step"))
+
+    def _choose(self, index: int) -> None:
+        box = self.sender()
+        if isinstance(box, QComboBox):
+            name = box.property("setting")
+            self.chosen.emit(name, KINDS[name](box.itemData(index)), False)
+
+    def _take(self, value: object, going_on: bool) -> None:
+        control = self.sender()
+        if isinstance(control, SettingControl):
+            self.chosen.emit(control.setting.name, value, going_on)
+
+
+TEXT = "Type or paste a text"
+LABELS = "Type or paste the tokens"
+"""What stands in the box while it is empty: of captured attention, tokens are only named."""
+# Qt writes these otherwise than they are.
+AS_SHOWN = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
+
+
+class SentenceEdit(QPlainTextEdit):
+    """Where the text is typed. Undo and redo are the document's, not the box's own.
+
+    `tooLong` carries the length of a text that was not taken in: it would hold up the window,
+    and no memory could compare all its tokens with each other.
+    """
+
+    tooLong = Signal(int)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setUndoRedoEnabled(False)
+        install_input_filters(self)
+        self.setTabChangesFocus(True)
+        self.setProperty(SHOWS_OWN_FOCUS, True)
+        self.setPlaceholderText(TEXT)
+        self.setAccessibleName("Sentence")
+        self.setObjectName("sentence")
+
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:
+        return not source.hasUrls() and super().canInsertFromMimeData(source)  # files are opened
+
+    def insertFromMimeData(self, source: QMimeData) -> None:
+        kept = len(self.toPlainText()) - len(self.textCursor().selectedText())
+        count = kept + len(source.text())
+        if count > LONGEST_TEXT:
+            self.tooLong.emit(count)
+        else:
+            super().insertFromMimeData(source)
+
+    def show_text(self, text: str) -> None:
+        """Show the document's text, with the cursor where it differs from what was shown."""
+        if text.translate(AS_SHOWN).replace("\r\n", "\n") == self.toPlainText():
+            return
+        place = changed_span(self.toPlainText(), text)[1]
+        with QSignalBlocker(self):  # else what is only written otherwise would be a change
+            self.setPlainText(text)
+        cursor = self.textCursor()
+        end = self.document().characterCount() - 1
+        cursor.setPosition(min(place, end), QTextCursor.MoveMode.MoveAnchor)
+        self.setTextCursor(cursor)
+
+
+class CapturedNotice(QWidget):
+    """Says what was opened and what is missing; `left` asks for the module again."""
+
+    left = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.says = PlainLabel()
+        self.says.setWordWrap(True)
+        self.says.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.back = QPushButton("Back to a module")
+        self.back.setObjectName("back to a module")
+        self.back.setToolTip("Compute attention of a text again, with the settings there were")
+        self.back.clicked.connect(self._leave)
+        install_input_filters(self.back)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 4, 0, 0)
+        column.setSpacing(8)
+        column.addWidget(self.says)
+        column.addWidget(self.back, 0, Qt.AlignmentFlag.AlignLeft)
+        self.hide()
+
+    def show_words(self, says: str) -> None:
+        """Say it; nothing is to be seen where there is nothing to say."""
+        if self.says.text() != says:
+            self.says.setText(says)
+            self.setAccessibleName(says)
+        self.setVisible(bool(says))
+
+    def _leave(self) -> None:
+        self.left.emit()

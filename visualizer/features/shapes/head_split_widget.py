@@ -1,0 +1,190 @@
+"""The split into heads, drawn: columns in the heads' colours that slide apart and together."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEasingCurve, QLineF, QRectF, QSize, Qt, QVariantAnimation
+from PySide6.QtGui import QAccessible, QColor, QFont, QPainter, QPen
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from visualizer.widgets.app_settings import is_reduced
+from visualizer.widgets.theme import LIGHT, Theme, font, head_colour, metrics, text_scale
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QPaintEvent
+
+    from visualizer.features.shapes.model import HeadSplit
+
+DURATION_MS = 200
+LARGEST_CELL = 22
+ROWS_HEIGHT = (44, 88)
+PROJECTED = {"queries", "keys", "values"}
+
+
+class HeadSplitView(QWidget):
+    """A matrix of tokens and columns, whose heads are together at 0 and apart at 1."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Graphic
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self._split: HeadSplit | None = None
+        self._theme = LIGHT
+        self._progress = 0.0
+        self._height = float(ROWS_HEIGHT[0])
+        self._motion = QVariantAnimation(self)
+        self._motion.setDuration(DURATION_MS)
+        self._motion.setEasingCurve(QEasingCurve.Type.InOutCubic)
+        self._motion.valueChanged.connect(self._move)
+
+    @property
+    def progress(self) -> float:
+        """How far the heads are apart at this moment."""
+        return self._progress
+
+    @property
+    def goal(self) -> float:
+        """How far apart they will be."""
+        is_moving = self._motion.state() is QVariantAnimation.State.Running
+        return float(self._motion.endValue()) if is_moving else self._progress
+
+    def sizeHint(self) -> QSize:
+        return QSize(200, round(2 * metrics(12).height() + (self._height + 20) * text_scale()))
+
+    def make_room(self, height: float) -> None:
+        """Let the rows take so much height, within what is good for them."""
+        least, most = ROWS_HEIGHT
+        self._height = min(max(height, least), most)
+        self.updateGeometry()
+
+    def show_split(self, split: HeadSplit | None, theme: Theme) -> None:
+        """Show a matrix; it slides where the heads become others, or another is split."""
+        if split == self._split and theme is self._theme:
+            return
+        before, self._split, self._theme = self._split, split, theme
+        if split and split != before:
+            self.setAccessibleName(f"{split.symbol}: {split.joined}, split {split.apart}")
+            self.setAccessibleDescription(split.says)
+            if before and split.is_apart and _is_another(before, split):
+                self._stand(0.0)
+            self.slide(1.0 if split.is_apart else 0.0, at_once=before is None)
+        self.update()
+
+    def turn(self) -> None:
+        """Slide apart what is together, and together what is apart."""
+        self.slide(0.0 if self.goal else 1.0)
+
+    def slide(self, goal: float, *, at_once: bool = False) -> None:
+        """Go to together or apart, in motion where there is to be any and it can be seen."""
+        if goal == self.goal:
+            return
+        self._motion.stop()
+        if at_once or is_reduced() or not self.isVisible():
+            self._stand(goal)
+            return
+        self._motion.setStartValue(self._progress)
+        self._motion.setEndValue(goal)
+        self._motion.start()
+
+    def _stand(self, progress: float) -> None:
+        self._motion.stop()
+        self._move(progress)
+
+    def _move(self, progress: object) -> None:
+        self._progress = float(str(progress))
+        self.update()
+
+    # ------------------------------------------------------------------ drawing
+
+    def columns(self) -> list[tuple[int, QRectF]]:
+        """Each drawn column at this moment: its head, its place."""
+        split = self._split
+        if split is None:
+            return []
+        heads, count = len(set(split.columns)), len(split.columns)
+        gap = 1 + count / 32  # narrow columns need more of them between two blocks
+        whole = count + gap * (heads - 1)
+        width = min(LARGEST_CELL * text_scale(), (self.width() - 2) / whole)
+        height = min(self._height * text_scale() / split.rows, 1.2 * LARGEST_CELL * text_scale())
+        lefts = split.lefts(self._progress, gap)
+        left = (self.width() - width * (lefts[-1] + 1)) / 2
+        top = metrics(12).height() + 10 * text_scale()
+        return [
+            (head, QRectF(left + at * width, top, width, height * split.rows))
+            for head, at in zip(split.columns, lefts, strict=True)
+        ]
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        split = self._split
+        if split is None:
+            return
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        self._paint_shapes(painter, split)
+        columns = self.columns()
+        for head, column in columns:
+            self._paint_column(painter, column, head, split.rows)
+        blocks: dict[int, QRectF] = {}
+        for head, column in columns:
+            blocks[head] = blocks.get(head, column).united(column)
+        painter.setPen(QPen(QColor(self._theme.border), 1))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRects(list(blocks.values()))
+        self._paint_names(painter, blocks)
+        painter.end()
+
+    def _paint_shapes(self, painter: QPainter, split: HeadSplit) -> None:
+        """Write the shape together and apart; the one that is seen in ink."""
+        is_apart = self._progress > 0.5
+        pieces = (
+            (f"{split.symbol}  ", True),
+            (split.joined, not is_apart),
+            ("  ⇄  ", False),
+            (split.apart, is_apart),
+        )
+        width = sum(metrics(12).horizontalAdvance(text) for text, _ in pieces)
+        left, height = (self.width() - width) / 2, metrics(12).height()
+        for text, is_seen in pieces:
+            painter.setFont(font(12, QFont.Weight.DemiBold if is_seen else QFont.Weight.Normal))
+            painter.setPen(QColor(self._theme.ink if is_seen else self._theme.quiet))
+            advance = painter.fontMetrics().horizontalAdvance(text)
+            painter.drawText(QRectF(left, 2, advance + 4, height), text)
+            left += advance
+
+    def _paint_column(self, painter: QPainter, column: QRectF, head: int, rows: int) -> None:
+        painter.fillRect(column, QColor(head_colour(head, self._theme)))
+        height = column.height() / rows
+        painter.setPen(QPen(QColor(self._theme.paper), 1))
+        for row in range(1, rows):
+            y = column.top() + row * height
+            painter.drawLine(QLineF(column.left(), y, column.right(), y))
+        if column.width() > 5:
+            painter.drawLine(QLineF(column.topRight(), column.bottomRight()))
+
+    def _paint_names(self, painter: QPainter, blocks: dict[int, QRectF]) -> None:
+        """Write each head's name under its block: all of them, or numbers that do not touch."""
+        painter.setFont(font(12))
+        painter.setPen(QColor(self._theme.quiet))
+        names = {head: f"head {head + 1}" for head in blocks}
+        widest = max(metrics(12).horizontalAdvance(name) for name in names.values()) + 4
+        apart = [after.left() - one.left() for one, after in pairwise(blocks.values())]
+        if apart and min(apart) < widest:
+            names = {head: str(head + 1) for head in blocks}
+        right = -9.0
+        for head, block in blocks.items():
+            width = metrics(12).horizontalAdvance(names[head])
+            left = min(block.center().x() - width / 2, self.width() - width)
+            if left > right + 2:
+                below = QRectF(left, block.bottom() + 3, width + 4, metrics(12).height())
+                painter.drawText(below, names[head])
+                right = left + width
+
+
+def _is_another(before: HeadSplit, split: HeadSplit) -> bool:
+    """Whether the heads are others than before, or those of another of Q, K and V."""
+    if (before.heads, before.d_head) != (split.heads, split.d_head):
+        return True
+    return before.stage != split.stage and {before.stage, split.stage} <= PROJECTED

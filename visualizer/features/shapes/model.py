@@ -1,0 +1,266 @@
+"""The real sizes: every stage's shape, what it is multiplied with, and the split into heads.
+
+The split into heads as columns of a matrix, which slide apart into a block a head.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from visualizer.attention.spec import Arrangement, Dtype
+from visualizer.explanations.shape_equations import (
+    ShapeParameter,
+    equations,
+    multiply_adds,
+    parameter_of,
+    sizes,
+)
+from visualizer.number_format import format_count, format_size
+from visualizer.session.screen import PanelId
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.attention.stages import Stage
+    from visualizer.session.resolve import Resolved
+
+_NAMES = {"token": "tokens", "query": "queries", "key": "keys", "head": "heads"}
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """One axis of a tensor: its name and its real size."""
+
+    name: str
+    size: int
+
+    @property
+    def counts(self) -> str:
+        """What it counts: queries and keys are tokens, too."""
+        return "tokens" if self.name in {"queries", "keys"} else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeRow:
+    """One stage of the ledger.
+
+    Parameters
+    ----------
+    dims : tuple of Dim
+        The batch first.
+    equations : tuple of str
+        What becomes of shapes on the way, of one text; empty where the shape stays as it is.
+    multiply_adds : int
+        Of matrix products; 0 where there is none.
+    bytes : int
+        Of its numbers, whether they are stored or a view of another stage's.
+    """
+
+    stage: str
+    title: str
+    symbol: str
+    says: str
+    dims: tuple[Dim, ...]
+    parameter: ShapeParameter | None
+    equations: tuple[str, ...]
+    multiply_adds: int
+    bytes: int
+    is_current: bool = False
+
+    @property
+    def cost(self) -> str:
+        """The multiply-adds, where there are any, and the bytes."""
+        products = [format_count(self.multiply_adds, "multiply-add")] if self.multiply_adds else []
+        return "  ·  ".join([*products, format_size(self.bytes)])
+
+    @property
+    def plain(self) -> str:
+        """The whole row, for readers of the screen."""
+        dims = ", ".join(f"{dim.name} {dim.size}" for dim in self.dims)
+        parts = (f"{self.title}: {dims}", self.says, *self.equations, self.cost)
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ShapesPanel:
+    """The Shapes pane.
+
+    Parameters
+    ----------
+    batch : str
+        What is said of the first axis.
+    total : str
+        What all stages take together.
+    """
+
+    rows: tuple[ShapeRow, ...] = ()
+    batch: str = ""
+    total: str = ""
+    split: HeadSplit | None = None
+
+    @property
+    def current(self) -> str | None:
+        """The stage that is looked at."""
+        return next((row.stage for row in self.rows if row.is_current), None)
+
+
+SHAPES: PanelId[ShapesPanel] = PanelId("Shapes")
+
+
+def present_shapes(resolved: Resolved, previous: ShapesPanel) -> ShapesPanel:
+    """Show the shapes of a run; the row is marked of the stage that is played or pointed at."""
+    run, current = resolved.run, _looked_at(resolved)
+    rows = tuple(_row(run, stage, stage.name == current) for stage in run.trace.stages)
+    products = sum(row.multiply_adds for row in rows)
+    taken = f"{format_count(products, 'multiply-add')} in matrix products"
+    total = f"Together {taken}; the stages take {format_size(run.trace.bytes)}."
+    made = ShapesPanel(rows, _batch(run), total, split_of(run, current))
+    return previous if made == previous else made
+
+
+def _looked_at(resolved: Resolved) -> str | None:
+    cell = resolved.hovered or resolved.pinned
+    return resolved.focus or (cell.stage if cell else None)
+
+
+def _batch(run: Run) -> str:
+    texts, tokens = len(run.texts), format_count(run.trace.tokens, "token")
+    if run.captured:
+        return f"{format_count(texts, 'layer')} from {run.captured.called}."
+    if texts == 1:
+        return "Batch 1: there is one text."
+    padded = f", padded to {tokens}" if run.trace.spec.lengths else f" of {tokens}"
+    return f"Batch {texts:,}: as many texts{padded}. The equations are those of one."
+
+
+def _row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
+    trace, spec, texts = run.trace, run.trace.spec, len(run.texts)
+    sizes = trace.tensor(stage.name).shape[-len(stage.dims) :]
+    named = zip(stage.dims, sizes, strict=True)
+    first = "layers" if run.captured else "batch"
+    dims = (Dim(first, texts), *(Dim(_NAMES.get(name, name), size) for name, size in named))
+    item = 8 if spec.dtype is Dtype.FLOAT64 else 4
+    return ShapeRow(
+        stage.name,
+        stage.title,
+        stage.symbol,
+        stage.says,
+        dims,
+        parameter_of(spec, stage, trace.tokens),
+        equations(spec, stage, trace.tokens),
+        texts * multiply_adds(spec, stage, trace.tokens),
+        texts * math.prod(sizes) * item,
+        is_current,
+    )
+
+
+# Of a wider matrix only some columns, of a taller one only some rows are drawn.
+MOST_COLUMNS = 64
+MOST_HEADS = 16
+MOST_ROWS = 8
+
+_DRAWN = ("queries", "keys", "values", "context", "concat")
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSplit:
+    """A matrix whose columns are shared among the heads.
+
+    Parameters
+    ----------
+    stage : str
+        Whose matrix it is.
+    is_apart : bool
+        Whether, at the stage that is looked at, the heads are apart from each other.
+    """
+
+    stage: str
+    symbol: str
+    tokens: int
+    heads: int
+    d_head: int
+    arrangement: Arrangement
+    is_apart: bool
+
+    @property
+    def width(self) -> int:
+        """Columns of all heads side by side."""
+        return self.heads * self.d_head
+
+    @property
+    def joined(self) -> str:
+        """The shape of all heads side by side."""
+        return sizes(self.tokens, self.width)
+
+    @property
+    def apart(self) -> str:
+        """The shape with the heads apart."""
+        return sizes(self.heads, self.tokens, self.d_head)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The head of each column that is drawn."""
+        heads = min(self.heads, MOST_HEADS)
+        each = min(self.d_head, max(1, MOST_COLUMNS // heads))
+        return tuple(head for head in range(heads) for _ in range(each))
+
+    @property
+    def rows(self) -> int:
+        """Rows that are drawn."""
+        return min(self.tokens, MOST_ROWS)
+
+    @property
+    def says(self) -> str:
+        """What the split is, in a sentence."""
+        if self.heads == 1:
+            return f"One head has {_all(self.width)}."
+        if self.arrangement is Arrangement.STACKED:
+            own = format_count(self.d_head, "column")
+            return (
+                f"Each of {self.heads} stacked heads has {own} of its own: {self.width} together."
+            )
+        return f"Each of {self.heads} heads takes {self.d_head} of the {self.width} columns."
+
+    @property
+    def left_out(self) -> str:
+        """What is not drawn, in words; empty where all is."""
+        heads, each = len(set(self.columns)), self.columns.count(0)
+        said = [f"{heads} of {self.heads} heads"] if heads < self.heads else []
+        said += [f"{each} of {self.d_head} columns a head"] if each < self.d_head else []
+        said += [f"{self.rows} of {self.tokens:,} tokens"] if self.rows < self.tokens else []
+        return f"Drawn: {', '.join(said)}." if said else ""
+
+    def lefts(self, progress: float, gap: float) -> tuple[float, ...]:
+        """Give the left edges of the drawn columns, in widths of a column.
+
+        Parameters
+        ----------
+        progress : float
+            0 where all are one matrix, 1 where the heads' blocks are apart.
+        gap : float
+            Room between two blocks that are apart.
+        """
+        return tuple(at + progress * gap * head for at, head in enumerate(self.columns))
+
+
+def split_of(run: Run, current: str | None) -> HeadSplit | None:
+    """Show the matrix of the stage that is looked at, or of the nearest that has heads.
+
+    None where there is no such matrix, as of captured attention.
+    """
+    trace, spec = run.trace, run.trace.spec
+    drawn = [name for name in _DRAWN if name in trace]
+    if not drawn:
+        return None
+    near = "concat" if current == "output" else current
+    stage = trace.stage(near if near in drawn else drawn[0])
+    has_heads = current is None or "head" in trace.stage(current).dims
+    symbol = stage.symbol if len(stage.symbol) == 1 else stage.title
+    return HeadSplit(
+        stage.name, symbol, trace.tokens, spec.heads, spec.d_head, spec.arrangement, has_heads
+    )
+
+
+def _all(columns: int) -> str:
+    return f"all {columns} columns" if columns > 1 else "the only column"

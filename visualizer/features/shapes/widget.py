@@ -1,0 +1,348 @@
+"""The Shapes pane: how the heads are split, and a ledger of every stage's real size.
+
+One row of the ledger of shapes: a stage, its sizes over their names, what becomes of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QAccessible, QColor, QFont, QPainter, QPen
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QHBoxLayout,
+    QPushButton,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.features.shapes.head_split_widget import HeadSplitView
+from visualizer.features.shapes.model import SHAPES, ShapesPanel
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QMouseEvent, QPaintEvent, QResizeEvent
+
+    from visualizer.features.shapes.model import Dim, ShapeRow
+    from visualizer.session.screen import Screen
+
+EMPTY = "The sizes of every stage stand here, as soon as there are some."
+WIDTH = 252
+FIRST = 2
+"""Where the rows begin: after the sentences of the split and of the batch."""
+
+
+class ShapesPane(QWidget):
+    """The ledger with the drawing over it; `stageChosen` carries the stage of a clicked row."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    stageChosen = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Shapes")
+        self.setMinimumWidth(round(WIDTH * text_scale()))
+        self._ledger: ShapesPanel | None = None
+        self._theme = LIGHT
+        self.drawing, self.rows = HeadSplitView(), list[ShapeRowButton]()
+        self.says, self.batch, self.total = (PlainLabel() for _ in range(3))
+        self.turn = QPushButton("Split / join")
+        self.turn.setToolTip("Slide the heads apart, or together again")
+        self.turn.clicked.connect(self.drawing.turn)
+        for label in (self.says, self.batch, self.total):
+            label.setWordWrap(True)
+            label.setProperty("role", "quiet")
+        self._build()
+        self.show_ledger(ShapesPanel(), LIGHT)
+
+    def show_ledger(self, ledger: ShapesPanel, theme: Theme) -> None:
+        """Show a run's shapes, or what would be said here."""
+        if ledger is self._ledger and theme is self._theme:
+            return
+        before = self._ledger.current if self._ledger else None
+        self._ledger, self._theme = ledger, theme
+        split = ledger.split
+        self.drawing.show_split(split, theme)
+        self.says.setVisible(split is not None or not ledger.rows)
+        for widget in (self.drawing, self.turn, self.total):
+            widget.setVisible(split is not None)
+        self.turn.setEnabled(split is not None and split.heads > 1)
+        self.says.setText(f"{split.says} {split.left_out}".strip() if split else "")
+        if not ledger.rows:
+            self.says.setText(EMPTY)
+        self.batch.setText(ledger.batch)
+        self.total.setText(ledger.total)
+        self._show_rows(ledger, theme)
+        if ledger.current and ledger.current != before:
+            self._follow(ledger.current)
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Show what of a screen is for this pane."""
+        self.show_ledger(screen.panel(SHAPES), theme)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self.drawing.make_room(self.height() / 7)
+        super().resizeEvent(event)
+
+    def row(self, stage: str) -> ShapeRowButton:
+        """Give the row of a stage."""
+        return next(row for row in self.rows if row.stage == stage)
+
+    def _build(self) -> None:
+        inner = QWidget()
+        self._column = QVBoxLayout(inner)
+        self._column.setContentsMargins(0, 0, 0, 8)
+        self._column.setSpacing(0)
+        said = QHBoxLayout()
+        said.setContentsMargins(12, 0, 12, 0)
+        said.addWidget(self.says, 1)
+        said.addWidget(self.turn, 0, Qt.AlignmentFlag.AlignTop)
+        self._column.addLayout(said)
+        for label in (self.batch, self.total):
+            label.setContentsMargins(12, 6, 12, 2)
+            self._column.addWidget(label)
+        self._column.addStretch(1)
+        self._scroll = QScrollArea()
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its rows have it
+        self._scroll.setWidget(inner)
+        self._scroll.setAccessibleName("Shapes of the stages")
+        top = QVBoxLayout()
+        top.setContentsMargins(12, 4, 12, 4)
+        top.addWidget(self.drawing)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(top)
+        column.addWidget(self._scroll, 1)
+
+    def _show_rows(self, ledger: ShapesPanel, theme: Theme) -> None:
+        while len(self.rows) < len(ledger.rows):
+            made = ShapeRowButton()
+            made.clicked.connect(self._choose)
+            made.dimPointed.connect(self._light)
+            self._column.insertWidget(FIRST + len(self.rows), made)
+            self.setTabOrder([self.turn, *self.rows][-1], made)
+            self.rows.append(made)
+        for number, button in enumerate(self.rows):
+            button.setVisible(number < len(ledger.rows))
+        for button, row in zip(self.rows, ledger.rows, strict=False):
+            button.show_row(row, theme)
+
+    def _choose(self) -> None:
+        button = self.sender()
+        if isinstance(button, ShapeRowButton):
+            self.stageChosen.emit(button.stage)
+
+    def _light(self, counts: str) -> None:
+        for row in self.rows:
+            row.light(counts)
+
+    def _follow(self, stage: str) -> None:
+        """Scroll to a row, or as much of it as there is room for."""
+        row = self.row(stage)
+        if self.isVisible() and not row.underMouse():
+            self._column.activate()
+            half = min(row.height(), self._scroll.viewport().height()) // 2
+            self._scroll.ensureVisible(0, row.y() + half, 0, half)
+
+
+MARGIN = 12
+BAR = 3
+SIZE = 14
+WRAPPED = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop
+CENTRED = Qt.AlignmentFlag.AlignCenter
+MIDDLE = Qt.AlignmentFlag.AlignVCenter
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+
+
+class ShapeRowButton(QAbstractButton):
+    """A stage's shape; `dimPointed` names what the dim under the pointer counts."""
+
+    dimPointed = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setMouseTracking(True)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self._row: ShapeRow | None = None
+        self._theme = LIGHT
+        self._lit = ""
+        self._pointed = ""
+
+    @property
+    def stage(self) -> str:
+        """The stage it shows."""
+        return self._row.stage if self._row else ""
+
+    @property
+    def lit(self) -> tuple[str, ...]:
+        """The dims that are lit now."""
+        dims = self._row.dims if self._row else ()
+        return tuple(dim.name for dim in dims if dim.counts == self._lit)
+
+    def show_row(self, row: ShapeRow, theme: Theme) -> None:
+        """Show a stage."""
+        if row == self._row and theme is self._theme:
+            return
+        self._row, self._theme = row, theme
+        self.setAccessibleName(row.plain)
+        self.setAccessibleDescription("Looked at now" if row.is_current else "")
+        self.updateGeometry()
+        self.update()
+
+    def light(self, counts: str) -> None:
+        """Light the dims that count something."""
+        if counts != self._lit:
+            self._lit = counts
+            self.update()
+
+    # ------------------------------------------------------------------ room
+
+    def sizeHint(self) -> QSize:
+        return QSize(200, self.heightForWidth(max(self.width(), 200)))
+
+    def heightForWidth(self, width: int) -> int:
+        if self._row is None:
+            return 0
+        return round(self._top_of_words() + self._words_height(width) + 10 * text_scale())
+
+    def _top_of_words(self) -> float:
+        return 8 * text_scale() + metrics(SIZE).height() + 4 + self._dims_height() + 4
+
+    def _dims_height(self) -> float:
+        return metrics(SIZE).height() + metrics(12).height() - 2
+
+    def _words(self) -> tuple[tuple[str, bool], ...]:
+        """Give the lines under the sizes, each with whether it is quiet."""
+        row = self._row
+        if row is None:
+            return ()
+        return (
+            (row.says, True),
+            *((_unbroken(equation), False) for equation in row.equations),
+            (row.cost, True),
+        )
+
+    def _words_height(self, width: int) -> float:
+        room = QRectF(0, 0, width - 2 * MARGIN, 1e5)
+        return sum(
+            metrics(12).boundingRect(room, WRAPPED, text).height() for text, _ in self._words()
+        )
+
+    def dims(self) -> list[tuple[Dim, QRectF]]:
+        """Give each dim with its place: its size over its name."""
+        if self._row is None:
+            return []
+        left, top = MARGIN + metrics(SIZE).horizontalAdvance("("), self._top_of_words()
+        top -= 4 + self._dims_height()
+        comma, found = metrics(SIZE).horizontalAdvance(", "), []
+        for dim in self._row.dims:
+            number = metrics(SIZE).horizontalAdvance(str(dim.size))
+            width = max(number, metrics(12).horizontalAdvance(dim.name)) + 8 * text_scale()
+            found.append((dim, QRectF(left, top, width, self._dims_height())))
+            left += width + comma
+        return found
+
+    # ------------------------------------------------------------------ drawing
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        row, theme = self._row, self._theme
+        if row is None:
+            return
+        painter = QPainter(self)
+        if self.underMouse() or row.is_current:
+            painter.fillRect(self.rect(), QColor(theme.raised))
+        if row.is_current:
+            painter.fillRect(0, 0, BAR, self.height(), QColor(theme.accent))
+        painter.fillRect(MARGIN, self.height() - 1, self.width(), 1, QColor(theme.hairline))
+        self._paint_title(painter, row)
+        self._paint_dims(painter)
+        self._paint_words(painter)
+        if self.hasFocus():
+            painter.setPen(QPen(QColor(theme.accent), 2))
+            painter.drawRect(self.rect().adjusted(1, 1, -1, -1))
+        painter.end()
+
+    def _paint_title(self, painter: QPainter, row: ShapeRow) -> None:
+        left, height = float(MARGIN), metrics(SIZE).height()
+        top = 8 * text_scale()
+        painter.setFont(font(SIZE, QFont.Weight.DemiBold))
+        painter.setPen(QColor(self._theme.ink))
+        advance = painter.fontMetrics().horizontalAdvance(row.title)
+        painter.drawText(QRectF(left, top, advance + 4, height), MIDDLE, row.title)
+        left += advance + 8 * text_scale()
+        painter.setFont(font(12))
+        painter.setPen(QColor(self._theme.quiet))
+        room = self.width() - MARGIN - left
+        met = row.parameter.written if row.parameter else ""
+        painter.drawText(QRectF(left, top, room, height), RIGHT, met)
+        room -= metrics(12).horizontalAdvance(met) + 8 * text_scale()
+        symbol = metrics(12).elidedText(row.symbol, Qt.TextElideMode.ElideRight, room)
+        painter.drawText(QRectF(left, top, room, height), MIDDLE, symbol)
+
+    def _paint_dims(self, painter: QPainter) -> None:
+        theme, dims = self._theme, self.dims()
+        line = metrics(SIZE).height()
+        for number, (dim, place) in enumerate(dims):
+            is_lit = dim.counts == self._lit
+            if is_lit:
+                painter.setPen(QPen(QColor(theme.border), 1))
+                painter.setBrush(QColor(theme.field))
+                painter.drawRoundedRect(place.adjusted(0.5, 0.5, -0.5, -0.5), 3, 3)
+            weight = QFont.Weight.DemiBold if is_lit else QFont.Weight.Normal
+            painter.setFont(font(SIZE, weight))
+            painter.setPen(QColor(theme.ink))
+            above = QRectF(place.left(), place.top(), place.width(), line)
+            painter.drawText(above, CENTRED, str(dim.size))
+            painter.setFont(font(12))
+            painter.setPen(QColor(theme.ink if is_lit else theme.quiet))
+            below = QRectF(
+                place.left(), place.top() + line - 2, place.width(), metrics(12).height()
+            )
+            painter.drawText(below, CENTRED, dim.name)
+            painter.setFont(font(SIZE))
+            painter.setPen(QColor(theme.quiet))
+            mark = QRectF(place.right(), place.top(), 20, line)
+            painter.drawText(mark, MIDDLE, ")" if number == len(dims) - 1 else ",")
+            if not number:
+                painter.drawText(QRectF(MARGIN, place.top(), 20, line), MIDDLE, "(")
+
+    def _paint_words(self, painter: QPainter) -> None:
+        painter.setFont(font(12))
+        room = QRectF(MARGIN, self._top_of_words(), self.width() - 2 * MARGIN, 1e5)
+        for text, is_quiet in self._words():
+            painter.setPen(QColor(self._theme.quiet if is_quiet else self._theme.ink))
+            painter.drawText(room, WRAPPED, text)
+            room.setTop(room.top() + metrics(12).boundingRect(room, WRAPPED, text).height())
+
+    # ------------------------------------------------------------------ the hand
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        super().mouseMoveEvent(event)
+        under = (dim for dim, place in self.dims() if place.contains(event.position()))
+        self._point(next((dim.counts for dim in under), ""))
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self._point("")
+        self.update()
+
+    def _point(self, counts: str) -> None:
+        if counts != self._pointed:
+            self._pointed = counts
+            self.dimPointed.emit(counts)
+
+
+def _unbroken(equation: str) -> str:
+    """Keep a shape on one line."""
+    return equation.replace(", ", ",\N{NO-BREAK SPACE}")

@@ -1,0 +1,44 @@
+"""The stages of a run in a row, each with its size: which are shown, and which one is played."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from visualizer.session.screen import PanelId
+
+if TYPE_CHECKING:
+    from visualizer.session.resolve import Resolved
+
+
+@dataclass(frozen=True, slots=True)
+class StageBarItem:
+    """One stage on the rail."""
+
+    stage: str
+    title: str
+    symbol: str
+    size: str
+    says: str
+    is_shown: bool
+    is_current: bool = False
+
+
+RAIL: PanelId[tuple[StageBarItem, ...]] = PanelId("Rail")
+
+
+def present_rail(resolved: Resolved) -> tuple[StageBarItem, ...]:
+    """Show every stage of a run."""
+    trace = resolved.run.trace
+    return tuple(
+        StageBarItem(
+            stage.name,
+            stage.title,
+            stage.symbol,
+            " × ".join(str(size) for size in trace.tensor(stage.name).shape),
+            stage.says,
+            stage.name in resolved.stages,
+            stage.name == resolved.focus,
+        )
+        for stage in trace.stages
+    )

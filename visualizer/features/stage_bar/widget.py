@@ -1,0 +1,134 @@
+"""The rail of stages, in the order of the computation; each can be shown or hidden."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QAccessible
+from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
+
+from visualizer.attention.stages import TABLE
+from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.scroll_strip import ScrollStrip
+from visualizer.widgets.tooltips import plain_tooltip
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QMouseEvent
+
+    from visualizer.features.stage_bar.model import StageBarItem
+    from visualizer.widgets.theme import Theme
+
+HEIGHT = 36
+
+# Computed side by side, so no arrow leads from the one before.
+BESIDE = {"position", "keys", "values"}
+
+
+class StageButton(QToolButton):
+    """A click shows or hides a stage, a double click shows it alone."""
+
+    doubled = Signal(str)
+
+    def __init__(self, stage: str) -> None:
+        super().__init__()
+        self._stage = stage
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        self.doubled.emit(self._stage)
+
+
+class StageBar(ScrollStrip):
+    """A button a stage, checked where the stage has panels."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
+    stageToggled = Signal(str)
+    stageAlone = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(HEIGHT, parent)
+        self.setAccessibleName("Stages")
+        self._items: tuple[StageBarItem, ...] = ()
+        self._buttons: dict[str, QToolButton] = {}
+        self._arrows: dict[str, PlainLabel] = {}
+        self._theme: Theme | None = None
+        self._inner = self._build()
+        self.setWidget(self._inner)
+
+    def show_items(self, items: tuple[StageBarItem, ...], theme: Theme) -> None:
+        """Show the stages of a spec; the buttons of other stages are hidden."""
+        if items == self._items and theme is self._theme:
+            return
+        self._items = items
+        if theme is not self._theme:
+            self._theme = theme
+            self._inner.setStyleSheet(_style(theme))
+        shown = {item.stage for item in items}
+        first = items[0].stage if items else ""
+        for stage, button in self._buttons.items():
+            button.setVisible(stage in shown)
+            if stage in self._arrows:
+                self._arrows[stage].setVisible(stage in shown and stage != first)
+        for item in items:
+            self._show_item(self._buttons[item.stage], item)
+        set_accessible_value(self, ", ".join(item.title for item in items if item.is_shown))
+        self.updateGeometry()
+
+    def button(self, stage: str) -> QToolButton:
+        """Give a stage's button."""
+        return self._buttons[stage]
+
+    @staticmethod
+    def _show_item(button: QToolButton, item: StageBarItem) -> None:
+        button.setText(item.symbol if len(item.symbol) == 1 else item.title)
+        button.setChecked(item.is_shown)
+        button.setToolTip(
+            plain_tooltip(f"{item.symbol}: {item.says}.  Size {item.size}.  Double-click: alone")
+        )
+        button.setAccessibleName(item.title)
+        button.setAccessibleDescription(f"{item.says}, size {item.size}")
+
+    def _build(self) -> QWidget:
+        """Make a button for every stage there can be: showing and hiding is quick."""
+        inner = QWidget()
+        row = QHBoxLayout(inner)
+        row.setContentsMargins(12, 4, 12, 2)
+        row.setSpacing(1)
+        for stage in dict.fromkeys(row.name for row in TABLE):
+            if self._buttons and stage not in BESIDE:
+                self._arrows[stage] = PlainLabel("▸")
+                self._arrows[stage].setProperty("role", "quiet")
+                self._arrows[stage].hide()
+                row.addWidget(self._arrows[stage])
+            row.addWidget(self._button(stage))
+        row.addStretch(1)
+        return inner
+
+    def _button(self, stage: str) -> QToolButton:
+        button = StageButton(stage)
+        button.setCheckable(True)
+        button.doubled.connect(self.stageAlone)
+        button.setProperty("stage", stage)
+        button.setObjectName(f"stage {stage}")
+        button.setAutoRaise(True)
+        button.hide()
+        button.clicked.connect(self._toggle)
+        self._buttons[stage] = button
+        return button
+
+    def _toggle(self) -> None:
+        stage = self.sender().property("stage")
+        item = next(item for item in self._items if item.stage == stage)
+        self._buttons[stage].setChecked(item.is_shown)  # until the screen says otherwise
+        self.stageToggled.emit(stage)
+
+
+def _style(theme: Theme) -> str:
+    return f"""
+        QToolButton {{ color: {theme.quiet}; border: none; padding: 4px;
+            border-bottom: 2px solid transparent; }}
+        QToolButton:hover {{ color: {theme.ink}; background: {theme.raised}; }}
+        QToolButton:checked {{ color: {theme.ink}; border-bottom: 2px solid {theme.ink}; }}
+        QToolButton:focus {{ border-bottom: 2px solid {theme.accent}; }}
+    """

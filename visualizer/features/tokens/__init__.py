@@ -1,0 +1,1 @@
+"""The strip of tokens and the selection of tokens."""

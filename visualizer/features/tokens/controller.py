@@ -1,0 +1,75 @@
+"""What a hand can want of the token strip: tokens looked at together, their role, a search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.features.tokens.model import TOKENS
+from visualizer.heatmap.board_picture import PICTURE
+from visualizer.heatmap.cursor import cell_of
+from visualizer.session.token_selection import TokenRole, gone_to, seeking
+
+if TYPE_CHECKING:
+    from visualizer.session.token_selection import TokenSelection
+    from visualizer.session.workspace import Workspace
+
+
+class TokenSelectionController(QObject):
+    """Chooses tokens of a workspace; every method is something a reader wants."""
+
+    wanted = Signal(object)
+    """A cell of a token that one has gone to, to be seen in the heatmaps."""
+
+    def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._workspace = workspace
+
+    @property
+    def _look(self) -> TokenSelection:
+        return self._workspace.wanted.tokens
+
+    def choose(self, tokens: frozenset[int]) -> None:
+        """Look at these tokens together; at none, at those of the cursor."""
+        self._change(chosen=tokens, match=None)
+
+    def let_go(self) -> None:
+        """Choose no token."""
+        self.choose(frozenset())
+
+    def set_role(self, role: TokenRole) -> None:
+        """Look at what tokens read, or at who reads them."""
+        self._change(role=TokenRole(role))
+
+    def turn(self) -> None:
+        """Look at tokens as the other of query and key."""
+        self.set_role(self._look.role.other)
+
+    def seek(self, sought: str) -> None:
+        """Choose all tokens with a text in them."""
+        labels = self._workspace.screen.panel(TOKENS).labels
+        self._workspace.look(tokens=seeking(self._look, labels, sought))
+
+    def go(self, steps: int) -> None:
+        """Go to the next token that matches, or to the one before, and have it seen."""
+        labels = self._workspace.screen.panel(TOKENS).labels
+        look = gone_to(self._look, labels, steps)
+        if look.match is None:
+            return
+        (token,) = look.chosen
+        query, key = (token, None) if look.role is TokenRole.QUERY else (None, token)
+        zoom, run = self._workspace.wanted.zoom, self._workspace.run
+        if zoom and run:
+            zoom = zoom.including(run.trace.sides, query, key)
+        self._workspace.look(tokens=look, zoom=zoom)
+        for panel in self._workspace.screen.panel(PICTURE).board.heatmaps:
+            if panel.columns.name == "key":
+                row, column = panel.rows.seen[0], panel.columns.seen[0]
+                place = (token, column) if key is None else (row, token)
+                self.wanted.emit(cell_of(panel, *place))
+                return
+
+    def _change(self, **changes: Any) -> None:
+        self._workspace.look(tokens=replace(self._look, **changes))

@@ -1,0 +1,484 @@
+"""The tokens with all that belongs to them: the switch of roles, a search, the bar of colours.
+
+The sentence as a strip of tokens: coloured by what is read, to be chosen by mouse and keys.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QAccessible, QColor, QHelpEvent, QKeySequence, QPainter
+from PySide6.QtWidgets import (
+    QAbstractScrollArea,
+    QButtonGroup,
+    QFrame,
+    QHBoxLayout,
+    QLineEdit,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.features.tokens.model import TokenPanel
+from visualizer.features.tokens.paint import GAP, chip_height, chip_widths, paint_chip
+from visualizer.heatmap import colour_table
+from visualizer.heatmap.colour_scale import SHORT
+from visualizer.number_format import format_count, format_number
+from visualizer.session.token_selection import TokenRole, span
+from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.input_filters import install_input_filters, is_command
+from visualizer.widgets.labels import PlainLabel, RichLabel
+from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
+from visualizer.widgets.tooltips import show_tooltip
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import (
+        QFocusEvent,
+        QKeyEvent,
+        QMouseEvent,
+        QPaintEvent,
+        QResizeEvent,
+        QWheelEvent,
+    )
+
+    from visualizer.features.tokens.model import TokenWeights
+
+HINT = "Point at a cell or choose tokens to see what is read."
+WORDS = {TokenRole.QUERY: "reads", TokenRole.KEY: "is read by"}
+TIPS = {
+    TokenRole.QUERY: "Colour the tokens by what the chosen ones read",
+    TokenRole.KEY: "Colour the tokens by how much they read of the chosen ones",
+}
+BAR = 48
+SPACE = 6
+LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+
+
+class TokenPane(QWidget):
+    """The strip of tokens and what one can do with it.
+
+    `sought` carries what is looked for, `stepped` one match on or back.
+    """
+
+    roleChosen = Signal(object)
+    sought = Signal(str)
+    stepped = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.strip, self.bar = TokenStrip(), TokenColourBar()
+        self.says = RichLabel()
+        self.says.setWordWrap(True)
+        self.says.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
+        self.roles: dict[TokenRole, QToolButton] = {}
+        self._theme: Theme | None = None
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(4)
+        column.addLayout(self._head())
+        column.addWidget(self._search())
+        for widget in (self.strip, self.says):
+            column.addWidget(widget)
+        self.setTabOrder(self.roles[TokenRole.KEY], self.strip)
+
+    def show_tokens(self, tokens: TokenPanel, theme: Theme) -> None:
+        """Show a text's tokens."""
+        self.strip.show_tokens(tokens, theme)
+        self.bar.show_shares(tokens.shares, theme)
+        self._show_theme(theme)
+        self.roles[tokens.role].setChecked(True)
+        hint = f"<span style='color:{theme.quiet}'>{tokens.note or _counted(tokens)}</span>"
+        self.says.setText(tokens.shares.says if tokens.shares else hint)
+        # The heatmaps are pointed at all the time: what is under this must not move with it.
+        self.says.setMinimumHeight(round(2 * metrics(12).height()) + 1)
+        self.found.setText(tokens.found)
+        if self.search.text() != tokens.sought and not self.search.hasFocus():
+            self.search.setText(tokens.sought)
+
+    def _show_theme(self, theme: Theme) -> None:
+        if theme is not self._theme:
+            self._theme = theme
+            for button in self.roles.values():
+                button.setStyleSheet(_style(theme))
+
+    def open_search(self) -> None:
+        """Look for a token."""
+        self.finder.show()
+        self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.search.selectAll()
+
+    def close_search(self) -> None:
+        """Look for nothing any more; what is chosen stays."""
+        self.finder.hide()
+        self.strip.setFocus()
+        self.sought.emit("")
+
+    def _head(self) -> QHBoxLayout:
+        row, group = QHBoxLayout(), QButtonGroup(self)
+        row.setSpacing(0)
+        for role, words in WORDS.items():
+            button = QToolButton()
+            button.setText(words)
+            button.setToolTip(TIPS[role])
+            button.setAccessibleDescription(TIPS[role])
+            button.setCheckable(True)
+            button.setProperty("token role", role)
+            button.clicked.connect(self._choose_role)
+            group.addButton(button)
+            row.addWidget(button)
+            self.roles[role] = button
+        row.addStretch(1)
+        row.addSpacing(8)
+        row.addWidget(self.bar)
+        return row
+
+    def _search(self) -> QWidget:
+        self.finder, self.search, self.found = QWidget(), TokenSearchEdit(), PlainLabel()
+        self.found.setProperty("role", "quiet")
+        row = QHBoxLayout(self.finder)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self.search, 1)
+        row.addWidget(self.found)
+        self.search.textEdited.connect(self.sought)
+        self.search.stepped.connect(self.stepped)
+        self.search.left.connect(self.close_search)
+        self.finder.hide()
+        return self.finder
+
+    def _choose_role(self) -> None:
+        self.roleChosen.emit(TokenRole(self.sender().property("token role")))
+
+
+class TokenSearchEdit(QLineEdit):
+    """What is looked for; Enter goes to the next match, Shift+Enter back, Esc leaves."""
+
+    stepped = Signal(int)
+    left = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setPlaceholderText("Find a token")
+        self.setAccessibleName("Find a token")
+        self.setObjectName("find token")
+        install_input_filters(self)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
+            is_back = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+            self.stepped.emit(-1 if is_back else 1)
+        elif event.key() == Qt.Key.Key_Escape:
+            self.left.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+class TokenColourBar(QWidget):
+    """The bar of colours with the numbers at its ends; its place is kept while there is none."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Graphic
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        self._shares: TokenWeights | None = None
+        self._theme = LIGHT
+
+    def sizeHint(self) -> QSize:
+        width = BAR * text_scale() + 2 * (metrics(12).horizontalAdvance("−0.00") + SPACE)
+        return QSize(round(width), round(metrics(12).height()) + 2)
+
+    def show_shares(self, shares: TokenWeights | None, theme: Theme) -> None:
+        """Show the colours of shares."""
+        if shares != self._shares or theme is not self._theme:
+            self._shares, self._theme = shares, theme
+            self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        shares = self._shares
+        if shares is None:
+            return
+        low, high = format_number(shares.low, 2), format_number(shares.high, 2)
+        left, right = (metrics(12).horizontalAdvance(end) + SPACE for end in (low, high))
+        width = max(0.0, self.width() - left - right)
+        painter = QPainter(self)
+        painter.setFont(font(12))
+        painter.setPen(QColor(self._theme.quiet))
+        painter.drawText(self.rect(), LEFT, low)
+        bar = QRectF(left, self.height() / 2 - 3 * text_scale(), width, 6 * text_scale())
+        ramp = np.arange(colour_table.LARGEST + 1, dtype=np.uint8)[None]
+        painter.drawImage(bar, colour_table.image(ramp, shares.map, self._theme))
+        painter.drawText(self.rect(), RIGHT, high)
+        painter.end()
+
+
+def _counted(tokens: TokenPanel) -> str:
+    if not tokens.labels:
+        return ""
+    padded = f", padded to {len(tokens.labels):,}" if tokens.padding else ""
+    return f"{format_count(len(tokens.labels) - tokens.padding, 'token')}{padded}. {HINT}"
+
+
+def _style(theme: Theme) -> str:
+    return f"""
+        QToolButton {{ color: {theme.ink}; background: {theme.paper}; padding: 2px 6px;
+            border: 1px solid {theme.border}; border-radius: 0; }}
+        QToolButton:hover {{ background: {theme.raised}; }}
+        QToolButton:checked {{ color: {theme.paper}; background: {theme.ink}; }}
+        QToolButton:focus {{ border: 1px solid {theme.accent}; }}
+    """
+
+
+LINES = 4
+SAID = 100
+"""So many tokens are said to who listens."""
+
+CONTROL = Qt.KeyboardModifier.ControlModifier
+SHIFT = Qt.KeyboardModifier.ShiftModifier
+
+
+class TokenStrip(QAbstractScrollArea):
+    """Chips that flow over a few lines; of more, the others can be scrolled to.
+
+    `chose` carries all tokens that are to be looked at together.
+    """
+
+    ACCESSIBLE_ROLE = QAccessible.Role.List
+    chose = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.viewport().setAutoFillBackground(False)
+        self._tokens = TokenPanel()
+        self._theme = LIGHT
+        self._chips: list[QRectF] = []
+        self._at = 0
+        self._anchor: int | None = None
+        self._kept: frozenset[int] = frozenset()
+        self._is_held = False
+
+    # ------------------------------------------------------------------ what is shown
+
+    def show_tokens(self, tokens: TokenPanel, theme: Theme) -> None:
+        """Show a text's tokens."""
+        if tokens == self._tokens and theme is self._theme:
+            return
+        before, self._tokens, self._theme = self._tokens, tokens, theme
+        if tokens.labels != before.labels:
+            self._at, self._anchor = 0, None
+            self._arrange()
+        if len(tokens.subjects) == 1 and tokens.subjects != before.subjects:
+            self._see(min(tokens.subjects))
+        self._tell()
+        self.viewport().update()
+
+    def _tell(self) -> None:
+        tokens, shares = self._tokens, self._tokens.shares
+        count = format_count(len(tokens.labels), "token")
+        self.setAccessibleName(f"Tokens: {count}, {' '.join(tokens.labels[:SAID])}")
+        told = ""
+        if shares:
+            each = zip(tokens.labels[:SAID], shares.values, strict=False)
+            read = ", ".join(f"{label} {format_number(value, 2)}" for label, value in each)
+            told = f"{shares.plain}: {read}"
+        self.setAccessibleDescription(told)
+        set_accessible_value(self, told or _lit(tokens))
+
+    def tip(self, token: int) -> str:
+        """Say a token in full, and its number."""
+        tokens = self._tokens
+        said = f"{tokens.labels[token]}, token {token + 1:,}"
+        if tokens.shares is None:
+            return said
+        value = format_number(tokens.shares.values[token])
+        return f"{said}: {'masked' if tokens.shares.forbidden[token] else value}"
+
+    # ------------------------------------------------------------------ room
+
+    def sizeHint(self) -> QSize:
+        lines = min(LINES, self._lines)
+        return QSize(100, round(lines * (self._chip_height + GAP * text_scale())))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(60, self.sizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._arrange()
+
+    @property
+    def _has_numbers(self) -> bool:
+        """Whether there is room for a number under each token."""
+        return len(self._tokens.labels) <= SHORT
+
+    @property
+    def _chip_height(self) -> float:
+        return chip_height(self._has_numbers)
+
+    @property
+    def _lines(self) -> int:
+        pitch = self._chip_height + GAP * text_scale()
+        return round(self._chips[-1].top() / pitch) + 1 if self._chips else 0
+
+    def _arrange(self) -> None:
+        whole = self.maximumViewportSize().width()
+        self._flow(whole)
+        if self._lines > LINES:
+            self._flow(whole - self.verticalScrollBar().sizeHint().width())
+        pitch, bar = self._chip_height + GAP * text_scale(), self.verticalScrollBar()
+        bar.setRange(0, round(max(0, self._lines - LINES) * pitch))
+        bar.setSingleStep(round(pitch))
+        bar.setPageStep(round(LINES * pitch))
+        self.updateGeometry()
+        self.viewport().update()
+
+    def _flow(self, room: int) -> None:
+        height, gap = self._chip_height, GAP * text_scale()
+        self._chips, left, top = [], 0.0, gap / 2
+        for needed in chip_widths(self._tokens.labels, self._has_numbers):
+            width = min(needed, room - 2.0)
+            if left and left + width > room:
+                left, top = 0.0, top + height + gap
+            self._chips.append(QRectF(left + 1, top, width, height))
+            left += width + gap
+
+    # ------------------------------------------------------------------ drawing
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self.viewport())
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        down = self.verticalScrollBar().value()
+        painter.translate(0, -down)
+        seen = QRectF(event.rect()).translated(0, down)
+        focused = self._at if self.hasFocus() else None
+        for token, box in enumerate(self._chips):
+            if box.intersects(seen):
+                paint_chip(painter, box, self._tokens, token, self._theme, token == focused)
+        painter.end()
+
+    def scrollContentsBy(self, across: int, down: int) -> None:
+        self.viewport().update()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.viewport().update()
+
+    # ------------------------------------------------------------------ the hand
+
+    def _token_at(self, point: QPointF) -> int | None:
+        within = point + QPointF(0, self.verticalScrollBar().value())
+        return next((at for at, box in enumerate(self._chips) if box.contains(within)), None)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        token = self._token_at(event.position())
+        self._is_held = event.button() == Qt.MouseButton.LeftButton and token is not None
+        if token is None or not self._is_held:
+            return
+        chosen, is_added = self._tokens.chosen, bool(event.modifiers() & CONTROL)
+        self._kept, self._at = chosen if is_added else frozenset(), token
+        if event.modifiers() & SHIFT:
+            self._extend(token)
+            return
+        self._anchor = token
+        if is_added:
+            self.chose.emit(chosen ^ {token})
+        else:
+            self.chose.emit(frozenset() if chosen == {token} else frozenset({token}))
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        token = self._token_at(event.position())
+        if self._is_held and token is not None and token != self._at:
+            self._extend(token)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        self._is_held = False
+
+    def _extend(self, token: int) -> None:
+        """Choose all from the token where one began."""
+        start = self._at if self._anchor is None else self._anchor
+        self._anchor = start
+        self._go_to(token)
+        self.chose.emit(self._kept | span(start, token))
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if self.hasFocus():
+            super().wheelEvent(event)
+        else:  # the page is scrolled, unless one has clicked in here
+            event.ignore()
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            token = self._token_at(QPointF(event.pos()))
+            show_tooltip(event.globalPos(), "" if token is None else self.tip(token), self)
+            return True
+        return super().viewportEvent(event)
+
+    # ------------------------------------------------------------------ keys
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        chosen, token = self._tokens.chosen, self._beside(Qt.Key(event.key()))
+        if event.matches(QKeySequence.StandardKey.SelectAll):
+            self.chose.emit(frozenset(range(len(self._chips))))
+        elif not self._chips or is_command(event):
+            super().keyPressEvent(event)
+        elif token is not None and event.modifiers() & SHIFT:
+            self._kept = frozenset()
+            self._extend(token)
+        elif token is not None:
+            self._anchor = None
+            self._go_to(token)
+        elif event.key() == Qt.Key.Key_Space:
+            self._anchor = self._at
+            self.chose.emit(chosen ^ {self._at})
+        elif event.key() == Qt.Key.Key_Escape and chosen:
+            self.chose.emit(frozenset())
+        else:
+            super().keyPressEvent(event)
+
+    def _beside(self, key: Qt.Key) -> int | None:
+        """Give the token that a key leads to; None for other keys."""
+        last = len(self._chips) - 1
+        sides = {Qt.Key.Key_Left: self._at - 1, Qt.Key.Key_Right: self._at + 1}
+        ends = {Qt.Key.Key_Home: 0, Qt.Key.Key_End: last}
+        if key in sides or key in ends:
+            return min(max({**sides, **ends}[key], 0), last)
+        lines = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
+        return self._over(lines[key]) if key in lines and self._chips else None
+
+    def _over(self, lines: int) -> int:
+        """Give the token of another line that stands nearest over or under this one."""
+        here, pitch = self._chips[self._at], self._chip_height + GAP * text_scale()
+        top = here.top() + lines * pitch
+        there = [at for at, box in enumerate(self._chips) if abs(box.top() - top) < 1]
+        across = here.center().x()
+        return min(
+            there, key=lambda at: abs(self._chips[at].center().x() - across), default=self._at
+        )
+
+    def _go_to(self, token: int) -> None:
+        self._at = token
+        self._see(token)
+
+    def _see(self, token: int) -> None:
+        """Scroll to a token."""
+        box, bar = self._chips[token], self.verticalScrollBar()
+        gap = GAP * text_scale() / 2
+        low, high = box.bottom() + gap - self.viewport().height(), box.top() - gap
+        bar.setValue(round(min(max(bar.value(), low), high)))
+        self.viewport().update()
+
+
+def _lit(tokens: TokenPanel) -> str:
+    """Say which tokens the cursor is on."""
+    places = (("query", tokens.query), ("key", tokens.key))
+    return ", ".join(f"{name} {tokens.labels[at]}" for name, at in places if at is not None)

@@ -1,0 +1,1 @@
+"""Controls of heads, zoom, arrangement and colours."""

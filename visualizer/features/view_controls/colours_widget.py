@@ -1,0 +1,218 @@
+"""The Colours pane: what weights are looked at as, and how numbers become colours."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtGui import QAccessible
+from PySide6.QtWidgets import (
+    QComboBox,
+    QGridLayout,
+    QLineEdit,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.attention.derived import WeightTransform
+from visualizer.features.view_controls.model import LOOKS, ViewControlsPanel
+from visualizer.session.view_options import ColourCurve, ColourLimits
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.theme import LIGHT, Theme
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from visualizer.features.view_controls.model import ColourEnds
+    from visualizer.session.screen import Screen
+
+LENSES = {
+    WeightTransform.PLAIN: "As they are",
+    WeightTransform.WITHOUT_FIRST: "Without the first token",
+    WeightTransform.TIMES_VALUE: "Times the length of the value",
+}
+CURVES = {
+    ColourCurve.LINEAR: "By size",
+    ColourCurve.LOG: "By logarithm",
+    ColourCurve.RANK: "By rank",
+}
+LIMITS = {
+    ColourLimits.AUTO: "Automatic",
+    ColourLimits.ROW: "Each row’s",
+    ColourLimits.PANEL: "Each panel’s",
+    ColourLimits.SHARED: "Shared by all heads",
+    ColourLimits.TYPED: "Typed",
+}
+SEQUENTIAL = {
+    "viridis": "viridis",
+    "cividis": "cividis",
+    "magma": "magma",
+    "CET-CBL1": "Blue (CET-CBL1)",
+    "CET-L1": "Grey (CET-L1)",
+}
+
+
+class ColoursPane(QScrollArea):
+    """Choices, and two boxes a stage for ends that are typed."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    lensChosen = Signal(object)
+    curveChosen = Signal(object)
+    limitsChosen = Signal(object)
+    mapChosen = Signal(object)
+    endsTyped = Signal(str, float, float)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWidgetResizable(True)
+        self.setAccessibleName("Colours")
+        self._looks, self._theme = ViewControlsPanel(), LIGHT
+        inner = QWidget()
+        self._column = QVBoxLayout(inner)
+        self._column.setContentsMargins(12, 8, 12, 16)
+        self._column.setSpacing(6)
+        self.lens = self._choice("Weights are shown", LENSES)
+        self.curve = self._choice("Numbers become colours", CURVES)
+        self.limits = self._choice("The ends of the colours are", LIMITS)
+        self.problem = PlainLabel()
+        self.problem.setProperty("role", "warning")
+        self.problem.setWordWrap(True)
+        self.problem.hide()
+        self._column.addWidget(self.problem)
+        self.grid = QGridLayout()
+        self._column.addLayout(self.grid)
+        self.map = self._choice("Colours of weights", SEQUENTIAL)
+        self._column.addStretch(1)
+        self.setWidget(inner)
+        self.boxes: dict[tuple[str, str], QLineEdit] = {}
+        self.titles: list[PlainLabel] = []
+
+    def _choice(self, words: str, choices: Mapping[Any, str]) -> QComboBox:
+        label, box = PlainLabel(words), QComboBox()
+        label.setProperty("role", "quiet")
+        for value, name in choices.items():
+            box.addItem(name, value)
+        box.setAccessibleName(words)
+        label.setBuddy(box)
+        box.activated.connect(self._choose)
+        self._column.addWidget(label)
+        self._column.addWidget(box)
+        return box
+
+    # ------------------------------------------------------------------ showing
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Show what is chosen."""
+        looks = screen.panel(LOOKS)
+        if looks == self._looks and theme is self._theme:
+            return
+        are_new = looks.ends != self._looks.ends or self._is_typed(looks) != self._is_typed()
+        self._looks, self._theme = looks, theme
+        for box, value in (
+            (self.lens, looks.lens),
+            (self.curve, looks.colouring.curve),
+            (self.limits, looks.colouring.limits),
+            (self.map, looks.colouring.sequential),
+        ):
+            box.setCurrentIndex(box.findData(value))
+        if are_new:
+            self._show_ends()
+
+    def _is_typed(self, looks: ViewControlsPanel | None = None) -> bool:
+        return (looks or self._looks).colouring.limits is ColourLimits.TYPED
+
+    def _show_ends(self) -> None:
+        self.problem.hide()
+        wanted = self._looks.ends if self._is_typed() else ()
+        if [key for key, _ in self.boxes] != [each for end in wanted for each in [end.stage] * 2]:
+            self._make_boxes(wanted)
+        for ends in wanted:
+            for side, value in (("low", ends.low), ("high", ends.high)):
+                box = self.boxes[ends.stage, side]
+                if not box.hasFocus():
+                    box.setText(f"{value:.6g}".replace("-", "−"))
+                box.setEnabled(side == "high" or not ends.is_signed)
+
+    def _make_boxes(self, wanted: tuple[ColourEnds, ...]) -> None:
+        for widget in (*self.titles, *self.boxes.values()):
+            widget.blockSignals(True)  # who is in one has typed nothing by its going
+            widget.hide()
+            widget.deleteLater()
+        self.boxes, self.titles = {}, [PlainLabel(ends.title) for ends in wanted]
+        for row, ends in enumerate(wanted):
+            self.grid.addWidget(self.titles[row], row, 0)
+            for column, side in enumerate(("low", "high"), 1):
+                box = QLineEdit()
+                box.setObjectName(f"{ends.stage} {side}")
+                box.setAccessibleName(f"{ends.title}: the {side} end")
+                box.editingFinished.connect(self._type)
+                self.grid.addWidget(box, row, column)
+                self.setTabOrder([self.limits, *self.boxes.values()][-1], box)
+                self.boxes[ends.stage, side] = box
+
+    # ------------------------------------------------------------------ the hand
+
+    def _choose(self, index: int) -> None:
+        box = self.sender()
+        signals = (
+            (self.lens, self.lensChosen),
+            (self.curve, self.curveChosen),
+            (self.limits, self.limitsChosen),
+            (self.map, self.mapChosen),
+        )
+        for own, chosen in signals:
+            if own is box:
+                chosen.emit(own.itemData(index))
+
+    def _type(self) -> None:
+        box = self.sender()
+        if not isinstance(box, QLineEdit) or not box.isModified():
+            return
+        stage = box.objectName().rpartition(" ")[0]
+        ends = next(ends for ends in self._looks.ends if ends.stage == stage)
+        boxes = {side: self.boxes[stage, side] for side in ("low", "high")}
+        # What was not typed may be written with fewer digits than it has.
+        exact = (repr(getattr(ends, side)) for side in boxes)
+        pairs = zip(boxes.values(), exact, strict=True)
+        read = _read(ends, *(box.text() if box.isModified() else own for box, own in pairs))
+        self._say(read if isinstance(read, str) else "")
+        if not isinstance(read, str) and read != (ends.low, ends.high):
+            self.endsTyped.emit(stage, *read)
+
+    def _say(self, sentence: str) -> None:
+        self.problem.setText(sentence)
+        self.problem.setVisible(bool(sentence))
+        QTimer.singleShot(0, self.problem, self._see_problem)  # once it has a place
+
+    def _see_problem(self) -> None:
+        """Have what is wrong in sight, and before it the box where it is."""
+        typed_in = next((box for box in self.boxes.values() if box.hasFocus()), None)
+        for widget in (self.problem, typed_in):
+            if widget and widget.isVisible():
+                self.ensureWidgetVisible(widget)
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text.replace("−", "-").replace(",", "."))
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
+
+
+def _read(ends: ColourEnds, *texts: str) -> tuple[float, float] | str:
+    """Read the low and the high end, or say what is wrong with them."""
+    for text in texts:
+        if _number(text) is None:
+            return f"“{text}” is no number. Use one such as 0.5."
+    low, high = (_number(text) or 0.0 for text in texts)
+    if ends.is_signed:
+        is_above = high > 0
+        return (-high, high) if is_above else f"The high end, {high:g}, must be above 0."
+    if low < 0:
+        return "Nothing here is below 0. Use a low end of 0 or more."
+    if low >= high:
+        return f"The low end, {low:g}, must be below the high end, {high:g}."
+    return low, high

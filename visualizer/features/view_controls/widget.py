@@ -1,0 +1,200 @@
+"""The bar over the heatmaps: how they are arranged, which heads there are, how close one looks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QAccessible, QAction, QColor, QIcon, QPainter, QPixmap
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QToolButton, QWidget
+
+from visualizer.attention.derived import HeadAggregate
+from visualizer.features.view_controls.model import LOOKS, BoardArrangement, ViewControlsPanel
+from visualizer.widgets.labels import ElidedLabel
+from visualizer.widgets.scroll_strip import ScrollStrip
+from visualizer.widgets.theme import LIGHT, Theme, head_colour, text_scale
+from visualizer.widgets.tooltips import plain_tooltip
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from PySide6.QtGui import QMouseEvent
+
+    from visualizer.session.screen import Screen
+
+HEIGHT = 26
+PANES = ("Lines", "Heads", "Colours")
+"""The ids of those that a reader looks for here; all of them are in the menu."""
+MOST_CHIPS = 8
+DOT = 8
+LAYOUTS = {
+    BoardArrangement.ALL: "Stages × heads",
+    BoardArrangement.STAGE: "One stage, all heads",
+    BoardArrangement.HEAD: "One head, large",
+}
+FOLDS = {HeadAggregate.MEAN: "Mean", HeadAggregate.MAX: "Max"}
+
+
+class HeadToggleButton(QToolButton):
+    """A head's button: a click shows or hides it, a double click shows it alone."""
+
+    doubled = Signal(int)
+
+    def __init__(self, head: int) -> None:
+        super().__init__()
+        self.head = head
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        self.doubled.emit(self.head)
+
+
+class ViewBar(ScrollStrip):
+    """A row of controls; what is in it is in the View menu, too."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
+    layoutChosen = Signal(object)
+    headToggled = Signal(int)
+    headAlone = Signal(int)
+
+    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
+        super().__init__(HEIGHT, parent)
+        self.setAccessibleName("How the panels are looked at")
+        self._looks, self._theme = ViewControlsPanel(), LIGHT
+        self.buttons: dict[str, QToolButton] = {}
+        inner = QWidget()
+        self.row = QHBoxLayout(inner)
+        self.row.setContentsMargins(12, 0, 12, 0)
+        self.row.setSpacing(4)
+        self.box = QComboBox()
+        self.box.setAccessibleName("How the panels are arranged")
+        self.box.setAccessibleDescription(self.box.accessibleName())  # its name is its text
+        for layout, words in LAYOUTS.items():
+            self.box.addItem(words, layout)
+        self.box.activated.connect(self._choose)
+        self.chips = QWidget()
+        self._chips = QHBoxLayout(self.chips)
+        self._chips.setContentsMargins(8, 0, 0, 0)
+        self._chips.setSpacing(1)
+        self.heads: list[HeadToggleButton] = []
+        self.many = QToolButton()
+        self.menu = QMenu(self.many)
+        self.many.setMenu(self.menu)
+        self.many.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.part = ElidedLabel(Qt.AlignmentFlag.AlignRight)
+        for widget in (self.box, self.chips, self.many):
+            self.row.addWidget(widget)
+        for by in HeadAggregate:
+            id_ = f"gaze.toggle_fold {by}"
+            self.row.addWidget(self._button(id_, actions[id_], FOLDS[by]))
+        self.row.addWidget(self.part, 1)
+        for key, words in (("gaze.further", "−"), ("gaze.whole", "1:1"), ("gaze.closer", "+")):
+            self.row.addWidget(self._button(key, actions[key], words))
+        for pane in PANES:
+            self.row.addWidget(self._button(pane, actions[pane], actions[pane].text()))
+        self.setWidget(inner)
+
+    def _button(self, id_: str, action: QAction, words: str) -> QToolButton:
+        button = QToolButton()
+        button.setText(words)
+        button.setAutoRaise(True)
+        button.setCheckable(action.isCheckable())
+        button.setAccessibleName(action.text().replace("&", ""))
+        button.setToolTip(plain_tooltip(button.accessibleName()))
+        button.setChecked(action.isChecked())
+        action.toggled.connect(button.setChecked)
+        button.clicked.connect(action.trigger)
+        self.buttons[id_] = button
+        return button
+
+    # ------------------------------------------------------------------ showing
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Show how the panels are looked at."""
+        looks = screen.panel(LOOKS)
+        if looks == self._looks and theme is self._theme:
+            return
+        is_new = len(looks.heads) != len(self._looks.heads) or theme is not self._theme
+        self._looks, self._theme = looks, theme
+        self._show_layout()
+        if is_new:
+            self._make_heads()
+        for chip, is_shown in zip(self.heads, looks.heads, strict=False):
+            chip.setChecked(is_shown)
+        for action, is_shown in zip(self.menu.actions(), looks.heads, strict=False):
+            action.setChecked(is_shown)
+        count = len(looks.heads)
+        for by in HeadAggregate:
+            button = self.buttons[f"gaze.toggle_fold {by}"]
+            button.setChecked(by in looks.folds)
+            button.setVisible(count > 1)
+        self.box.setVisible(count > 1)
+        for key in ("gaze.whole", "gaze.further"):
+            self.buttons[key].setEnabled(bool(looks.part))
+        self.many.setText(f"Heads: {sum(looks.heads)} of {count}")
+        self.part.tell(looks.part, looks.part_in_words)
+
+    def _make_heads(self) -> None:
+        for chip in self.heads:
+            chip.hide()
+            chip.deleteLater()
+        self.menu.clear()
+        count = len(self._looks.heads)
+        are_many = count > MOST_CHIPS
+        self.heads = [] if are_many or count < 2 else [self._chip(head) for head in range(count)]
+        before: QWidget = self.box
+        for chip in self.heads:
+            self._chips.addWidget(chip)
+            self.setTabOrder(before, chip)  # else the last made is the last that is come to
+            before = chip
+        for head in range(count if are_many else 0):
+            action = self.menu.addAction(self._dot(head), f"Head {head + 1}")
+            action.setCheckable(True)
+            action.setData(head)
+            action.triggered.connect(self._toggle)
+        self.chips.setVisible(bool(self.heads))
+        self.many.setVisible(are_many)
+
+    def _chip(self, head: int) -> HeadToggleButton:
+        button = HeadToggleButton(head)
+        button.setCheckable(True)
+        button.setAutoRaise(True)
+        button.setText(str(head + 1))
+        button.setIcon(self._dot(head))
+        button.setIconSize(QSize(DOT, DOT) * text_scale())
+        button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        button.setAccessibleName(f"Head {head + 1}")
+        button.setToolTip("Click to show or hide it; double-click to see it alone")
+        button.clicked.connect(self._toggle)
+        button.doubled.connect(self.headAlone)
+        return button
+
+    def _dot(self, head: int) -> QIcon:
+        ratio = self.devicePixelRatioF()
+        side = DOT * text_scale()
+        picture = QPixmap(round(side * ratio), round(side * ratio))
+        picture.setDevicePixelRatio(ratio)
+        picture.fill(Qt.GlobalColor.transparent)
+        painter = QPainter(picture)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(head_colour(head, self._theme)))
+        painter.drawEllipse(0, 0, int(side), int(side))
+        painter.end()
+        return QIcon(picture)
+
+    # ------------------------------------------------------------------ the hand
+
+    def _choose(self, index: int) -> None:
+        self.layoutChosen.emit(self.box.itemData(index))
+        self._show_layout()  # what came of it: a step that is played has its own panels
+
+    def _show_layout(self) -> None:
+        self.box.setCurrentIndex(self.box.findData(self._looks.layout))
+
+    def _toggle(self) -> None:
+        sender = self.sender()
+        if isinstance(sender, HeadToggleButton):
+            sender.setChecked(self._looks.heads[sender.head])  # until the screen says otherwise
+            self.headToggled.emit(sender.head)
+        elif isinstance(sender, QAction):
+            self.headToggled.emit(sender.data())

@@ -1,0 +1,1 @@
+"""The board of heatmap panels: model, layout, painting, cursor and minimap."""

@@ -1,0 +1,109 @@
+"""What heatmaps and lines have in common: a place that scrolls, with cells to point at and walk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QPointF, Qt, QTimer, Signal
+from PySide6.QtGui import QAccessible, QColor, QCursor, QPainter, QPen
+from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QWidget
+
+from visualizer.widgets.input_filters import is_command
+from visualizer.widgets.theme import LIGHT, Theme
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent
+
+    from visualizer.session.cells import Cell
+    from visualizer.session.view_options import LineToken
+
+STEPS = {
+    Qt.Key.Key_Up: (-1, 0),
+    Qt.Key.Key_Down: (1, 0),
+    Qt.Key.Key_Left: (0, -1),
+    Qt.Key.Key_Right: (0, 1),
+}
+
+# Who comes by keys must see where they are; who clicks, knows.
+BY_KEYS = {
+    Qt.FocusReason.TabFocusReason,
+    Qt.FocusReason.BacktabFocusReason,
+    Qt.FocusReason.ShortcutFocusReason,
+}
+
+
+class CellScrollArea(QAbstractScrollArea):
+    """Says which cell is pointed at, clicked and walked to; who draws one says what is where.
+
+    `cellHovered` and `cellClicked` carry a `Cell` or None, `walked` rows down and columns right.
+    """
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Chart
+    cellHovered = Signal(object)
+    cellClicked = Signal(object)
+    walked = Signal(int, int)
+    painted = Signal()
+    """After each new frame."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("role", "plot")
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        self.viewport().setMouseTracking(True)
+        self._theme: Theme = LIGHT
+        self._pointed: Cell | LineToken | None = None
+        self._is_marked = False
+        self._later = QTimer(self, singleShot=True, interval=0)
+        """Started where something else may have come under the pointer."""
+        self._later.timeout.connect(self._point_again)
+
+    def _point(self, point: QPointF) -> None:
+        """Say what is under a point of the viewport, where it is something else than before."""
+        raise NotImplementedError
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self._point(event.position())
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Leave:
+            self._pointed = None
+            self.cellHovered.emit(None)
+        return super().viewportEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        step = STEPS.get(Qt.Key(event.key()))
+        if step and not is_command(event):
+            self.walked.emit(*step)
+        elif event.key() == Qt.Key.Key_Escape:
+            self.cellClicked.emit(None)
+        else:
+            super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self._mark(event.reason() in BY_KEYS)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self._mark(False)
+
+    def _mark(self, is_marked: bool) -> None:
+        self._is_marked = is_marked
+        self.viewport().update()
+
+    def _paint_mark(self, painter: QPainter) -> None:
+        """Draw a frame around all, where the keys act here."""
+        if self._is_marked:
+            painter.resetTransform()
+            painter.setPen(QPen(QColor(self._theme.accent), 2))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRect(self.viewport().rect().adjusted(1, 1, -1, -1))
+
+    def scrollContentsBy(self, across: int, down: int) -> None:
+        self.viewport().update()
+        self._point_again()
+
+    def _point_again(self) -> None:
+        if self.viewport().underMouse():
+            self._point(QPointF(self.viewport().mapFromGlobal(QCursor.pos())))

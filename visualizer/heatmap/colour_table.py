@@ -1,0 +1,147 @@
+"""From numbers to colours: a table of 256, of which the last three are no numbers of the scale."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtGui import QColor, QImage
+
+from visualizer.heatmap.colour_scale import counted
+from visualizer.resources import resource
+from visualizer.session.view_options import AUTOMATIC, ColourCurve, ColourLimits
+
+if TYPE_CHECKING:
+    from visualizer.heatmap.model import Heatmap
+    from visualizer.widgets.theme import Theme
+
+NOT_A_NUMBER, DROPPED, FORBIDDEN = 253, 254, 255
+LARGEST = 252
+# On a log scale the lowest colour is for this share of the largest number, and for all below.
+LOG_SPAN = 1e-4
+HUGE = 1e38
+# Signed numbers: 0 is near the paper, so that it is what is far from 0 that is seen.
+LIGHT_CENTRED, DARK_CENTRED = "CET-CBD1", "CET-D6"
+
+
+@cache
+def _tables() -> dict[str, np.ndarray]:
+    loaded = json.loads(resource("colormaps.json").read_text(encoding="utf-8"))
+    maps = {**loaded["sequential"], **loaded["diverging"]}
+    return {
+        name: np.array([0xFF000000 | int(colour[1:], 16) for colour in colours], dtype=np.uint32)
+        for name, colours in maps.items()
+    }
+
+
+@cache
+def table(name: str, theme: Theme) -> np.ndarray:
+    """Give a colour map as 256 words 0xffrrggbb, the last three for what is no number."""
+    whole = _tables()[_map_name(name, theme)]
+    colours = whole[np.linspace(0, 255, LARGEST + 1).round().astype(int)]
+    marks = [QColor(colour).rgb() for colour in (theme.warning, theme.raised, theme.paper)]
+    return np.concatenate([colours, np.array(marks, dtype=np.uint32)])
+
+
+def _map_name(name: str, theme: Theme) -> str:
+    if name != AUTOMATIC:
+        return name
+    return DARK_CENTRED if QColor(theme.paper).lightnessF() < 0.5 else LIGHT_CENTRED
+
+
+@cache
+def light_entries(name: str, theme: Theme) -> np.ndarray:
+    """Say for each of the 256 colours whether dark text reads better on it."""
+    words = table(name, theme)
+    channels = np.stack([words >> 16 & 255, words >> 8 & 255, words & 255]) / 255
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    luminance = np.array([0.2126, 0.7152, 0.0722]) @ linear
+    light: np.ndarray = luminance > 0.179  # where black and white have the same contrast
+    return light
+
+
+def entries(heatmap: Heatmap) -> np.ndarray:
+    """Choose each cell's colour, uint8 [row, column]."""
+    chosen = _position(heatmap) * LARGEST + 0.5
+    is_finite = bool(np.isfinite(chosen).all())
+    if not is_finite:
+        chosen = np.nan_to_num(chosen, nan=0, posinf=LARGEST, neginf=0)
+    indices: np.ndarray = chosen.clip(0, LARGEST).astype(np.uint8)
+    if not is_finite:
+        indices[np.isnan(heatmap.values)] = NOT_A_NUMBER
+    for blank in (heatmap.dropped, heatmap.hidden):
+        if blank is not None:
+            indices[blank] = DROPPED
+    if heatmap.forbidden is not None:
+        indices[heatmap.forbidden] = FORBIDDEN
+    return indices
+
+
+def _position(heatmap: Heatmap) -> np.ndarray:
+    """Say where between the ends of the colours each number is, from 0 to 1."""
+    values, colour = heatmap.values, heatmap.colour
+    if colour.curve is ColourCurve.RANK:
+        return _mirrored(_ranks(heatmap), values) if colour.is_signed else _ranks(heatmap)
+    low, high = _ends(heatmap)
+    if colour.limits is ColourLimits.TYPED or colour.high - colour.low > HUGE:
+        values = values.astype(np.float64)  # the ends, or their difference, may be beyond float32
+    if colour.curve is ColourCurve.LOG:
+        powers = _powers(np.abs(values) if colour.is_signed else values, low, high)
+        return _mirrored(powers, values) if colour.is_signed else powers
+    return np.asarray((values - low) / (high - low))
+
+
+def _mirrored(sizes: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Put what is above 0 into the upper half of the colours and what is below into the lower."""
+    return np.asarray((1 + np.sign(values) * sizes) / 2)
+
+
+def _ends(heatmap: Heatmap) -> tuple[float | np.ndarray, float | np.ndarray]:
+    colour = heatmap.colour
+    if heatmap.row_ends is None:
+        return colour.low, colour.high
+    high = np.maximum(heatmap.row_ends[:, None], np.finfo(np.float32).tiny)
+    return (-high if colour.is_signed else np.zeros_like(high)), high
+
+
+def _powers(sizes: np.ndarray, low: float | np.ndarray, high: float | np.ndarray) -> np.ndarray:
+    span = np.maximum(low / high, LOG_SPAN)
+    return np.asarray(1 - np.log(np.maximum(sizes / high, span)) / np.log(span))
+
+
+def _ranks(heatmap: Heatmap) -> np.ndarray:
+    """Say which share of the numbers of the panel, or of the row, is smaller; of equals, half."""
+    sizes = np.abs(heatmap.values) if heatmap.colour.is_signed else heatmap.values
+    counts = counted(sizes, heatmap.marks)
+    if heatmap.row_ends is None:
+        return _ranked(sizes, sizes[counts])
+    rows = [_ranked(row, row[own]) for row, own in zip(sizes, counts, strict=True)]
+    return np.stack(rows)
+
+
+def _ranked(sizes: np.ndarray, among: np.ndarray) -> np.ndarray:
+    if not len(among):
+        return np.where(np.isnan(sizes), np.nan, 0)
+    steps = np.linspace(0, len(among) - 1, min(len(among), LARGEST + 1)).round().astype(int)
+    edges = np.sort(among)[steps]  # no more than there are colours
+    places = np.searchsorted(edges, sizes) + np.searchsorted(edges, sizes, side="right")
+    return np.where(np.isnan(sizes), np.nan, places / (2 * len(edges)))
+
+
+def image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
+    """Make a picture of one pixel a cell."""
+    words = np.ascontiguousarray(table(map_name, theme)[indices])
+    rows, columns = words.shape
+    made = QImage(words.data, columns, rows, 4 * columns, QImage.Format.Format_RGB32)
+    return made.copy()  # the words go away with this function
+
+
+def indexed(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
+    """Make a picture of one pixel a cell that keeps its table: a quarter as large in a file."""
+    rows, columns = indices.shape
+    words = np.ascontiguousarray(indices)
+    made = QImage(words.data, columns, rows, columns, QImage.Format.Format_Indexed8)
+    made.setColorTable(table(map_name, theme).tolist())
+    return made.copy()  # the words go away with this function

@@ -1,0 +1,276 @@
+"""The panels of a comparison: either side, the mean of samples, and what has changed.
+
+The board of a comparison: beside each other what is compared, and then the difference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.derived import WeightTransform
+from visualizer.attention.masks import Masking
+from visualizer.attention.stages import is_hatched
+from visualizer.heatmap.board import PanelSource, forbidden_by, overview_of, present_board
+from visualizer.heatmap.colour_scale import SHORT, change_colour
+from visualizer.heatmap.model import Board
+from visualizer.number_format import format_count
+from visualizer.session.cells import ComparedSide
+from visualizer.session.compared_tensors import (
+    ROUNDING,
+    change_of,
+    largest_change,
+    mean_held,
+    mismatch,
+    signed,
+    size_of,
+)
+from visualizer.session.comparison_state import ComparisonKind
+from visualizer.session.view_options import ColourLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from visualizer.attention.derived import HeadAggregate
+    from visualizer.attention.run import Run
+    from visualizer.attention.stages import Stage
+    from visualizer.attention.tensor_cache import CachedTensor
+    from visualizer.heatmap.colour_scale import ColourScale
+    from visualizer.session.comparison_state import Comparison
+    from visualizer.session.resolve import Resolved
+
+LETTERS = {ComparedSide.A: "A", ComparedSide.B: "B"}
+Whose = tuple["int | None", "HeadAggregate | None"]
+
+
+class SidePanelSource(PanelSource):
+    """A or B, in the colours that both have.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        Of the run whose panel it is.
+    other : Run or None
+        The one that it can be compared with; without one it stands for itself.
+    live : Run
+        Whose lengths and rates decide the ends of the colours.
+    """
+
+    def __init__(
+        self, resolved: Resolved, stage: Stage, whose: Whose, part: ComparedSide, other: Run | None
+    ) -> None:
+        super().__init__(resolved, stage, *whose)
+        self.part, self.title = part, f"{stage.title} {LETTERS[part]}"
+        self.is_alone = other is None and part is ComparedSide.A
+        self.live = other if other and part is ComparedSide.A else self.run
+        if other:
+            self.beside = (other.trace.seen(stage.name, self.wanted_lens, self.by),)
+
+    def _colour(self) -> ColourScale:
+        return self._colour_beside(self.live.trace)
+
+
+class HeadPanelSource(PanelSource):
+    """A head beside another one, in the colours that both have."""
+
+    def __init__(self, resolved: Resolved, stage: Stage, head: int, other: int) -> None:
+        super().__init__(resolved, stage, head, None)
+        self.title = f"{stage.title}, head {head + 1}"
+        self.kin = _kin(stage, head, (other,))
+        self.other = (*resolved.index, other)
+
+    def _label(self) -> str:
+        return ""
+
+    def _ends(self) -> np.ndarray:
+        return np.asarray(np.maximum(super()._ends(), self.held.row_ends(self.other)))
+
+
+class SamplePanelSource(PanelSource):
+    """What dropout is drawn over, or what a sample of it left."""
+
+    def __init__(
+        self, resolved: Resolved, stage: Stage, head: int, comparison: Comparison, title: str
+    ) -> None:
+        super().__init__(resolved, stage, head, None, lens=WeightTransform.PLAIN)
+        run, mean = self.run, mean_held(self.run, comparison)
+        names = ("weights", "dropped")
+        self.title = title
+        self.beside = (*(run.trace.holding(name) for name in names), mean)
+        self.kin = _kin(stage, head, tuple(map(run.trace.stage, names)))
+
+    def _sums(self) -> np.ndarray | None:
+        return None  # four panels side by side have no room for them
+
+
+class MeanPanelSource(SamplePanelSource):
+    """The mean of some samples of dropout."""
+
+    part = ComparedSide.MEAN
+
+    def __init__(
+        self, resolved: Resolved, stage: Stage, head: int, comparison: Comparison, title: str
+    ) -> None:
+        super().__init__(resolved, stage, head, comparison, title)
+        self.held = mean_held(self.run, comparison)
+
+    def _before(self) -> CachedTensor | None:
+        return None
+
+
+class ChangePanelSource(PanelSource):
+    """A difference, around 0."""
+
+    part = ComparedSide.CHANGE
+
+    def __init__(
+        self, resolved: Resolved, stage: Stage, whose: Whose, comparison: Comparison, title: str
+    ) -> None:
+        is_sampled = comparison.against is ComparisonKind.SAMPLES
+        super().__init__(
+            resolved, stage, *whose, lens=WeightTransform.PLAIN if is_sampled else None
+        )
+        self.comparison, self.title = comparison, title
+        self.size = size_of(resolved, stage.name, self.by)
+        self.held, before = change_of(resolved, stage.name, self.by)
+        if comparison.against is ComparisonKind.HEAD:
+            self.index = before
+            self.whole = (*before, *self.look.cells)
+            self.kin = _kin(stage, self.head, comparison.heads)
+        elif is_sampled:
+            self.kin = _kin(stage, self.head, (self.trace.stage("weights"),))
+
+    def _before(self) -> CachedTensor | None:
+        return None
+
+    def _sums(self) -> np.ndarray | None:
+        return None
+
+    def _label(self) -> str:
+        return "" if self.comparison.against is ComparisonKind.HEAD else super()._label()
+
+    def _colour(self) -> ColourScale:
+        chosen, is_long = self.chosen, self.trace.tokens > SHORT
+        if chosen.limits is ColourLimits.AUTO and self.stage.is_weights and is_long:
+            chosen = replace(chosen, limits=ColourLimits.ROW)  # as the weights beside it
+        return change_colour(self.held, chosen, self.size, self._largest())
+
+    def _ends(self) -> np.ndarray:
+        return np.asarray(np.maximum(super()._ends(), ROUNDING * self.size))
+
+    def _masks(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Say which drawn cells A forbids, and which B does; None where the two are alike."""
+        kept, name = self.comparison.kept, self.stage.name
+        specs = [run.trace.spec for run in (kept, self.run) if run]
+        if kept is None or not any(is_hatched(spec, name) for spec in specs):
+            return None
+        made = [Masking.of(spec, name) for spec in specs]
+        tokens, blocks = self.trace.tokens, self.look.blocks
+        mine, yours = (
+            forbidden_by(one, tokens, self.text, *blocks)[self.look.cells] for one in made
+        )
+        return mine, yours
+
+    def _hatch(self) -> Masking | None:
+        """Give what forbids in both; what differs is found cell by cell."""
+        own = Masking.of(self.spec, self.stage.name) if self._masks() else None
+        return super()._hatch() or own
+
+    def _forbidden(self, hatch: Masking) -> np.ndarray:
+        masks = self._masks()
+        return super()._forbidden(hatch) if masks is None else masks[0] & masks[1]
+
+    def _uneven(self) -> np.ndarray | None:
+        masks = self._masks()
+        uneven = None if masks is None else masks[0] ^ masks[1]
+        return uneven if uneven is not None and uneven.any() else None
+
+    def _hidden(self) -> np.ndarray | None:
+        """Leave out what is no difference: −∞ has none."""
+        hidden, uneven = super()._hidden(), self._uneven()
+        return uneven if uneven is not None and not self.stage.is_weights else hidden
+
+    def _notes(
+        self, colour: ColourScale, values: np.ndarray, marks: tuple[np.ndarray | None, ...]
+    ) -> tuple[str, ...]:
+        change = largest_change(self.held, self.index, self.size)
+        notes = [f"largest: {signed(change.value)}" if change else "no difference"]
+        masks = self._masks()
+        if masks:
+            mine, yours = masks
+            notes += ["light hatch: A forbids it"] * bool((mine & ~yours).any())
+            notes += ["light hatch: B forbids it"] * bool((yours & ~mine).any())
+        return (*notes, *super()._notes(colour, values, marks))
+
+    def _unit(self) -> str:
+        return "change"
+
+
+def _kin(
+    stage: Stage, head: int | None, others: tuple[Stage | int, ...]
+) -> frozenset[tuple[str, int | None, HeadAggregate | None]]:
+    """Name those whose cells light up, too: the same head of other stages, or other heads."""
+    return frozenset(
+        (stage.name, other, None) if isinstance(other, int) else (other.name, head, None)
+        for other in others
+    )
+
+
+_CHANGE = "B − A"
+
+
+def present_compared(resolved: Resolved, previous: Board) -> Board:
+    """Show what is compared; the usual panels, where nothing is."""
+    comparison = resolved.comparison
+    if comparison is None:
+        return present_board(resolved, previous)
+    known = previous.known
+    columns = _COLUMNS[comparison.against](resolved, comparison)
+    made = tuple(tuple(panel.heatmap(known) for panel in column) for column in columns)
+    return Board(made, overview_of(resolved, known), resolved.zoom)
+
+
+def _kept(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[PanelSource]]:
+    kept, run, a = comparison.kept, resolved.run, resolved.kept
+    assert kept
+    for stage in resolved.shown_stages:
+        rows = list(resolved.rows_of(stage))
+        if not mismatch(kept, run, stage):
+            yield [SidePanelSource(a, stage, whose, ComparedSide.A, run) for whose in rows]
+            yield [SidePanelSource(resolved, stage, whose, ComparedSide.B, kept) for whose in rows]
+            yield [ChangePanelSource(resolved, stage, whose, comparison, _CHANGE) for whose in rows]
+            continue
+        if stage.name in kept.trace:
+            own = kept.trace.stage(stage.name)
+            yield [SidePanelSource(a, own, whose, ComparedSide.A, None) for whose in a.rows_of(own)]
+        yield [SidePanelSource(resolved, stage, whose, ComparedSide.B, None) for whose in rows]
+
+
+def _heads(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[PanelSource]]:
+    one, other = comparison.heads
+    title = f"Head {other + 1} − head {one + 1}"
+    trace = resolved.run.trace
+    with_heads = [stage for stage in resolved.shown_stages if "head" in stage.dims]
+    for stage in with_heads or [trace.stage(trace.attention)]:
+        yield [HeadPanelSource(resolved, stage, one, other)]
+        yield [HeadPanelSource(resolved, stage, other, one)]
+        yield [ChangePanelSource(resolved, stage, (other, None), comparison, title)]
+
+
+def _samples(resolved: Resolved, comparison: Comparison) -> Iterator[Sequence[PanelSource]]:
+    weights, dropped = (resolved.run.trace.stage(name) for name in ("weights", "dropped"))
+    heads = resolved.drawn_heads
+    mean, change = f"Mean of {format_count(comparison.count, 'sample')}", "Mean − weights"
+    yield [SamplePanelSource(resolved, weights, head, comparison, "Weights") for head in heads]
+    yield [SamplePanelSource(resolved, dropped, head, comparison, "One sample") for head in heads]
+    yield [MeanPanelSource(resolved, dropped, head, comparison, mean) for head in heads]
+    yield [ChangePanelSource(resolved, dropped, (head, None), comparison, change) for head in heads]
+
+
+_COLUMNS = {
+    ComparisonKind.KEPT: _kept,
+    ComparisonKind.HEAD: _heads,
+    ComparisonKind.SAMPLES: _samples,
+}

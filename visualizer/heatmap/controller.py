@@ -1,0 +1,90 @@
+"""The one cursor: what a hand can want of the cells of a picture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+
+from visualizer.heatmap.board_picture import PICTURE
+from visualizer.heatmap.cursor import drawn, walked
+from visualizer.session.prediction import marked
+from visualizer.session.resolve import existing
+from visualizer.session.view_changes import go_back, go_forward, pin_cell
+from visualizer.session.zoom import seen_with
+
+if TYPE_CHECKING:
+    from visualizer.session.cells import Cell
+    from visualizer.session.view import View
+    from visualizer.session.workspace import Workspace
+
+
+class CellSelectionController(QObject):
+    """Points at the cells of a workspace; every method is something a reader wants."""
+
+    def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._workspace = workspace
+
+    def hover(self, cell: Cell | None) -> None:
+        """Look at the cell under the pointer."""
+        self._workspace.look(hovered=self._drawn(cell))
+
+    def pin(self, cell: Cell | None) -> None:
+        """Hold on to a cell; a second time lets go of it. Of a covered stage, mark it."""
+        wanted = self._workspace.wanted
+        if cell and self._is_covered(cell):
+            self.mark(cell)
+        else:
+            cell = self._drawn(cell)
+            self._workspace.want(pin_cell(wanted, None if cell == wanted.pinned else cell))
+
+    def let_go(self) -> None:
+        """Hold on to no cell."""
+        self.pin(None)
+
+    def follow(self, cell: Cell) -> None:
+        """Pin the cell that a link leads to, wherever the pointer is; remember where one was."""
+        self._workspace.want(
+            self._seeing(replace(pin_cell(self._workspace.wanted, cell), hovered=None))
+        )
+
+    def go(self, steps: int) -> None:
+        """Go back along the cells one has followed, or on again."""
+        run, wanted = self._workspace.run, self._workspace.wanted
+        if run:
+            self._workspace.want(self._seeing((go_back if steps < 0 else go_forward)(run, wanted)))
+
+    def mark(self, cell: Cell | None = None) -> None:
+        """Predict a cell, or the pinned one; a second time takes the mark away."""
+        wanted = self._workspace.wanted
+        guess, cell = wanted.guess, cell or wanted.pinned
+        if guess and cell and not cell.fold:
+            self._workspace.look(guess=marked(guess, cell))
+
+    def walk(self, down: int, right: int) -> None:
+        """Move the pinned cell by a drawn cell, or pin the first one."""
+        screen, wanted = self._workspace.screen, self._workspace.wanted
+        picture = screen.panel(PICTURE)
+        asked = screen.resolved.covered if screen.resolved else frozenset()
+        cell = self._drawn(walked(picture.board, picture.cursor.pinned, down, right, asked))
+        self._workspace.want(self._seeing(replace(wanted, hovered=None, pinned=cell)))
+
+    def _seeing(self, view: View) -> View:
+        """Look at another part where the pinned cell could not be seen."""
+        run, cell = self._workspace.run, view.pinned
+        if run is None or cell is None or existing(run, cell) is None:
+            return view
+        stage = run.trace.stage(cell.stage)
+        return replace(view, zoom=seen_with(view.zoom, run.trace.sides, stage, cell))
+
+    def _is_covered(self, cell: Cell) -> bool:
+        resolved = self._workspace.screen.resolved
+        return resolved is not None and cell.stage in resolved.covered
+
+    def _drawn(self, cell: Cell | None) -> Cell | None:
+        screen = self._workspace.screen
+        if cell is None or screen.resolved is None or self._is_covered(cell):
+            return cell
+        return drawn(screen.resolved, screen.panel(PICTURE).board, cell)

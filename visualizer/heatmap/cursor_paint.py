@@ -1,0 +1,156 @@
+"""The light of the cursor over a panel: its row and column, their labels, the cell itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QPainter, QPen
+
+from visualizer.heatmap import label_paint
+from visualizer.heatmap.cursor import CellCursor, is_of
+from visualizer.session.token_selection import runs
+from visualizer.session.zoom import row_role
+from visualizer.widgets.theme import font, metrics
+
+if TYPE_CHECKING:
+    from visualizer.heatmap.layout import PanelSlot
+    from visualizer.heatmap.model import Axis, Heatmap
+    from visualizer.session.cells import Cell
+    from visualizer.widgets.theme import Theme
+
+MOST_LABELS = 12
+
+
+def paint_cursor(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: Theme) -> None:
+    """Light a panel up, as far as the cursor concerns it."""
+    heatmap, cells = slot.heatmap, slot.cells
+    if heatmap.is_alone:
+        return
+    _paint_chosen(painter, slot, cursor, theme)
+    row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query
+    column = _lit_column(heatmap, cursor)
+    if row is not None and row in heatmap.rows.seen:
+        band = slot.cell(row, 0)
+        frame(painter, QRectF(cells.left(), band.top(), cells.width(), band.height()), 1, theme)
+        if slot.has_row_labels:
+            light_row_label(painter, slot, row, theme)
+    if column is not None and column in heatmap.columns.seen:
+        band = slot.cell(0, column)
+        frame(painter, QRectF(band.left(), cells.top(), band.width(), cells.height()), 1, theme)
+        light_column_label(painter, slot, column, theme)
+    for cell, width in ((cursor.hovered, 1.5), (cursor.pinned, 3)):
+        if cell and is_seen(heatmap, cell):
+            place = slot.cell(*cell.place[-2:]).adjusted(-0.5, -0.5, 0.5, 0.5)
+            frame(painter, place, width, theme)
+
+
+def _paint_chosen(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: Theme) -> None:
+    """Light the rows and columns of tokens that were chosen together; side by side, as one."""
+    if not cursor.queries and not cursor.keys:
+        return
+    heatmap, cells = slot.heatmap, slot.cells
+    rows = cursor.keys if row_role(heatmap.stage) == "key" else cursor.queries
+    columns = cursor.keys if heatmap.columns.name == "key" else frozenset[int]()
+    rows, columns = rows & {*heatmap.rows.seen}, columns & {*heatmap.columns.seen}
+    bands = []
+    for top, bottom in _bands(rows, heatmap.rows, slot.cell_height):
+        bands.append(QRectF(cells.left(), cells.top() + top, cells.width(), bottom - top))
+    for left, right in _bands(columns, heatmap.columns, slot.cell_width):
+        bands.append(QRectF(cells.left() + left, cells.top(), right - left, cells.height()))
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    for ink, thickness in ((theme.paper, 3.5), (theme.accent, 1.5)):
+        painter.setPen(QPen(QColor(ink), thickness))
+        painter.drawRects(bands)
+    lit_row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query
+    if slot.has_row_labels:
+        for row in _apart(rows, lit_row, slot.cell_height / heatmap.rows.block):
+            light_row_label(painter, slot, row, theme)
+    for column in _apart(columns, cursor.key, slot.cell_width / heatmap.columns.block):
+        light_column_label(painter, slot, column, theme)
+
+
+def _bands(tokens: frozenset[int], axis: Axis, pitch: float) -> list[tuple[float, float]]:
+    """Give the edges of the drawn cells that hold tokens, in one band where they touch."""
+    drawn = runs({axis.cell(token) for token in tokens})
+    return [(cells.start * pitch, cells.stop * pitch) for cells in drawn]
+
+
+def _apart(tokens: frozenset[int], lit: int | None, pitch: float) -> list[int]:
+    """Leave out tokens whose labels would touch one before, or the cursor's; of many, all."""
+    found: list[int] = []
+    line = metrics(12).height()
+    for token in sorted(tokens) if len(tokens) <= MOST_LABELS else ():
+        others = [*found[-1:], *([] if lit is None else [lit])]
+        if all(abs(token - other) * pitch >= line for other in others):
+            found.append(token)
+    return found
+
+
+def is_seen(heatmap: Heatmap, cell: Cell) -> bool:
+    """Whether a cell is drawn in a panel."""
+    row, column = cell.place[-2:]
+    return is_of(heatmap, cell) and row in heatmap.rows.seen and column in heatmap.columns.seen
+
+
+def _lit_column(heatmap: Heatmap, cursor: CellCursor) -> int | None:
+    if heatmap.columns.name == "key":
+        return cursor.key
+    return cursor.column[1] if cursor.column and cursor.column[0] == heatmap.stage else None
+
+
+def frame(painter: QPainter, area: QRectF, width: float, theme: Theme, colour: str = "") -> None:
+    """Draw a frame that can be seen on every colour of a map: the accent, edged with paper."""
+    painter.setBrush(Qt.BrushStyle.NoBrush)
+    width *= theme.stroke
+    for ink, thickness in ((theme.paper, width + 2), (colour or theme.accent, width)):
+        painter.setPen(QPen(QColor(ink), thickness))
+        painter.drawRect(area)
+
+
+def light_row_label(painter: QPainter, slot: PanelSlot, row: int, theme: Theme) -> None:
+    """Write a row's label in the accent, over those that it would touch."""
+    lit = label_paint.row_label_box(slot, row)
+    line = metrics(12).height()
+    shown = label_paint.shown_labels(slot.heatmap.rows, slot.cell_height)
+    for at in _beside(slot.heatmap.rows, shown, row, slot.cell_height, line):
+        # It would stick out under the other.
+        box = label_paint.row_label_box(slot, at)
+        painter.fillRect(box.adjusted(0, 0, 4, 0), QColor(theme.paper))
+    painter.fillRect(lit.adjusted(0, 0, 4, 0), QColor(theme.paper))
+    painter.setFont(font(12, QFont.Weight.DemiBold))
+    painter.setPen(QColor(theme.accent))
+    painter.drawText(lit, label_paint.RIGHT, label_paint.shortened(slot.heatmap.rows.labels[row]))
+
+
+def light_column_label(painter: QPainter, slot: PanelSlot, column: int, theme: Theme) -> None:
+    """Write a column's label in the accent, over those that it would touch."""
+    if not slot.has_column_labels:
+        return
+    axis = slot.heatmap.columns
+    upright = label_paint.are_upright(slot)
+    around = metrics(12).height() if axis.is_token else 24
+    lit = _column_label_box(slot, column, around)
+    shown = label_paint.shown_columns(slot) if axis.is_token else []
+    for at in _beside(axis, shown, column, slot.cell_width, around):
+        painter.fillRect(_column_label_box(slot, at, around), QColor(theme.paper))
+    painter.fillRect(lit, QColor(theme.paper))
+    painter.setFont(font(12, QFont.Weight.DemiBold))
+    painter.setPen(QColor(theme.accent))
+    label_paint.paint_column_label(painter, slot, column, axis.labels[column], upright)
+
+
+def _beside(
+    axis: Axis, shown: list[tuple[int, str]], lit: int, pitch: float, room: float
+) -> list[int]:
+    """Find the shown labels that are nearer to a lit one than so many pixels."""
+    here = axis.cell(lit)
+    return [at for at, _ in shown if abs(axis.cell(at) - here) * pitch < room]
+
+
+def _column_label_box(slot: PanelSlot, column: int, around: float) -> QRectF:
+    band = slot.cell(0, column)
+    width = max(band.width(), around)
+    left = band.center().x() - width / 2
+    height = slot.labels_height
+    return QRectF(left, slot.cells.top() - height + 2, width, height - 4)

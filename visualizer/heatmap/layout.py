@@ -1,0 +1,413 @@
+"""Where every panel of a board goes: pure geometry, the same for the window and for pictures.
+
+Columns are stages and rows are heads. Cells are square and as large as fits; they stay whole
+pixels of the screen. A single stage wraps its heads into a grid. What does not fit can be
+scrolled to.
+
+The places of panels, and what is where in them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QRectF
+
+from visualizer.heatmap.label_metrics import (
+    LONGEST_LABEL,
+    NARROWEST,
+    column_label_height,
+    foot_height,
+    narrowest,
+    notes_height,
+    readable_cell,
+    sums_width,
+    widest_label,
+)
+from visualizer.widgets.theme import system_font, text_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from PySide6.QtCore import QPointF
+
+    from visualizer.heatmap.model import Board, Heatmap
+
+LARGEST_CELL = 88
+SMALLEST_SIDE = 130
+SMALLEST_GRID = 110
+COMFORTABLE = 200
+GAP = 24
+MARGIN = 16
+HEAD = 34
+BELOW = 4
+MOST_PLACES = 8
+"""So many layouts are kept: those that were used last."""
+Place = tuple[QRectF, float, float, float, float, bool, bool]
+"""All of a slot but the panel that stands there."""
+_PLACES: OrderedDict[Hashable, tuple[tuple[tuple[int, Place], ...], float, float, float]] = (
+    OrderedDict()
+)
+"""Places, each with the number of its panel, and the size of the whole, by what they are for."""
+
+
+def room(board: Board, width: float, height: float, pixel_ratio: float) -> int:
+    """Say how many cells a panel's side has room for, in device pixels, in a window of this size.
+
+    It depends on which panels there are, and not on how they were pooled.
+    """
+    gutter = LONGEST_LABEL * text_scale()
+    if wraps(board):
+        side = max(SMALLEST_SIDE, _grid(board, width, height, gutter, gutter)[1])
+    else:
+        side = max(COMFORTABLE, _side(board, width - gutter - 2 * MARGIN, height))
+    return int(side * pixel_ratio) // 8 * 8  # in steps, so that a drag of the edge pools seldom
+
+
+def _side(board: Board, width: float, height: float) -> float:
+    """Share a width among the stages; panels are not higher than what is seen at once."""
+    scale = text_scale()
+    narrow = sum(not column[0].columns.is_token for column in board.columns)
+    wide = max(1, len(board.columns) - narrow)
+    share = (width - narrow * (2 * NARROWEST * scale + GAP)) / wide - GAP
+    return min(share, height - (HEAD + LONGEST_LABEL + 64) * scale)
+
+
+def wraps(board: Board) -> bool:
+    """Whether the heads of a single stage stand in a grid."""
+    return len(board.columns) == 1 and len(board.columns[0]) > 1
+
+
+def _grid(
+    board: Board, width: float, height: float, gutter: float, label: float
+) -> tuple[int, float]:
+    """Choose how many heads stand side by side, so that all are seen, as large as can be.
+
+    Where they would be too small to read, they are as many as are comfortable, and are scrolled.
+    """
+    scale, heads = text_scale(), len(board.columns[0])
+    first = board.columns[0][0]
+    tokens, ratio = len(first.rows.labels), 1.0  # of a panel's height to its width
+    if first.columns.is_token:
+        ratio = first.side[0] / first.side[1]
+    around = label + (5 + 28 + 16 + BELOW) * scale
+    widths = {k: (width - 2 * MARGIN) / k - gutter - GAP for k in range(1, heads + 1)}
+    heights = {k: (height - HEAD * scale - MARGIN) / -(-heads // k) - around for k in widths}
+    sides = {k: min(widths[k] * ratio, heights[k]) for k in widths}
+    # Of a text that is not pooled, cells are whole pixels.
+    used = {k: side if tokens >= side else side // tokens * tokens for k, side in sides.items()}
+    across = max(used, key=lambda k: used[k])
+    if used[across] / min(1, ratio) >= SMALLEST_GRID:
+        return across, sides[across]
+    across = max((k for k, side in widths.items() if side >= COMFORTABLE), default=1)
+    return across, widths[across] * ratio
+
+
+def lay_out(
+    board: Board,
+    width: float,
+    height: float,
+    pixel_ratio: float = 1.0,
+    largest_cell: float = math.inf,
+) -> BoardLayout:
+    """Place a board's panels in a window of this size, of so many device pixels a pixel.
+
+    Panels that differ from some that were placed before in numbers and colours alone have their
+    places.
+    """
+    if not board.columns:
+        return BoardLayout((), 0, 0, 0)
+    key = (_shape(board), width, height, pixel_ratio, largest_cell, text_scale(), system_font())
+    panels = board.heatmaps
+    if key in _PLACES:
+        _PLACES.move_to_end(key)
+        places, *size = _PLACES[key]
+        return BoardLayout(tuple(PanelSlot(panels[at], *place) for at, place in places), *size)
+    placed = BoardPlacement(board, width, height, pixel_ratio, largest_cell).layout()
+    numbers = {heatmap: at for at, heatmap in enumerate(panels)}
+    found = tuple((numbers[slot.heatmap], _place(slot)) for slot in placed.slots)
+    _PLACES[key] = found, placed.width, placed.height, placed.head
+    if len(_PLACES) > MOST_PLACES:
+        _PLACES.popitem(last=False)
+    return placed
+
+
+def _place(slot: PanelSlot) -> Place:
+    size = (slot.cell_width, slot.cell_height)
+    labels = (slot.has_row_labels, slot.has_column_labels)
+    return (slot.cells, *size, slot.top, slot.gutter, *labels)
+
+
+def _shape(board: Board) -> Hashable:
+    """Name all of a board's panels that decides their places: no number and no colour."""
+    return tuple(tuple(map(_shape_of, column)) for column in board.columns)
+
+
+def _shape_of(heatmap: Heatmap) -> Hashable:
+    return (
+        heatmap.rows.labels,
+        heatmap.columns.labels,
+        heatmap.columns.is_token,
+        heatmap.side,
+        heatmap.values.shape,
+        heatmap.is_zoomed,
+        bool(heatmap.label),
+        narrowest(heatmap),
+        foot_height(heatmap),
+        sums_width(heatmap),
+    )
+
+
+def _least(column: tuple[Heatmap, ...]) -> tuple[float, float]:
+    """Give the widths that what stands under and beside a column's panels needs."""
+    return max(map(narrowest, column)), max(map(sums_width, column))
+
+
+class BoardPlacement:
+    """One layout on its way."""
+
+    def __init__(
+        self, board: Board, width: float, height: float, pixel_ratio: float, largest_cell: float
+    ) -> None:
+        self.columns, self.pixel_ratio = board.columns, pixel_ratio
+        self.width, self.height = width, height
+        self.scale = text_scale()
+        self.largest_cell = min(LARGEST_CELL * self.scale, largest_cell)
+        least = [(column, _least(column)) for column in board.columns]
+        self.least = {one: widths for column, widths in least for one in column}
+        self.gutter = self._gutter()
+        self.wraps = wraps(board)
+        self.labelled = self._labelled()
+        self.across, self.side = 1, math.inf
+        if self.wraps:
+            label = min(widest_label(board.columns[0][0].columns.labels), LONGEST_LABEL)
+            self.across, self.side = _grid(board, width, height, self.gutter, label)
+        self.cell = self._cell()
+        self.top = self._top()
+
+    def _labelled(self) -> frozenset[int]:
+        """Find the columns with labels of their own: the first, and that of the first heads.
+
+        And those whose rows are other tokens than those of the column before.
+        """
+        firsts = [column[0] for column in self.columns]
+        heads = [bool(first.label) for first in firsts]
+        others = (
+            at
+            for at in range(1, len(firsts))
+            if firsts[at].rows.labels != firsts[at - 1].rows.labels
+        )
+        return frozenset({0, heads.index(True) if True in heads else 0, *others})
+
+    def layout(self) -> BoardLayout:
+        head = HEAD * self.scale
+        slots = self._wrapped(head) if self.wraps else self._aligned(head)
+        wholes = [slot.whole for slot in slots]
+        right = max(whole.right() for whole in wholes) + MARGIN
+        bottom = max(whole.bottom() for whole in wholes) + BELOW * self.scale
+        return BoardLayout(tuple(slots), right, bottom, head)
+
+    def _gutter(self) -> float:
+        widest = max(widest_label(one.rows.labels) for one in self.columns[0])
+        return max(64 * self.scale, min(widest, LONGEST_LABEL * self.scale) + 14)
+
+    def _cell(self) -> float:
+        """Find the largest cell, in whole device pixels, with which all stages fit side by side."""
+        rows = max(column[0].side[0] for column in self.columns)
+        largest = min(self.largest_cell, self.side / rows) * self.pixel_ratio
+        least: float = max(1, min(largest, SMALLEST_SIDE * self.pixel_ratio / rows))
+        smallest = max(1, min(math.ceil(least), int(largest)))
+        for pixels in range(int(largest), smallest, -1):
+            if self._width(pixels / self.pixel_ratio) <= self.width:
+                cell = pixels / self.pixel_ratio
+                return cell if self.wraps else self._seen_whole(cell)
+        return smallest / self.pixel_ratio
+
+    def _seen_whole(self, cell: float) -> float:
+        """Make cells a little smaller where all heads are seen at once, or else one is."""
+        rows = max(len(column) for column in self.columns)
+        heatmap = self.columns[0][0]
+        foot = max(foot_height(column[0]) for column in self.columns)
+        smallest = min(cell, readable_cell())
+        for heads in (rows, 1):
+            for pixels in range(
+                round(cell * self.pixel_ratio), int(smallest * self.pixel_ratio), -1
+            ):
+                self.cell = pixels / self.pixel_ratio
+                panel = self._top() + heatmap.side[0] * self.cell + foot
+                if HEAD * self.scale + heads * (panel + BELOW * self.scale) <= self.height:
+                    return self.cell
+        return cell
+
+    def _width(self, cell: float) -> float:
+        if self.wraps:
+            panel = self.gutter + self._outer(self.columns[0][0], cell) + GAP
+            return 2 * MARGIN + self.across * panel - GAP
+        widths = sum(self._outer(column[0], cell) + GAP for column in self.columns)
+        gutters = self.gutter * len(self.labelled)
+        return MARGIN + gutters + widths - GAP + MARGIN
+
+    def _outer(self, heatmap: Heatmap, cell: float) -> float:
+        inner = heatmap.side[1] * self._cell_width(heatmap, cell)
+        narrow, sums = self.least[heatmap]
+        return max(inner + 8, narrow) + sums
+
+    def _cell_width(self, heatmap: Heatmap, cell: float) -> float:
+        """Columns that are no tokens are as wide as cells, unless there are too many of them."""
+        rows, columns = heatmap.side
+        if heatmap.columns.is_token:
+            return cell
+        widest = max(rows * cell, SMALLEST_SIDE, 4 * cell)
+        pixels = max(1, math.floor(widest / columns * self.pixel_ratio))
+        return min(cell, pixels / self.pixel_ratio)
+
+    def _top(self) -> float:
+        """Find the height that the column labels need: turned upright where they do not fit."""
+        needed = 0.0
+        for column in self.columns:
+            heatmap = column[0]
+            cell = self._cell_width(heatmap, self.cell)
+            needed = max(needed, column_label_height(heatmap, cell))
+        return needed + 8 * self.scale  # lit labels are bold, and longer
+
+    def _aligned(self, top: float) -> list[PanelSlot]:
+        slots: list[PanelSlot] = []
+        for number in range(max(len(column) for column in self.columns)):
+            row = [column[number] for column in self.columns if number < len(column)]
+            slots += self._row(row, top, number)
+            top = max(slot.whole.bottom() for slot in slots[-len(row) :]) + BELOW * self.scale
+        return slots
+
+    def _row(self, row: list[Heatmap], top: float, number: int) -> list[PanelSlot]:
+        slots: list[PanelSlot] = []
+        left = MARGIN + self.gutter
+        for at, column in enumerate(self.columns):
+            is_first = at in self.labelled
+            left += self.gutter * (is_first and at > 0)
+            if number < len(column):
+                heatmap = column[number]
+                is_first |= heatmap is row[0]
+                slots.append(self._slot(heatmap, left, top, is_first))
+            left += self._outer(column[0], self.cell) + GAP
+        return slots
+
+    def _wrapped(self, top: float) -> list[PanelSlot]:
+        slots: list[PanelSlot] = []
+        for position, heatmap in enumerate(self.columns[0]):
+            column = position % self.across
+            if slots and column == 0:
+                top = slots[-1].whole.bottom() + BELOW * self.scale
+            step = self._outer(heatmap, self.cell) + GAP + self.gutter
+            left = MARGIN + self.gutter + column * step
+            slots.append(self._slot(heatmap, left, top, True))
+        return slots
+
+    def _slot(self, heatmap: Heatmap, left: float, top: float, is_first: bool) -> PanelSlot:
+        rows, columns = heatmap.side
+        width = self._cell_width(heatmap, self.cell)
+        left, upper = self._whole(left), self._whole(top + self.top)
+        cells = QRectF(left, upper, columns * width, rows * self.cell)
+        drawn = heatmap.values.shape  # of a part, fewer and larger ones in the same place
+        size = (width * (columns / drawn[1]), self.cell * (rows / drawn[0]))
+        if heatmap.is_zoomed and not heatmap.columns.is_token:  # as far as its bar goes anyway
+            width = min(size[1], max(cells.width(), NARROWEST * self.scale - 8) / columns)
+            cells.setWidth(columns * width)
+            size = (width, size[1])
+        return PanelSlot(heatmap, cells, *size, self.top, self.gutter, is_first)
+
+    def _whole(self, length: float) -> float:
+        return round(length * self.pixel_ratio) / self.pixel_ratio
+
+
+@dataclass(frozen=True, slots=True)
+class PanelSlot:
+    """One panel's place.
+
+    Parameters
+    ----------
+    cells : QRectF
+        Where its cells are.
+    cell_width, cell_height : float
+        Size of one cell.
+    has_row_labels : bool
+        Whether it stands first in its row, or first of a head's; the others share its labels.
+    has_column_labels : bool
+        Whether the keys are named over it, and not over a panel above it.
+    """
+
+    heatmap: Heatmap
+    cells: QRectF
+    cell_width: float
+    cell_height: float
+    top: float
+    gutter: float
+    has_row_labels: bool
+    has_column_labels: bool = True
+
+    @property
+    def whole(self) -> QRectF:
+        """The panel with its labels and its bar."""
+        left = self.cells.left() - (self.gutter if self.has_row_labels else 4)
+        width = max(self.cells.width() + 8, narrowest(self.heatmap)) + sums_width(self.heatmap)
+        top = self.cells.top() - self.top
+        height = self.top + self.cells.height() + foot_height(self.heatmap)
+        return QRectF(left, top, self.cells.left() - left + width, height)
+
+    @property
+    def labels_height(self) -> float:
+        """The height over its cells in which the labels of its columns are."""
+        is_layer = self.heatmap.layer is not None
+        return self.top - notes_height(self.heatmap) if is_layer else self.top
+
+    def cell(self, row: int, column: int) -> QRectF:
+        """Where a cell of the stage is drawn, or the pooled cell that holds it."""
+        row, column = self.heatmap.rows.cell(row), self.heatmap.columns.cell(column)
+        return QRectF(
+            self.cells.left() + column * self.cell_width,
+            self.cells.top() + row * self.cell_height,
+            self.cell_width,
+            self.cell_height,
+        )
+
+    def between(self, point: QPointF) -> tuple[float, float]:
+        """Give the row and column of the stage at a point, with their fractions."""
+        rows, columns = self.heatmap.rows, self.heatmap.columns
+        down = (point.y() - self.cells.top()) / self.cell_height
+        right = (point.x() - self.cells.left()) / self.cell_width
+        return rows.seen.start + down * rows.block, columns.seen.start + right * columns.block
+
+    def at(self, point: QPointF) -> tuple[int, int] | None:
+        """Give the cell of the stage under a point: of a block, the first."""
+        if not self.cells.contains(point):
+            return None
+        rows, columns = self.heatmap.values.shape
+        row = int((point.y() - self.cells.top()) / self.cell_height)
+        column = int((point.x() - self.cells.left()) / self.cell_width)
+        row, column = min(row, rows - 1), min(column, columns - 1)
+        return self.heatmap.rows.first(row), self.heatmap.columns.first(column)
+
+
+@dataclass(frozen=True)
+class BoardLayout:
+    """All places, and the size of the whole."""
+
+    slots: tuple[PanelSlot, ...]
+    width: float
+    height: float
+    head: float
+
+    @cached_property
+    def titles(self) -> tuple[tuple[Heatmap, float], ...]:
+        """Each stage, and each of what is compared of it, with the left edge of its column."""
+        lefts: dict[tuple[str | None, str], tuple[Heatmap, float]] = {}
+        for slot in self.slots:
+            lefts.setdefault(slot.heatmap.column, (slot.heatmap, slot.cells.left()))
+        return tuple(lefts.values())
+
+    def slot_at(self, point: QPointF) -> PanelSlot | None:
+        """Give the panel whose cells are under a point."""
+        return next((slot for slot in self.slots if slot.cells.contains(point)), None)

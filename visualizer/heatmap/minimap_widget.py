@@ -1,0 +1,112 @@
+"""A small map of a whole panel, while only a part of it is seen; it can be dragged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QAccessible, QColor, QPainter, QPen, QPixmap
+from PySide6.QtWidgets import QWidget
+
+from visualizer.heatmap import colour_table
+from visualizer.heatmap.cursor_paint import frame
+from visualizer.heatmap.step_highlights import Highlights
+from visualizer.widgets.theme import LIGHT, Theme, text_scale
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QMouseEvent, QPaintEvent
+
+    from visualizer.heatmap.model import Board, Heatmap
+
+SIDE = 112
+EDGE = 4
+
+
+class MinimapWidget(QWidget):
+    """Shows which queries and keys are seen; a click or a drag looks there."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Graphic
+    centred = Signal(int, int)
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._board: Board | None = None
+        self._lights = Highlights()
+        self._theme = LIGHT
+        self._picture: tuple[Heatmap, Theme, QPixmap] | None = None
+        self.setCursor(Qt.CursorShape.SizeAllCursor)
+        self.setToolTip("What is seen of all queries and keys; drag to look elsewhere")
+        self.hide()
+
+    def sizeHint(self) -> QSize:
+        side = round(SIDE * text_scale()) + 2 * EDGE
+        return QSize(side, side)
+
+    def show_board(self, board: Board, lights: Highlights, theme: Theme) -> None:
+        """Show the map of a board of which a part is seen; else hide."""
+        if board is self._board and lights is self._lights and theme is self._theme:
+            return
+        self._board, self._lights, self._theme = board, lights, theme
+        self.setVisible(board.overview is not None)
+        if board.zoom:
+            queries, keys = board.zoom.queries, board.zoom.keys
+            seen = f"queries {queries.start + 1} to {queries.stop}"
+            self.setAccessibleName(f"Map: {seen}, keys {keys.start + 1} to {keys.stop} are seen")
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        board, theme = self._board, self._theme
+        if board is None or board.overview is None or board.zoom is None:
+            return
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), QColor(theme.paper))
+        painter.setPen(QPen(QColor(theme.border), 1))
+        painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
+        area = self._area()
+        if self._is_there(board.overview):
+            painter.drawPixmap(area.toRect(), self._drawn(board.overview))
+        else:
+            painter.fillRect(area.toRect(), QColor(theme.raised))
+        queries, keys = board.zoom.queries, board.zoom.keys
+        across = area.width() / len(board.overview.columns.labels)
+        down = area.height() / len(board.overview.rows.labels)
+        seen = QRectF(keys.start * across, queries.start * down, len(keys) * across,
+                      len(queries) * down)  # fmt: skip
+        seen.translate(area.topLeft())
+        frame(painter, seen.united(QRectF(seen.topLeft(), seen.topLeft() + QPointF(3, 3))), 1.5,
+              theme)  # fmt: skip
+        painter.end()
+
+    def _area(self) -> QRectF:
+        return QRectF(self.rect()).adjusted(EDGE, EDGE, -EDGE, -EDGE)
+
+    def _is_there(self, heatmap: Heatmap) -> bool:
+        """Whether all of it is computed by now, and none of it is to be predicted."""
+        rows = {reach.stage: reach.rows for reach in self._lights.reaches}
+        is_whole = rows.get(heatmap.stage, len(heatmap.rows.labels)) >= len(heatmap.rows.labels)
+        return is_whole and heatmap.stage not in self._lights.covered
+
+    def _drawn(self, heatmap: Heatmap) -> QPixmap:
+        if self._picture is None or self._picture[:2] != (heatmap, self._theme):
+            image = colour_table.image(
+                colour_table.entries(heatmap), heatmap.colour.map, self._theme
+            )
+            self._picture = (heatmap, self._theme, QPixmap.fromImage(image))
+        return self._picture[2]
+
+    # ------------------------------------------------------------------ the hand
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self._look(event.position())
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if event.buttons():
+            self._look(event.position())
+
+    def _look(self, point: QPointF) -> None:
+        board, area = self._board, self._area()
+        if board and board.overview:
+            overview = board.overview
+            query = (point.y() - area.top()) / area.height() * len(overview.rows.labels)
+            key = (point.x() - area.left()) / area.width() * len(overview.columns.labels)
+            self.centred.emit(int(query), int(key))

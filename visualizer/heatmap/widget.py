@@ -1,0 +1,430 @@
+"""What stands around the cells of panels as pictures that are kept: labels, and the colour bar.
+
+While numbers change and nothing else, as they do while a model learns, writing all labels anew
+would take most of the time. Panels that differ in their numbers alone share a picture.
+
+The heatmaps in the window: laid out, drawn once, kept as pictures, lit by the cursor.
+
+The heatmaps under the hand: pointing, pinning, walking, looking closer, moving on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QColor, QNativeGestureEvent, QPainter, QPixmap
+from PySide6.QtWidgets import QApplication, QWidget
+
+from visualizer.heatmap import label_paint
+from visualizer.heatmap import paint as heatmap_paint
+from visualizer.heatmap.cell_scroll_area_widget import CellScrollArea
+from visualizer.heatmap.cursor import CellCursor, cell_of, is_own
+from visualizer.heatmap.cursor_paint import is_seen, paint_cursor
+from visualizer.heatmap.highlight_paint import paint_fresh, paint_lights
+from visualizer.heatmap.layout import BoardLayout, PanelSlot, lay_out, room
+from visualizer.heatmap.minimap_widget import MinimapWidget
+from visualizer.heatmap.model import Board, Heatmap, target_of
+from visualizer.heatmap.step_highlights import Highlights
+from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
+from visualizer.widgets.theme import font, system_font
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from PySide6.QtGui import QMouseEvent, QPaintEvent, QResizeEvent, QWheelEvent
+
+    from visualizer.heatmap.model import Drawn, PendingCells
+    from visualizer.session.cells import Cell
+    from visualizer.widgets.theme import Theme
+
+MOST = 48
+"""So many are kept: those that were used last."""
+
+
+class LabelImageCache:
+    """Pictures of panels without their numbers."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Hashable, QPixmap] = OrderedDict()
+
+    def picture(self, slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float) -> QPixmap:
+        """Give a picture of a panel's frame to paint its numbers on.
+
+        Parameters
+        ----------
+        whole : QRectF
+            The place of the panel, from a whole pixel on.
+        ratio : float
+            Device pixels a pixel.
+        """
+        key = (_key(slot, whole), theme, ratio, system_font())
+        if key not in self._kept:
+            self._kept[key] = _painted(slot, whole, theme, ratio)
+            if len(self._kept) > MOST:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return QPixmap(self._kept[key])
+
+
+def _key(slot: PanelSlot, whole: QRectF) -> Hashable:
+    """Name all that a frame shows; only those with row labels say whose they are."""
+    heatmap, place = slot.heatmap, slot.cells.translated(-whole.topLeft())
+    whose = (heatmap.rows, heatmap.label, heatmap.head, heatmap.layer is None)
+    return (
+        (whole.width(), whole.height()),
+        (place.left(), place.top(), place.width(), place.height()),
+        (slot.cell_width, slot.cell_height, slot.gutter),
+        whose if slot.has_row_labels else None,
+        (heatmap.columns, heatmap.colour, heatmap.unit) if slot.has_column_labels else None,
+    )
+
+
+def _painted(slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float) -> QPixmap:
+    picture = QPixmap((whole.size() * ratio).toSize())
+    picture.setDevicePixelRatio(ratio)
+    picture.fill(QColor(theme.paper))
+    painter = QPainter(picture)
+    painter.translate(-whole.topLeft())
+    heatmap_paint.paint_frame(painter, slot, theme)
+    painter.end()
+    return picture
+
+
+class BoardCanvas(CellScrollArea):
+    """All panels of a board."""
+
+    roomChanged = Signal(int)
+    arranged = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Heatmaps")
+        self.setAccessibleDescription("Arrow keys walk from cell to cell; Escape lets go.")
+        self._board = Board()
+        self._cursor = CellCursor()
+        self._lights = Highlights()
+        self._fresh: Mapping[Drawn, PendingCells] = {}
+        self._message = ""
+        self._is_stale = False
+        self._layout = BoardLayout((), 0, 0, 0)
+        # All of it is filled with paper: Qt need not clear it first.
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self.minimap = MinimapWidget(self.viewport())
+        self._pictures: dict[int, tuple[Heatmap, QPixmap]] = {}
+        self._frames = LabelImageCache()
+
+    # ------------------------------------------------------------------ what is shown
+
+    def show_board(
+        self, board: Board, cursor: CellCursor, lights: Highlights, theme: Theme, message: str
+    ) -> None:
+        """Show panels under a cursor and lights; `message` stands where there are none."""
+        is_pinned_anew = cursor.pinned is not None and cursor.pinned != self._cursor.pinned
+        self._cursor, before = cursor, self._cursor
+        self._lights, lit_before = lights, self._lights
+        if board is not self._board or theme is not self._theme or message != self._message:
+            is_new_theme = theme is not self._theme
+            self._board, self._theme, self._message = board, theme, message
+            self._arrange(is_new_theme)
+        self.minimap.show_board(board, lights, theme)
+        if cursor != before or lights is not lit_before:
+            self._paint_soon()
+        if is_pinned_anew:
+            self._see(cursor.pinned)
+        elif lights is not lit_before:
+            self._see(lights.leading)
+
+    def show_fresh(self, fresh: Mapping[Drawn, PendingCells]) -> None:
+        """Show cells that were painted before their numbers are there."""
+        if fresh or self._fresh:
+            self._fresh = fresh
+            self._paint_soon()
+
+    def paint_now(self) -> None:
+        """Paint what has changed before anything else is done: it is what the eye is on."""
+        if self._is_stale and self.isVisible():
+            self.viewport().repaint()
+
+    def _paint_soon(self) -> None:
+        self._is_stale = True
+        self.viewport().update()
+
+    def reveal(self, cell: Cell) -> None:
+        """Scroll to a cell."""
+        found = self._place(cell)
+        if found:
+            above = round(self._layout.head) + 24  # the titles stand over the cells
+            area = found[0].cell(*cell.place[-2:]).toAlignedRect().adjusted(-24, -above, 24, 24)
+            with QSignalBlocker(self):  # who walks by keys looks at that cell, not at the pointer's
+                self._scroll_to(area)
+
+    def _see(self, cell: Cell | None) -> None:
+        """Scroll to the cell that is pinned, or that a step is about, where it cannot be seen."""
+        area = self.area_of(cell) if cell else None
+        seen = self.viewport().rect().adjusted(0, round(self._layout.head), 0, 0)
+        if cell and area and not seen.contains(area):
+            self.reveal(cell)
+
+    def area_of(self, cell: Cell) -> QRect | None:
+        """Give the place of a cell within the viewport; None where its stage has no panel."""
+        found = self._place(cell)
+        if not found:
+            return None
+        return found[0].cell(*cell.place[-2:]).translated(-self._offset()).toAlignedRect()
+
+    def _arrange(self, is_new_theme: bool = False) -> None:
+        ratio = self.devicePixelRatioF()
+        width, height = self._space()
+        self.roomChanged.emit(self._room(width, height, ratio))
+        old = {id(slot.heatmap): slot for slot in self._layout.slots}
+        self._layout = self._placed(width, height, ratio)
+        unmoved = {
+            id(slot.heatmap)
+            for slot in self._layout.slots
+            if not is_new_theme and _looks_alike(old.get(id(slot.heatmap)), slot)
+        }
+        self._pictures = {key: kept for key, kept in self._pictures.items() if key in unmoved}
+        self._set_ranges()
+        self._place_minimap()
+        self._paint_soon()
+        self.arranged.emit()
+
+    def _room(self, width: float, height: float, ratio: float) -> int:
+        return room(self._board, width, height, ratio)
+
+    def _placed(self, width: float, height: float, ratio: float) -> BoardLayout:
+        return lay_out(self._board, width, height, ratio)
+
+    def _place_minimap(self) -> None:
+        self.minimap.resize(self.minimap.sizeHint())
+        corner = self.viewport().rect().bottomRight() - QPoint(12, 12)
+        self.minimap.move(corner - self.minimap.rect().bottomRight())
+
+    def _space(self) -> tuple[int, int]:
+        # Whether scroll bars are there or not: else their coming and going would move everything.
+        size = self.maximumViewportSize()
+        return size.width() - self.verticalScrollBar().sizeHint().width(), size.height()
+
+    def _set_ranges(self) -> None:
+        size, layout = self.viewport().size(), self._layout
+        for bar, whole, part in (
+            (self.horizontalScrollBar(), layout.width, size.width()),
+            (self.verticalScrollBar(), layout.height, size.height()),
+        ):
+            bar.setRange(0, max(0, round(whole) - part))
+            bar.setPageStep(part)
+            bar.setSingleStep(40)
+
+    def _place(self, cell: Cell) -> tuple[PanelSlot, Cell] | None:
+        current = [slot for slot in self._layout.slots if self._board.is_current(slot.heatmap)]
+        slots = [slot for slot in current if is_seen(slot.heatmap, cell)]
+        own = [slot for slot in slots if is_own(slot.heatmap, cell)]
+        return next(((slot, cell) for slot in (*own, *slots)), None)
+
+    def _scroll_to(self, area: QRect) -> None:
+        for bar, low, high, part in (
+            (self.horizontalScrollBar(), area.left(), area.right(), self.viewport().width()),
+            (self.verticalScrollBar(), area.top(), area.bottom(), self.viewport().height()),
+        ):
+            bar.setValue(min(max(bar.value(), high - part), low))
+
+    def _offset(self) -> QPointF:
+        return QPointF(self.horizontalScrollBar().value(), self.verticalScrollBar().value())
+
+    # ------------------------------------------------------------------ drawing
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        self._is_stale = False
+        painter = QPainter(self.viewport())
+        painter.fillRect(self.viewport().rect(), QColor(self._theme.paper))
+        if not self._layout.slots:
+            self._paint_message(painter)
+        offset = self._offset()
+        painter.translate(-offset)
+        seen = QRectF(self.viewport().rect()).translated(offset)
+        for slot in self._layout.slots:
+            whole = self._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4))
+            if whole.intersects(seen):
+                painter.drawPixmap(whole.topLeft(), self._picture(slot, whole))
+                fresh = self._fresh.get((*target_of(slot.heatmap), slot.heatmap.text))
+                if fresh:
+                    paint_fresh(painter, slot, fresh, self._theme)
+                if self._board.is_current(slot.heatmap):
+                    paint_lights(painter, slot, self._lights, self._theme)
+                    paint_cursor(painter, slot, self._cursor, self._theme)
+        painter.translate(0, offset.y())
+        self._paint_titles(painter)
+        self._paint_mark(painter)
+        painter.end()
+        self.painted.emit()
+
+    def _paint_message(self, painter: QPainter) -> None:
+        painter.setPen(QColor(self._theme.quiet))
+        painter.setFont(font(14))
+        painter.drawText(self.viewport().rect(), Qt.AlignmentFlag.AlignCenter, self._message)
+
+    def _paint_titles(self, painter: QPainter) -> None:
+        if self._layout.slots:
+            head = QRectF(0, 0, max(self._layout.width, self.viewport().width()), self._layout.head)
+            painter.fillRect(head, QColor(self._theme.paper))
+            label_paint.paint_titles(painter, self._layout.titles, self._theme)
+
+    def _whole_pixels(self, area: QRectF) -> QRectF:
+        """Begin a picture at a pixel of the screen, or its cells would lie across two."""
+        ratio = self.devicePixelRatioF()
+        left, top = (math.floor(edge * ratio) / ratio for edge in (area.left(), area.top()))
+        return QRectF(left, top, area.right() - left, area.bottom() - top)
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.DevicePixelRatioChange:
+            self._pictures.clear()
+            self._arrange()
+        return super().event(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._arrange()
+
+    def _picture(self, slot: PanelSlot, whole: QRectF) -> QPixmap:
+        key = id(slot.heatmap)
+        if key not in self._pictures:
+            picture = self._frames.picture(slot, whole, self._theme, self.devicePixelRatioF())
+            painter = QPainter(picture)
+            painter.translate(-whole.topLeft())
+            heatmap_paint.paint_numbers(painter, slot, self._theme)
+            painter.end()
+            self._pictures[key] = (slot.heatmap, picture)
+        return self._pictures[key][1]
+
+
+def _looks_alike(old: PanelSlot | None, new: PanelSlot) -> bool:
+    if old is None:
+        return False
+    return replace(old, heatmap=new.heatmap, cells=new.cells) == new
+
+
+NOTCH = 120
+CLOSER = 1.25
+"""How much closer one notch of the wheel goes."""
+LEAST = 0.1
+"""By how much fingers that meet look from further away, at once."""
+
+
+class BoardView(BoardCanvas):
+    """The canvas with a hand on it."""
+
+    textPointed = Signal(int)
+    """The text of a panel that the pointer came to, where there are panels of several."""
+    zoomed = Signal(float, str, float, float)
+    """By how much closer, at which row and column of which stage, with their fractions."""
+    dragged = Signal(str, int, int)
+    """How many rows and columns of a stage the hand pulled into view, down and right."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty(SHOWS_OWN_FOCUS, True)
+        self._grip: tuple[PanelSlot, QPointF, QPointF] | None = None
+        self._is_dragging = False
+        self._turned = 0.0
+        self.arranged.connect(self._later.start)  # another cell may be under the pointer
+
+    # ------------------------------------------------------------------ the mouse
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if self._grip and event.buttons():
+            self._drag(event.position())
+        else:
+            super().mouseMoveEvent(event)
+
+    def _point(self, point: QPointF) -> None:
+        cell = self._cell_at(point)
+        self._tell_text(self.slot_at(point))
+        if cell != self._pointed:
+            self._pointed = cell
+            self.cellHovered.emit(cell)
+
+    def _tell_text(self, slot: PanelSlot | None) -> None:
+        if slot and not self._board.is_current(slot.heatmap):
+            self.textPointed.emit(slot.heatmap.text)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() != Qt.MouseButton.LeftButton:
+            return
+        slot, self._is_dragging = self.slot_at(event.position()), False
+        self._tell_text(slot)
+        if slot and slot.heatmap.is_zoomed:  # a drag moves what is seen, a click pins
+            self._grip = (slot, event.position(), event.position())
+        else:
+            self.cellClicked.emit(self._cell_at(event.position()))
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if self._grip and not self._is_dragging:
+            self.cellClicked.emit(self._cell_at(event.position()))
+        self._grip = None
+        self.viewport().unsetCursor()
+
+    def _drag(self, point: QPointF) -> None:
+        if self._grip is None:
+            return
+        slot, pressed, last = self._grip
+        if not self._is_dragging:
+            far = (point - pressed).manhattanLength() >= QApplication.startDragDistance()
+            if not far:
+                return
+            self._is_dragging = True
+            self.viewport().setCursor(Qt.CursorShape.ClosedHandCursor)
+        moved = last - point
+        down = int(moved.y() / slot.cell_height)
+        right = int(moved.x() / slot.cell_width)
+        if down or right:
+            self._grip = (
+                slot,
+                pressed,
+                last - QPointF(right * slot.cell_width, down * slot.cell_height),
+            )
+            rows, columns = slot.heatmap.rows.block, slot.heatmap.columns.block
+            self.dragged.emit(slot.heatmap.stage, down * rows, right * columns)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            self._zoom(event.position(), event.angleDelta().y())
+        else:
+            super().wheelEvent(event)
+
+    def _zoom(self, point: QPointF, turned: float) -> None:
+        """Look closer by whole notches; a trackpad sends small parts, which add up to them."""
+        slot, turned = self.slot_at(point), self._turned + turned
+        notches = int(turned / NOTCH)
+        self._turned = turned - notches * NOTCH
+        if slot and notches:
+            within = point + self._offset()
+            self.zoomed.emit(CLOSER**notches, slot.heatmap.stage, *slot.between(within))
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        pinched = Qt.NativeGestureType.ZoomNativeGesture
+        if isinstance(event, QNativeGestureEvent) and event.gestureType() is pinched:
+            self._zoom(event.position(), NOTCH * math.log(max(1 + event.value(), LEAST), CLOSER))
+            return True
+        return super().viewportEvent(event)
+
+    def slot_at(self, point: QPointF) -> PanelSlot | None:
+        """Give the panel whose cells are under a point of the viewport."""
+        return (
+            None if point.y() < self._layout.head else self._layout.slot_at(point + self._offset())
+        )
+
+    def _cell_at(self, point: QPointF) -> Cell | None:
+        slot = self.slot_at(point)
+        place = slot.at(point + self._offset()) if slot else None
+        is_free = slot is None or not slot.heatmap.is_alone
+        return cell_of(slot.heatmap, *place) if slot and place and is_free else None
+
+    def cell_nearest(self, slot: PanelSlot, point: QPointF) -> Cell:
+        """Give the cell of a panel that is nearest to a point of the viewport."""
+        at, area = point + self._offset(), slot.cells
+        x = min(max(at.x(), area.left()), area.right())
+        y = min(max(at.y(), area.top()), area.bottom())
+        return cell_of(slot.heatmap, *(slot.at(QPointF(x, y)) or (0, 0)))

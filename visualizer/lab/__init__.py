@@ -1,0 +1,1 @@
+"""The window in which small language models are trained."""

@@ -1,0 +1,1 @@
+"""Heatmaps of all layers and heads of the model being trained."""

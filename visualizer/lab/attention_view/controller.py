@@ -1,0 +1,219 @@
+"""What is watched of a training, from the present values to the widgets; where a hand points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.lab.attention_view.model import (
+    NO_TEXT,
+    LabAttentionPanel,
+    LabCellPointer,
+    place_of,
+    present_attention,
+)
+from visualizer.lab.generation.model import present_story
+from visualizer.lab.generation.next_tokens import NextTokensPanel, present_bars
+from visualizer.lab.snapshot_bar.model import present_scrub
+from visualizer.number_format import shorten
+from visualizer.session.view_options import ColourLimits, ColourOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from PySide6.QtWidgets import QLabel, QLineEdit, QWidget
+
+    from visualizer.lab.attention_view.probe_controller import ProbeController
+    from visualizer.lab.attention_view.widget import LabAttentionView
+    from visualizer.lab.generation.controller import GenerationController
+    from visualizer.lab.generation.model import GenerationTree
+    from visualizer.lab.generation.next_tokens_widget import NextTokensPane
+    from visualizer.lab.generation.widget import GenerationPane
+    from visualizer.lab.lab_controller import LabController
+    from visualizer.lab.snapshot_bar.widget import SnapshotBar
+    from visualizer.session.cells import Cell
+    from visualizer.widgets.theme import Theme
+
+BEFORE = "Start the training, and the attention of every layer and head is shown here as it forms."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Watched:
+    """The widgets in which a training is watched.
+
+    Parameters
+    ----------
+    continued : QWidget
+        What holds what comes next and the text that is continued.
+    """
+
+    probe: QLineEdit
+    problem: QLabel
+    attention: LabAttentionView
+    scrub: SnapshotBar
+    continued: QWidget
+    next: NextTokensPane
+    story: GenerationPane
+
+
+class LabPictureController(QObject):
+    """Shows what is watched."""
+
+    changed = Signal()
+    """It is looked at in another way."""
+    layerWanted = Signal(int, int, object)
+    """A layer and a head are to be opened, at a cell (query, key), or None."""
+
+    def __init__(
+        self,
+        lab: LabController,
+        puller: ProbeController,
+        teller: GenerationController,
+        widgets: Watched,
+    ) -> None:
+        super().__init__(lab)
+        self._lab, self._puller, self._teller, self._widgets = lab, puller, teller, widgets
+        self._panel = LabAttentionPanel(message=BEFORE)
+        self._pointing = LabCellPointer()
+        self._room = 256
+        self.colouring = ColourOptions()
+        """How weights are coloured."""
+        self.can_play = False
+        """Whether there are moments of training to be gone through."""
+        # What was shown last: nothing is painted again while only a line of numbers changes.
+        self._bars_of: tuple[object, ...] = ()
+        self._told: tuple[GenerationTree, bool, bool, int, Theme] | None = None
+        self._folder: Path | None = None
+
+    @property
+    def has_layers(self) -> bool:
+        """Whether there is a layer that could be opened."""
+        return bool(self._panel.board.columns)
+
+    @property
+    def can_draw(self) -> bool:
+        """Whether a token can be drawn."""
+        return self._is_known and self._teller.can_draw
+
+    def show(self, theme: Theme) -> None:
+        """Show the attention, and where in training time it is."""
+        run = self._lab.run
+        if (run.folder if run else None) != self._folder:
+            self._folder = run.folder if run else None
+            self._pointing = LabCellPointer()
+            self._widgets.next.forget()
+        self._panel = self._read_panel()
+        self._widgets.attention.show_attention(self._panel, theme)
+        self._show_probe()
+        self._show_scrub(theme)
+        self._show_story(theme)
+
+    def _read_panel(self) -> LabAttentionPanel:
+        lab, reading = self._lab, self._puller.reading
+        if lab.run is None:
+            return LabAttentionPanel(message=BEFORE)
+        if lab.run.is_open and not lab.view.probe:
+            return LabAttentionPanel(message=NO_TEXT)
+        model, look = lab.run.settings.model, self.colouring
+        return present_attention(reading, model, self._pointing, self._room, look, self._panel)
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether there is a model to be asked, or was: not while a run is opened at first."""
+        run = self._lab.run
+        return run is not None and bool(run.tokens)
+
+    def _show_probe(self) -> None:
+        """Show the text that is to be read, and whether it is what the pictures are of."""
+        probe, puller = self._widgets.probe, self._puller
+        probe.setVisible(self._is_known)
+        if probe.text() != self._lab.view.probe:
+            probe.setText(self._lab.view.probe)
+        said = [puller.refused] if puller.refused else []
+        if puller.reading and puller.older:
+            text, step = shorten(puller.older), puller.reading.step
+            said.append(f"Shown is still “{text}” at step {step:,}.")
+        self._widgets.problem.setText(" ".join(said))
+        self._widgets.problem.setVisible(bool(said))
+
+    def _show_story(self, theme: Theme) -> None:
+        """Show what may come next, and the text that is continued."""
+        widgets, teller = self._widgets, self._teller
+        run, reading = self._lab.run, teller.reading
+        widgets.continued.setVisible(self._is_known)
+        made_of = (reading, teller.sampling, theme, self._folder)
+        is_coming = reading is None and teller.can_draw and not self._puller.older
+        stays = is_coming and self._folder in self._bars_of  # until the next ones are there
+        if run is not None and self._is_known and not stays and made_of != self._bars_of:
+            self._bars_of = made_of
+            bars = NextTokensPanel(sampling=teller.sampling, vocabulary=len(run.tokens))
+            if reading is not None:
+                bars = present_bars(reading.tokens, reading.logits, run.tokens, teller.sampling)
+            widgets.next.show_bars(bars, theme)
+        block = self._lab.settings.block
+        told = (teller.story, teller.is_running, teller.can_draw, block, theme)
+        if told != self._told:
+            self._told = told
+            widgets.story.show_story(present_story(*told[:4]), theme)
+
+    def _show_scrub(self, theme: Theme) -> None:
+        run, view = self._lab.run, self._lab.view
+        self._widgets.scrub.setVisible(self._is_known)
+        if run is None or not run.tokens:
+            self.can_play = False
+            return
+        losses = run.losses_now if view.step is None else run.losses_at(view.step)
+        scrub = present_scrub(run.snapshots, run.step, view.step, *losses, self._puller.is_waiting)
+        self._widgets.scrub.show_scrub(scrub, theme)
+        self.can_play = len(scrub.stops) > 1
+
+    # ------------------------------------------------------------------ the hand
+
+    def hover(self, cell: Cell | None) -> None:
+        """Look at the cell under the pointer."""
+        self._point(self._pointing.hover(cell))
+
+    def pin(self, cell: Cell | None) -> None:
+        """Hold on to a cell, or let go of it."""
+        self._point(self._pointing.pin(cell))
+
+    def walk(self, down: int, right: int) -> None:
+        """Go from the pinned cell to another one."""
+        self._point(self._pointing.walk(self._panel.board, down, right))
+
+    def _point(self, pointing: LabCellPointer) -> None:
+        self._pointing = pointing
+        self.changed.emit()
+
+    def make_room(self, room: int) -> None:
+        """Draw as many cells as there is room for."""
+        if room != self._room:
+            self._room = room
+            self.changed.emit()
+
+    def turn_colours(self) -> None:
+        """Have the colours of each row go up to its largest weight, or all to 1 again."""
+        is_on = self.colouring.limits is ColourLimits.ROW
+        self.colouring = ColourOptions(limits=ColourLimits.AUTO if is_on else ColourLimits.ROW)
+        self.changed.emit()
+
+    def open_layer(self) -> None:
+        """Open the layer and head of the cell that is looked at; else the first."""
+        places = (place for place, _ in self._looked_at())
+        self.open_layer_of(*next(places, (0, 0)))
+
+    def open_layer_of(self, layer: int, head: int) -> None:
+        """Open a layer in the visualizer, at a head of it, and at the cell that is looked at."""
+        cells = (cell for place, cell in self._looked_at() if place == (layer, head))
+        cell = next(cells, None)
+        self.layerWanted.emit(layer, head, (cell.place[-2], cell.place[-1]) if cell else None)
+
+    def _looked_at(self) -> Iterator[tuple[tuple[int, int], Cell]]:
+        """Give the cells that are looked at with their layers and heads: the pinned one first."""
+        for cell in (self._pointing.pinned, self._pointing.hovered):
+            place = place_of(self._panel.board, cell) if cell else None
+            if cell and place:
+                yield place, cell

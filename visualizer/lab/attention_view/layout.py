@@ -1,0 +1,124 @@
+"""Where the panels of layers × heads go: all in sight, as large as can be; pure geometry.
+
+They are alike, so what they share is said once: the keys' labels over the first layer, the queries'
+beside the first head, and the colour bar over all. What is said of one stands above it. Panels
+become smaller until all layers fit; where they could not be read any more, they are scrolled to.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QRectF
+
+from visualizer.heatmap.label_metrics import (
+    LONGEST_LABEL,
+    column_label_height,
+    foot_height,
+    narrowest,
+    notes_height,
+    widest_label,
+)
+from visualizer.heatmap.layout import (
+    HEAD,
+    LARGEST_CELL,
+    MARGIN,
+    SMALLEST_SIDE,
+    BoardLayout,
+    PanelSlot,
+)
+from visualizer.widgets.theme import text_scale
+
+if TYPE_CHECKING:
+    from visualizer.heatmap.model import Board
+
+GAP = 16
+MOST_NOTES = 2
+SMALLEST = 64
+"""A panel's side in pixels; in a smaller one a pattern is no longer seen."""
+
+
+def layer_room(board: Board, width: float, height: float, pixel_ratio: float) -> int:
+    """Say how many cells a panel's side has room for, in device pixels, in a window of this size.
+
+    It depends on which panels there are, and not on how they were pooled.
+    """
+    side = 0.0
+    if board.columns:
+        placing = LayerPlacement(board, width, height, pixel_ratio, math.inf)
+        placing.notes = MOST_NOTES * 16 * text_scale()
+        label = min(widest_label(placing.first.columns.labels), LONGEST_LABEL * text_scale())
+        side = min(placing.share, placing.side_of(len(board.columns[0]), label))
+    return int(max(SMALLEST_SIDE, side) * pixel_ratio) // 8 * 8
+
+
+def lay_out_layers(
+    board: Board,
+    width: float,
+    height: float,
+    pixel_ratio: float = 1.0,
+    largest_cell: float = math.inf,
+) -> BoardLayout:
+    """Place a board's panels in a window of this size, of so many device pixels a pixel."""
+    if not board.columns:
+        return BoardLayout((), 0, 0, 0)
+    return LayerPlacement(board, width, height, pixel_ratio, largest_cell).layout()
+
+
+class LayerPlacement:
+    """One layout on its way."""
+
+    def __init__(
+        self, board: Board, width: float, height: float, pixel_ratio: float, largest_cell: float
+    ) -> None:
+        self.columns, self.pixel_ratio, self.height = board.columns, pixel_ratio, height
+        self.scale, first = text_scale(), board.columns[0][0]
+        self.first, self.rows = first, first.side[0]
+        self.largest = min(LARGEST_CELL * self.scale, largest_cell)
+        widest = min(widest_label(first.rows.labels), LONGEST_LABEL * self.scale)
+        self.gutter = max(64 * self.scale, widest + 14)
+        self.notes = max(notes_height(one) for one in board.heatmaps)
+        self.least = max(narrowest(one) for one in board.heatmaps)
+        self.share = (width - self.gutter - 2 * MARGIN + GAP) / len(board.columns) - GAP - 8
+
+    def side_of(self, layers: int, label: float) -> float:
+        """Give the side with which so many layers are seen at once."""
+        free = self.height - HEAD * self.scale - label - 8 * self.scale
+        return free / layers - self.notes - foot_height(self.first)
+
+    def _label(self, cell: float) -> float:
+        return column_label_height(self.first, cell)
+
+    def cell(self) -> float:
+        """Choose the largest cell, in whole device pixels, with which most layers are in sight."""
+        ratio = self.pixel_ratio
+        largest = max(1, int(self.largest * ratio))
+        least = min(largest, max(1, math.ceil(SMALLEST * self.scale / self.rows * ratio)))
+        most = max(least, min(largest, int(self.share / self.rows * ratio)))
+        for layers in range(len(self.columns[0]), 0, -1):
+            for pixels in range(most, least - 1, -1):
+                cell = pixels / ratio
+                if self.rows * cell <= self.side_of(layers, self._label(cell)):
+                    return cell
+        return least / ratio
+
+    def layout(self) -> BoardLayout:
+        """Place all panels."""
+        cell = self.cell()
+        above = self._label(cell) + 8 * self.scale  # lit labels are bold, and longer
+        step = max(self.rows * cell + 8, self.least) + GAP
+        bottom, slots = HEAD * self.scale, []
+        for layer in range(len(self.columns[0])):
+            top = self.notes + above * (layer == 0)
+            for at, column in enumerate(self.columns):
+                left = self._whole(MARGIN + self.gutter + at * step)
+                cells = QRectF(left, self._whole(bottom + top), *(2 * [self.rows * cell]))
+                slots.append(PanelSlot(column[layer], cells, cell, cell, top, self.gutter, at == 0,
+                                  has_column_labels=layer == 0))  # fmt: skip
+            bottom = slots[-1].whole.bottom()
+        right = max(slot.whole.right() for slot in slots) + MARGIN
+        return BoardLayout(tuple(slots), right, bottom, HEAD * self.scale)
+
+    def _whole(self, length: float) -> float:
+        return round(length * self.pixel_ratio) / self.pixel_ratio

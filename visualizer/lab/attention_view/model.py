@@ -1,0 +1,269 @@
+"""The attention of a language model as panels: a row a layer, a column a head.
+
+Where a hand points in the attention of a language model, and what is said of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.heatmap.colour_scale import ColourScale
+from visualizer.heatmap.cursor import CellCursor, is_of, walked
+from visualizer.heatmap.model import Axis, Board, Heatmap
+from visualizer.language.tokenizers import all_visible, visible
+from visualizer.language.training_settings import ModelKind
+from visualizer.number_format import format_share, shorten
+from visualizer.session.view_options import ColourLimits, ColourOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from visualizer.lab.attention_view.probe_reading import ProbeReading
+    from visualizer.session.cells import Cell
+
+UNIT, SCORED = "weights", "weights;  %: on the right token"
+"""What stands behind the bar, where it is known which token is right, too."""
+FIGURE_SPACE = "\u2007"
+"""As wide as a digit, so that panels stay where they are while their scores change."""
+
+NO_ATTENTION = (
+    "This model has no attention: it looks at the last token alone. There are no weights to show."
+)
+NO_TEXT = "Type a text that is to be read."
+SEES_THE_FUTURE = (
+    "Every token reads all tokens alike, those after it too. What comes next is among them, so "
+    "the loss of this model is a cheat: where a text is to be continued, there is no future "
+    "to look at."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabAttentionPanel:
+    """All that the lab shows of attention.
+
+    Parameters
+    ----------
+    said : str
+        The sentence of the cell that is looked at.
+    notices : tuple of str
+        What must be known of the picture.
+    message : str
+        What stands in its place, where there is none.
+    made_of : tuple
+        What the board was made of: of the same, it is the very same board.
+    """
+
+    board: Board = field(default_factory=Board)
+    cursor: CellCursor = field(default_factory=CellCursor)
+    said: str = ""
+    notices: tuple[str, ...] = ()
+    message: str = ""
+    made_of: tuple[Hashable, ...] = ()
+
+
+def present_attention(
+    reading: ProbeReading | None,
+    model: ModelKind,
+    pointing: LabCellPointer,
+    room: int = 256,
+    colouring: ColourOptions | None = None,
+    before: LabAttentionPanel | None = None,
+) -> LabAttentionPanel:
+    """Show the attention of a text, lit where a hand points.
+
+    Parameters
+    ----------
+    reading : Reading or None
+        None while there is none yet.
+    room : int
+        How many cells a panel's side has room for; more are pooled.
+    colouring : Colouring, optional
+        Unless said otherwise, from 0 to 1: so that one moment of training can be compared with
+        another.
+    before : AttentionPanel, optional
+        What was shown before.
+    """
+    if reading is None:
+        return LabAttentionPanel(message="The attention is on its way.")
+    if reading.weights is None:
+        return LabAttentionPanel(notices=_notices(reading, model), message=NO_ATTENTION)
+    if not reading.tokens:
+        return LabAttentionPanel(message=NO_TEXT)
+    colouring = colouring or ColourOptions()
+    made_of = reading, model, room, colouring
+    is_same = before is not None and before.made_of == made_of
+    board = before.board if is_same and before else board_of(reading, model, room, colouring)
+    cursor = cursor_of(reading, board, pointing)
+    cell = cursor.hovered or cursor.pinned
+    said = sentence(reading, board, cell) if cell else ""
+    return LabAttentionPanel(board, cursor, said, _notices(reading, model), "", made_of)
+
+
+def _notices(reading: ProbeReading, model: ModelKind) -> tuple[str, ...]:
+    found = [SEES_THE_FUTURE] if model is ModelKind.AVERAGE else []
+    if reading.cut:
+        left = "token was" if reading.cut == 1 else f"{reading.cut:,} tokens were"
+        found.append(f"The first {left} left out: the block is full.")
+    return tuple(found)
+
+
+def board_of(
+    reading: ProbeReading, model: ModelKind, room: int = 256, colouring: ColourOptions | None = None
+) -> Board:
+    """Make the panels: a column a head, and in it a panel a layer."""
+    making = LabPanelSource(reading, model, room, colouring or ColourOptions())
+    return Board(
+        tuple(
+            tuple(making.panel(layer, head) for layer in range(reading.layers))
+            for head in range(reading.heads)
+        )
+    )
+
+
+class LabPanelSource:
+    """What all panels of a board have in common."""
+
+    def __init__(
+        self, reading: ProbeReading, model: ModelKind, room: int, colouring: ColourOptions
+    ) -> None:
+        self.reading = reading
+        count = len(reading.tokens)
+        self.block = math.ceil(count / max(1, room))
+        labels = all_visible(reading.tokens)
+        self.rows, self.columns = (Axis(name, labels, self.block) for name in ("query", "key"))
+        self.side = math.ceil(count / self.block)
+        limits = ColourLimits.ROW if colouring.limits is ColourLimits.ROW else ColourLimits.SHARED
+        self.colour = ColourScale(colouring.sequential, colouring.curve, limits, 0.0, 1.0)
+        self.unit = SCORED if reading.is_scored else UNIT
+        self.forbidden = None if model is ModelKind.AVERAGE else _later(self.side)
+        assert reading.weights is not None
+        self.values = pooled(reading.weights, self.block)
+        self.ends = self.values.max(axis=-1) if limits is ColourLimits.ROW else None
+
+    def panel(self, layer: int, head: int) -> Heatmap:
+        return Heatmap(
+            (self.reading, layer, head), f"layer {layer + 1}", f"Head {head + 1}", "softmax",
+            head, None, 0, f"Layer {layer + 1}", self.values[layer, head], self.rows, self.columns,
+            self.colour, self.forbidden, None, None, self._notes(layer, head), self.unit,
+            (self.side, self.side),
+            row_ends=None if self.ends is None else self.ends[layer, head],
+            layer=layer, is_marked=self._is_best(layer, head),
+        )  # fmt: skip
+
+    def _is_best(self, layer: int, head: int) -> bool:
+        return self.reading.layers * self.reading.heads > 1 and self.reading.best == (layer, head)
+
+    def _notes(self, layer: int, head: int) -> tuple[str, ...]:
+        notes = []
+        score = self.reading.score(layer, head)
+        if score is not None:
+            percent = f"{100 * score:.0f}".rjust(3, FIGURE_SPACE)
+            notes.append(f"{percent} %")
+        if self.block > 1:
+            notes.append(f"each cell: largest of {self.block} × {self.block}")
+        return tuple(notes)
+
+
+@lru_cache(maxsize=8)
+def _later(side: int) -> np.ndarray:
+    """Say which drawn cells hold only keys that come after their queries."""
+    return ~np.tri(side, dtype=bool)
+
+
+def pooled(weights: np.ndarray, block: int) -> np.ndarray:
+    """Give the largest of each block of queries and keys [layer, head, row, column]."""
+    if block == 1:
+        return weights
+    starts = np.arange(0, weights.shape[-1], block)
+    rows = np.maximum.reduceat(weights, starts, axis=-2)
+    return np.asarray(np.maximum.reduceat(rows, starts, axis=-1))
+
+
+@dataclass(frozen=True, slots=True)
+class LabCellPointer:
+    """The cell under the pointer, and the one that is pinned."""
+
+    hovered: Cell | None = None
+    pinned: Cell | None = None
+
+    def hover(self, cell: Cell | None) -> LabCellPointer:
+        """Look at the cell under the pointer."""
+        return replace(self, hovered=cell)
+
+    def pin(self, cell: Cell | None) -> LabCellPointer:
+        """Hold on to a cell; a second time lets go of it."""
+        return replace(self, pinned=None if cell == self.pinned else cell)
+
+    def walk(self, board: Board, down: int, right: int) -> LabCellPointer:
+        """Move the pinned cell, over an edge into the next layer or head, or pin the first."""
+        return LabCellPointer(pinned=walked(board, self.pinned, down, right))
+
+
+def cursor_of(reading: ProbeReading, board: Board, pointing: LabCellPointer) -> CellCursor:
+    """Say what lights up, in all panels: of another text, a cell may not be there any more."""
+    hovered, pinned = (
+        strongest(reading, board, cell) if cell and _panel_of(board, cell) else None
+        for cell in (pointing.hovered, pointing.pinned)
+    )
+    cell = hovered or pinned
+    return CellCursor(hovered, pinned, cell.place[-2], cell.place[-1]) if cell else CellCursor()
+
+
+def _panel_of(board: Board, cell: Cell) -> Heatmap | None:
+    """Find the panel of a cell of its own, if it has that cell."""
+    row, column = cell.place[-2:]
+    return next(
+        (
+            panel
+            for panel in board.heatmaps
+            if is_of(panel, cell) and row in panel.rows.seen and column in panel.columns.seen
+        ),
+        None,
+    )
+
+
+def place_of(board: Board, cell: Cell) -> tuple[int, int] | None:
+    """Give the layer and head that a cell is of, counted from 0."""
+    panel = _panel_of(board, cell)
+    if panel is None or panel.layer is None or panel.head is None:
+        return None
+    return panel.layer, panel.head
+
+
+def strongest(reading: ProbeReading, board: Board, cell: Cell) -> Cell:
+    """Give the cell whose weight a drawn one shows: of a pooled one, the largest of its block."""
+    panel, weights = _panel_of(board, cell), reading.weights
+    if panel is None or weights is None or not panel.is_pooled:
+        return cell
+    row, column = cell.place[-2:]
+    rows, columns = (axis.block for axis in (panel.rows, panel.columns))
+    top, left = row // rows * rows, column // columns * columns
+    block = weights[panel.layer, panel.head, top : top + rows, left : left + columns]
+    down, right = divmod(int(np.argmax(block)), block.shape[1])
+    return replace(cell, place=(*cell.place[:-2], top + down, left + right))
+
+
+def sentence(reading: ProbeReading, board: Board, cell: Cell) -> str:
+    """Say in plain words how much a query reads from a key; nothing where there is no such cell."""
+    panel = _panel_of(board, cell)
+    if panel is None or reading.weights is None:
+        return ""
+    query, key = cell.place[-2:]
+    one, other = (f"“{_word(reading, at)}” ({at + 1})" for at in (query, key))
+    where = f"layer {(panel.layer or 0) + 1} head {(panel.head or 0) + 1}"
+    drawn = panel.rows.cell(query), panel.columns.cell(key)
+    if panel.forbidden is not None and panel.forbidden[drawn]:
+        return f"query {one} may not read {other}: it comes later, {where}"
+    weight = float(reading.weights[panel.layer or 0, panel.head or 0, query, key])
+    if not math.isfinite(weight):
+        return f"query {one} has no weights: they are no numbers any more, {where}"
+    return f"query {one} reads {format_share(weight)} from {other}, {where}"
+
+
+def _word(reading: ProbeReading, at: int) -> str:
+    return shorten(visible(reading.tokens[at]))

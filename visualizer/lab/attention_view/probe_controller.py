@@ -1,0 +1,137 @@
+"""Asks a training for readings of the probe, no more often than they can be seen."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from visualizer.lab.attention_view.probe_reading import ProbeReading
+from visualizer.lab.runs.run_store import keep_probe
+from visualizer.lab.training.model import Phase
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from visualizer.lab.lab_controller import LabController
+    from visualizer.language.wire_format import Message
+
+REST_MS = 150
+"""How long after a reading no other one is asked for, so that training is not slowed."""
+MOST_BYTES = 128 * 2**20
+
+
+class ProbeController(QObject):
+    """Holds the reading that is looked at; what was read before is kept for a while.
+
+    One question is on its way at a time. When it is answered and was painted, the next one is
+    asked: of the moment that is looked at by then.
+    """
+
+    changed = Signal()
+
+    def __init__(self, lab: LabController) -> None:
+        super().__init__(lab)
+        self._lab = lab
+        self.reading: ProbeReading | None = None
+        self.text = ""
+        """The text that the reading is of."""
+        self._refusal = "", ""
+        self._folder: Path | None = None
+        self._offered = ""
+        self._kept: OrderedDict[tuple[int, str], ProbeReading] = OrderedDict()
+        self._asked: tuple[int, str] | None = None
+        self._count = 0
+        self._rest = QTimer(self, singleShot=True, interval=REST_MS)
+        self._rest.timeout.connect(self.look)
+        lab.changed.connect(self.look)
+        lab.answered.connect(self._take)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether another moment is wanted than the one that is shown."""
+        step = self._lab.view.step
+        return step is not None and (self.reading is None or self.reading.step != step)
+
+    @property
+    def refused(self) -> str:
+        """Why the probe, as it stands now, cannot be read; empty where it can, or is not known."""
+        probe, sentence = self._refusal
+        return sentence if probe == self._lab.view.probe else ""
+
+    @property
+    def older(self) -> str:
+        """The text that is shown still, where the one that stands there now is not read."""
+        run, probe = self._lab.run, self._lab.view.probe
+        is_left = bool(probe) and self.reading is not None and self.text != probe
+        return self.text if is_left and run and (self.refused or not run.is_open) else ""
+
+    def look(self) -> None:
+        """Show what is looked at now, or have it read."""
+        run, view = self._lab.run, self._lab.view
+        if run is None or run.folder != self._folder:
+            self._forget(run.folder if run else None)
+        if run is None or not run.is_open:
+            self._asked = None
+        else:
+            self._offered = self._lab.offered_probe
+        if run is None or not view.probe:
+            return
+        step = run.step if view.step is None else view.step
+        known = self._kept.get((step, view.probe))
+        if known is not None:
+            self._show(known, view.probe)
+        elif self._may_ask(run.phase):
+            self._ask(view.step, view.probe)
+
+    def _may_ask(self, phase: Phase) -> bool:
+        if self._asked or self._rest.isActive():
+            return False
+        view = self._lab.view
+        if self.refused:
+            return False
+        if phase is Phase.STOPPED:  # its process would have to begin again, so only for what is new
+            return view.step is not None or view.probe != self.text
+        return self._lab.run is not None and self._lab.run.is_open
+
+    def _ask(self, step: int | None, probe: str) -> None:
+        self._count += 1
+        self._asked = (self._count, probe)
+        self._lab.ask("read", id=f"probe {self._count}", text=probe, step=step)
+
+    def _take(self, message: Message) -> None:
+        if self._asked is None or message.values.get("id") != f"probe {self._asked[0]}":
+            return
+        (_, probe), self._asked = self._asked, None
+        self._rest.start()
+        if message.says == "refused":
+            self._refusal = probe, str(message.values["sentence"])
+            self.changed.emit()
+            return
+        reading = ProbeReading.of(message)
+        self._keep(reading, probe)
+        view = self._lab.view
+        if probe == view.probe and view.step in {None, reading.step}:
+            self._show(reading, probe)
+
+    def _show(self, reading: ProbeReading, probe: str) -> None:
+        if reading is not self.reading:
+            self.reading, self.text = reading, probe
+            self.changed.emit()
+
+    def _keep(self, reading: ProbeReading, probe: str) -> None:
+        self._kept[reading.step, probe] = reading
+        weights = reading.weights
+        size = reading.logits.nbytes + (0 if weights is None else weights.nbytes)
+        while len(self._kept) > 1 and len(self._kept) * size > MOST_BYTES:
+            self._kept.popitem(last=False)
+
+    def _forget(self, folder: Path | None) -> None:
+        if self._folder and self.text != self._offered:  # a run that is only seen stays as it is
+            keep_probe(self._folder, self.text)
+        self._folder, self._offered, self._asked = folder, "", None
+        self._kept.clear()
+        had, self.reading, self.text, self._refusal = self.reading, None, "", ("", "")
+        if had:
+            self.changed.emit()

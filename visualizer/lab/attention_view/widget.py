@@ -1,0 +1,117 @@
+"""The attention of a model in training: its heatmaps, what must be known of them, the cell.
+
+The heatmaps of all layers and heads under the hand.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QPointF, Qt, Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from visualizer.heatmap.step_highlights import Highlights
+from visualizer.heatmap.widget import BoardView
+from visualizer.lab.attention_view.layout import lay_out_layers, layer_room
+from visualizer.lab.attention_view.model import place_of
+from visualizer.widgets.accessibility import Politeness, announce, install, set_accessible_value
+from visualizer.widgets.input_filters import is_command
+from visualizer.widgets.labels import PlainLabel
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QKeyEvent, QMouseEvent
+
+    from visualizer.heatmap.layout import BoardLayout
+    from visualizer.lab.attention_view.model import LabAttentionPanel
+    from visualizer.session.cells import Cell
+    from visualizer.widgets.theme import Theme
+
+HINT = "Point at a cell to read it; double-click to open its layer and head."
+NO_LIGHTS = Highlights()
+
+
+class LabAttentionView(QWidget):
+    """All layers and heads; where a hand points is said to who keeps it.
+
+    `cellHovered` and `cellClicked` carry a `Cell` or None, `walked` rows down and columns right,
+    `roomChanged` how many cells a panel's side has room for.
+    """
+
+    cellHovered = Signal(object)
+    cellClicked = Signal(object)
+    walked = Signal(int, int)
+    roomChanged = Signal(int)
+    painted = Signal()
+    layerWanted = Signal(int, int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.notices, self.board, self.said = PlainLabel(), LayerBoard(), PlainLabel()
+        self.notices.setWordWrap(True)
+        self.notices.setProperty("role", "notice")
+        self.said.setProperty("role", "quiet")
+        self.said.setContentsMargins(16, 4, 16, 4)
+        self.said.setMinimumWidth(1)  # it is cut off rather than the window widened
+        self.board.setAccessibleName("Attention of all layers and heads")
+        self.board.setAccessibleDescription(
+            "Arrow keys walk from cell to cell; Enter opens its layer; Escape lets go."
+        )
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for widget, stretch in ((self.notices, 0), (self.board, 1), (self.said, 0)):
+            column.addWidget(widget, stretch)
+        for name in ("cellHovered", "cellClicked", "walked", "roomChanged", "painted"):
+            getattr(self.board, name).connect(getattr(self, name))
+        self.board.layerWanted.connect(self.layerWanted)
+        self.setFocusProxy(self.board)
+        self._pinned: Cell | None = None
+        install()
+
+    def show_attention(self, panel: LabAttentionPanel, theme: Theme) -> None:
+        """Show heatmaps under a cursor."""
+        self.notices.setText("\n".join(panel.notices))
+        self.notices.setVisible(bool(panel.notices))
+        self.said.setText(panel.said or (HINT if panel.board.columns else ""))
+        self._tell(panel)
+        self.board.show_board(panel.board, panel.cursor, NO_LIGHTS, theme, panel.message)
+
+    def _tell(self, panel: LabAttentionPanel) -> None:
+        """Have readers of the screen say where the keys lead; not what the pointer passes by."""
+        set_accessible_value(self.board, panel.said or panel.message)
+        pinned, self._pinned = self._pinned, panel.cursor.pinned
+        by_hand = panel.cursor.hovered is None and self.board.hasFocus()
+        if panel.said and panel.cursor.pinned != pinned and by_hand:
+            announce(self.board, panel.said, Politeness.Assertive)
+
+
+ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+
+
+class LayerBoard(BoardView):
+    """Heatmaps of which each is a layer's and a head's, to be opened."""
+
+    layerWanted = Signal(int, int)
+    """The layer and the head, counted from 0."""
+
+    def _room(self, width: float, height: float, ratio: float) -> int:
+        return layer_room(self._board, width, height, ratio)
+
+    def _placed(self, width: float, height: float, ratio: float) -> BoardLayout:
+        return lay_out_layers(self._board, width, height, ratio)
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton:
+            slot = self.slot_at(event.position())
+            self._want(self.cell_nearest(slot, QPointF(event.position())) if slot else None)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in ENTER and not is_command(event):
+            self._want(self._cursor.pinned or self._cursor.hovered)
+        else:
+            super().keyPressEvent(event)
+
+    def _want(self, cell: Cell | None) -> None:
+        place = place_of(self._board, cell) if cell else None
+        if place:
+            self.layerWanted.emit(*place)

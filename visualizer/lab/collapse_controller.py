@@ -1,0 +1,55 @@
+"""Which parts of the lab are folded away, so that the others have their room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.widgets import app_settings
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QWidget
+
+LEFT, LOSSES = "left", "losses"
+NARROW = 800
+"""On a screen of fewer pixels, the settings are folded away at first: not all would fit."""
+
+
+class CollapseController(QObject):
+    """Folds parts away and shows them again; remembers it."""
+
+    changed = Signal()
+
+    def __init__(self, window: QWidget, left: QWidget, losses: QWidget) -> None:
+        super().__init__(window)
+        self._window = window
+        self._parts = {LEFT: left, LOSSES: losses}
+
+    @property
+    def folded(self) -> frozenset[str]:
+        """The parts that are away."""
+        return frozenset(name for name, part in self._parts.items() if part.isHidden())
+
+    def restore(self) -> None:
+        """Fold away what was so; at first, what there is no room for."""
+        folded = app_settings.load_folded()
+        if folded is None:
+            is_narrow = self._window.screen().availableGeometry().width() < NARROW
+            folded = frozenset({LEFT} if is_narrow else ())
+        for name in self._parts:
+            self._show(name, name not in folded)
+
+    def toggle(self, name: str) -> None:
+        """Fold a part away, or show it."""
+        self._show(name, name in self.folded)
+        app_settings.save_folded(self.folded)
+
+    def show_left(self) -> None:
+        """Show the settings and the runs, as one goes to them."""
+        if LEFT in self.folded:
+            self.toggle(LEFT)
+
+    def _show(self, name: str, is_shown: bool) -> None:
+        self._parts[name].setVisible(is_shown)
+        self.changed.emit()

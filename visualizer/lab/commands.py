@@ -1,0 +1,159 @@
+"""The lab's commands, a row each: text, keys, what it does, when it can be done, is on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from visualizer.lab.collapse_controller import LEFT, LOSSES
+from visualizer.lab.loss_plot.model import AxisScale
+from visualizer.session.view_options import ColourLimits
+from visualizer.widgets import dialogs
+from visualizer.widgets.command_menus import Command, Face
+from visualizer.widgets.theme import Scheme
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtWidgets import QMainWindow
+
+    from visualizer.lab.attention_view.controller import LabPictureController
+    from visualizer.lab.collapse_controller import CollapseController
+    from visualizer.lab.generation.controller import GenerationController
+    from visualizer.lab.lab_controller import LabController
+    from visualizer.lab.loss_plot.controller import LossPlotController
+    from visualizer.lab.loss_plot.model import PlotLook
+    from visualizer.lab.runs.controller import RunController
+    from visualizer.lab.screen import LabScreen
+    from visualizer.lab.snapshot_bar.widget import SnapshotBar
+    from visualizer.lab.training_film.run_export_controller import RunExportController
+    from visualizer.session.view_options import ColourOptions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabControllers:
+    """What the lab's commands act on."""
+
+    window: QMainWindow
+    lab: LabController
+    keeper: RunController
+    saver: RunExportController
+    teller: GenerationController
+    folding: CollapseController
+    plotter: LossPlotController
+    pictures: LabPictureController
+    scrub: SnapshotBar
+    train_more: Callable[[], object]
+    edit_probe: Callable[[], object]
+    show_pane: Callable[[str], object]
+    set_scheme: Callable[[Scheme], object]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabState:
+    """What decides which commands are possible, and which are on."""
+
+    screen: LabScreen
+    look: PlotLook
+    colouring: ColourOptions
+    scheme: Scheme
+    folded: frozenset[str]
+    has_layers: bool
+    can_draw: bool
+    can_play: bool
+
+
+def _start_or_pause(now: LabState) -> Face:
+    progress = now.screen.progress
+    return Face("pause" if progress.is_running else "play", text=progress.button)
+
+
+Row = Command[LabControllers, LabState]
+
+RUN, TRAIN, TEXT, VIEW, HELP = "&Run", "&Train", "Te&xt", "&View", "&Help"
+
+# fmt: off
+LAB_COMMANDS: tuple[Row, ...] = (
+    Row("keeper.begin_another", RUN, "&New run with these settings…",
+        lambda c: c.keeper.begin_another(), ("Ctrl+N",), is_enabled=lambda now: now.screen.has_run),
+    Row("keeper.choose_to_open", RUN, "&Open run folder…", lambda c: c.keeper.choose_to_open(),
+        ("Ctrl+O",), icon="open"),
+    Row("keeper.open_chosen", RUN, "Open the &chosen run", lambda c: c.keeper.open_chosen(),
+        ("Ctrl+Shift+O",)),
+    Row("keeper.rename", RUN, "&Rename the chosen run", lambda c: c.keeper.rename(), ("F2",),
+        divides=True),
+    Row("keeper.delete", RUN, "&Delete the chosen run…", lambda c: c.keeper.delete(),
+        ("Ctrl+Del",)),
+    Row("saver.save_weights", RUN, "&Save the weights as…", lambda c: c.saver.save_weights(),
+        ("Ctrl+Shift+S",), icon="save", divides=True, is_enabled=lambda now: now.screen.is_open),
+    Row("saver.save_film", RUN, "Save a &film of the training…", lambda c: c.saver.save_film(),
+        ("Ctrl+Shift+E",), icon="export",
+        is_enabled=lambda now: now.screen.is_open and now.has_layers),
+    Row("open_layer", RUN, "&Open this layer in the visualizer", lambda c: c.pictures.open_layer(),
+        ("Ctrl+E",), is_enabled=lambda now: now.has_layers),
+    Row("close", RUN, "&Close the window", lambda c: c.window.close(), ("Ctrl+W",), divides=True),
+    Row("lab.toggle", TRAIN, "&Start, pause or go on", lambda c: c.lab.toggle(),
+        ("Ctrl+Return", "Ctrl+Enter"), icon="play",
+        is_enabled=lambda now: now.screen.progress.can_toggle, face=_start_or_pause),
+    Row("lab.step", TRAIN, "One s&tep", lambda c: c.lab.step(), ("Ctrl+.",), icon="step-on",
+        is_enabled=lambda now: now.screen.progress.can_step),
+    Row("lab.stop", TRAIN, "Sto&p with a checkpoint", lambda c: c.lab.stop(),
+        ("Ctrl+Shift+Return",), icon="stop", is_enabled=lambda now: now.screen.progress.can_stop),
+    Row("train_more", TRAIN, "Train for &more steps", lambda c: c.train_more(), ("Ctrl+M",),
+        divides=True, is_enabled=lambda now: now.screen.progress.can_train_more),
+    Row("edit_probe", TEXT, "&Edit the text that is read", lambda c: c.edit_probe(), ("Ctrl+L",)),
+    Row("teller.sample", TEXT, "&Draw a token", lambda c: c.teller.sample(), ("Ctrl+T",),
+        divides=True, is_enabled=lambda now: now.can_draw),
+    Row("teller.toggle", TEXT, "&Write on, token after token, or stop", lambda c: c.teller.toggle(),
+        ("Ctrl+R",), is_enabled=lambda now: now.can_draw),
+    Row("teller.step_back", TEXT, "Step bac&k", lambda c: c.teller.step_back(), ("Alt+Left",)),
+    Row("teller.step_on", TEXT, "Step &on", lambda c: c.teller.step_on(), ("Alt+Right",)),
+    Row("teller.turn 1", TEXT, "Other &branch that was tried here", lambda c: c.teller.turn(1),
+        ("Alt+Down",)),
+    Row("show_pane settings", VIEW, "The &settings", lambda c: c.show_pane("settings"), ("Alt+1",)),
+    Row("show_pane runs", VIEW, "The &runs", lambda c: c.show_pane("runs"), ("Alt+2",)),
+    Row("folding.toggle left", VIEW, "Show settings and r&uns", lambda c: c.folding.toggle(LEFT),
+        ("F9",), divides=True, is_checked=lambda now: LEFT not in now.folded),
+    Row("folding.toggle losses", VIEW, "Show losse&s", lambda c: c.folding.toggle(LOSSES), ("F8",),
+        is_checked=lambda now: LOSSES not in now.folded),
+    Row("plotter.turn_axis losses", VIEW, "&Losses on a log axis",
+        lambda c: c.plotter.turn_axis("losses"), ("Ctrl+1",), divides=True,
+        is_checked=lambda now: now.look.losses is AxisScale.LOG),
+    Row("plotter.turn_axis steps", VIEW, "St&eps on a log axis",
+        lambda c: c.plotter.turn_axis("steps"), ("Ctrl+2",),
+        is_checked=lambda now: now.look.steps is AxisScale.LOG),
+    Row("plotter.smoothen 1", VIEW, "S&moother losses", lambda c: c.plotter.smoothen(1),
+        ("Ctrl+3",)),
+    Row("plotter.smoothen -1", VIEW, "&Rougher losses", lambda c: c.plotter.smoothen(-1),
+        ("Ctrl+4",)),
+    Row("pictures.turn_colours", VIEW, "&Colours up to each row’s largest",
+        lambda c: c.pictures.turn_colours(), ("Ctrl+5",), divides=True,
+        is_checked=lambda now: now.colouring.limits is ColourLimits.ROW),
+    Row("scrub.toggle", VIEW, "&Play training time, or pause", lambda c: c.scrub.toggle(),
+        ("Ctrl+6",), divides=True, is_enabled=lambda now: now.can_play),
+    Row("scrub.change_speed 1", VIEW, "&Faster", lambda c: c.scrub.change_speed(1), ("Ctrl+7",)),
+    Row("scrub.change_speed -1", VIEW, "Slo&wer", lambda c: c.scrub.change_speed(-1), ("Ctrl+8",)),
+    Row("set_scheme system", VIEW, "Theme: as the s&ystem", lambda c: c.set_scheme(Scheme.SYSTEM),
+        ("Ctrl+Alt+S",), icon="theme", group="scheme", divides=True,
+        is_checked=lambda now: now.scheme is Scheme.SYSTEM),
+    Row("set_scheme light", VIEW, "Theme: lig&ht", lambda c: c.set_scheme(Scheme.LIGHT),
+        ("Ctrl+Alt+L",), group="scheme", is_checked=lambda now: now.scheme is Scheme.LIGHT),
+    Row("set_scheme dark", VIEW, "Theme: &dark", lambda c: c.set_scheme(Scheme.DARK),
+        ("Ctrl+Alt+D",), group="scheme", is_checked=lambda now: now.scheme is Scheme.DARK),
+    Row("show_shortcuts", HELP, "&Keyboard shortcuts",
+        lambda c: dialogs.show_shortcuts(c.window, shortcut_list()), ("Ctrl+?", "F1")),
+)
+# fmt: on
+
+WITHIN = (
+    ("Walk from cell to cell, open its layer, let go", "arrow keys, Enter, Esc in the heatmaps"),
+    ("Go through training time", "arrow keys, Page Up and Down, Home, End in the slider"),
+    ("Lay the losses of a run over the plot or not, open it", "Space, Enter in the runs"),
+)
+"""What keys do where they are pressed, with no action for it."""
+
+
+def shortcut_list() -> list[tuple[str, str]]:
+    """List what can be done with which keys."""
+    own = [(row.said, ", ".join(row.shortcuts)) for row in LAB_COMMANDS if row.shortcuts]
+    return [*own, *WITHIN]

@@ -1,0 +1,167 @@
+"""What a model expects next, as bars: what it says, and what is left to draw from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.language.sampling import NO_NUMBERS, Sampling, probabilities
+from visualizer.language.tokenizers import visible
+from visualizer.number_format import format_count, format_share, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST = 12
+ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Where the axis of the bars may end."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextTokenBar:
+    """A token that may come next, or all that have no bar of their own.
+
+    Parameters
+    ----------
+    token : int or None
+        Its number in the vocabulary; None for all others.
+    expected : float
+        The probability that the model gives it.
+    chosen : float
+        The probability with which it is chosen; 0 where it is left out.
+    """
+
+    token: int | None
+    label: str
+    expected: float
+    chosen: float
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether it is never chosen."""
+        return self.chosen == 0
+
+    @property
+    def words(self) -> str:
+        """Its numbers in words."""
+        name = self.label if self.token is None else f"“{self.label}”"
+        if self.is_left_out:
+            return f"{name}: {format_share(self.expected)}, left out"
+        if abs(self.chosen - self.expected) < SAME:
+            return f"{name}: {format_share(self.expected)}"
+        return f"{name}: {format_share(self.expected)}, chosen with {format_share(self.chosen)}"
+
+    @property
+    def shares(self) -> str:
+        """How likely it is to be drawn, and what the model says of it, in short."""
+        return f"{_short(self.chosen)} (model {_short(self.expected)})"
+
+
+def _short(value: float) -> str:
+    return format_share(value).replace("less than ", "< ")
+
+
+SAME = 5e-4
+"""Probabilities that differ by less are written alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextTokensPanel:
+    """The most likely tokens, the likeliest first, and the others together.
+
+    Parameters
+    ----------
+    end : float
+        The probability at the end of the axis, which begins at 0.
+    heading : str
+        After which token.
+    legend : str
+        What is outlined and what is filled, where these are not the same.
+    vocabulary : int
+        How many tokens there are.
+    """
+
+    bars: tuple[NextTokenBar, ...] = ()
+    end: float = 1.0
+    heading: str = ""
+    legend: str = ""
+    sampling: Sampling = field(default_factory=Sampling)
+    vocabulary: int = 0
+
+    @property
+    def words(self) -> str:
+        """All numbers in words."""
+        return "; ".join((self.heading, *(bar.words for bar in self.bars))) if self.bars else ""
+
+
+def present_bars(
+    tokens: Sequence[str],
+    logits: np.ndarray,
+    vocabulary: Sequence[str],
+    sampling: Sampling,
+    most: int = MOST,
+) -> NextTokensPanel:
+    """Show what comes after a text.
+
+    Parameters
+    ----------
+    tokens : sequence of str
+        Those that were read.
+    logits : numpy.ndarray
+        [token, vocabulary]; of which the last token's count.
+    vocabulary : sequence of str
+        Every token that may come.
+    most : int
+        How many have a bar of their own.
+    """
+    if not len(logits):
+        return NextTokensPanel(sampling=sampling, vocabulary=len(vocabulary))
+    if not np.isfinite(logits[-1].max()):
+        return NextTokensPanel(legend=NO_NUMBERS, sampling=sampling, vocabulary=len(vocabulary))
+    expected = probabilities(logits[-1])
+    chosen = probabilities(logits[-1], sampling.temperature, sampling.top_k, sampling.top_p)
+    bars = _bars(expected, chosen, vocabulary, most)
+    largest = max(max(bar.expected, bar.chosen) for bar in bars)
+    end = next((end for end in ENDS if end >= largest), 1.0)
+    legend = (
+        "" if np.allclose(expected, chosen, atol=SAME) else _legend(logits[-1], chosen, sampling)
+    )
+    heading = f"After “{_named(tokens[-1])}”" if tokens else "Next"
+    return NextTokensPanel(bars, end, heading, legend, sampling, len(vocabulary))
+
+
+def _bars(
+    expected: np.ndarray, chosen: np.ndarray, vocabulary: Sequence[str], most: int
+) -> tuple[NextTokenBar, ...]:
+    """Give the likeliest a bar each, and one to the others, where they are several."""
+    order = np.argsort(-expected, kind="stable")
+    own = order if len(order) <= most + 1 else order[:most]
+    bars = [
+        NextTokenBar(token, _named(vocabulary[token]), float(expected[token]), float(chosen[token]))
+        for token in own.tolist()
+    ]
+    others = order[len(own) :]
+    if len(others):
+        sums = (min(1.0, float(each[others].sum())) for each in (expected, chosen))
+        bars.append(NextTokenBar(None, format_count(len(others), "other"), *sums))
+    return tuple(bars)
+
+
+def _named(token: str) -> str:
+    return shorten(visible(token))
+
+
+def _legend(logits: np.ndarray, chosen: np.ndarray, sampling: Sampling) -> str:
+    """Say what is drawn, and how much top-k and top-p leave out of what the temperature makes."""
+    said = "Outlined is what the model expects, filled is what is drawn from."
+    if sampling.temperature == 0:
+        return f"{said} At temperature 0, the likeliest is always drawn."
+    made = probabilities(logits, sampling.temperature)
+    left = chosen == 0
+    if not left.any():
+        return said
+    lost, tokens = format_share(float(made[left].sum())), format_count(int(left.sum()), "token")
+    after = "" if sampling.temperature == 1 else f" at temperature {sampling.temperature:g}"
+    return f"{said} Left out: {tokens} with {lost} of the probability{after}."

@@ -1,0 +1,344 @@
+"""A text that is being continued: by hand, by drawing, step by step and another way.
+
+A text that is being continued, as chips: coloured by how likely each token was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QAccessible, QColor, QFont, QHelpEvent, QPainter, QPen
+from PySide6.QtWidgets import (
+    QAbstractScrollArea,
+    QFrame,
+    QHBoxLayout,
+    QPushButton,
+    QSpinBox,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.features.tokens.paint import CENTRE, GAP, NUMBER_SIZE, ROUND, chip_height
+from visualizer.heatmap import colour_table
+from visualizer.lab.generation.model import GeneratedToken, GenerationPanel
+from visualizer.number_format import format_share
+from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.buttons import FixedWidthButton
+from visualizer.widgets.icons import icon
+from visualizer.widgets.input_filters import install_input_filters, is_command
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.setting_controls import show_number
+from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
+from visualizer.widgets.tooltips import plain_tooltip, show_tooltip
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QFocusEvent, QIcon, QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent
+
+LARGEST_SEED, NARROW_SEED = 2**31 - 1, 56
+RUN, STOP = "Write on", "Stop"
+
+
+class GenerationPane(QWidget):
+    """The text and what can be done with it.
+
+    `nodeChosen` carries a node of the tree (`ROOT` for the prompt), `turned` by how many ways on,
+    `runWanted` whether token after token is to be drawn.
+    """
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    sampleWanted = Signal()
+    runWanted = Signal(bool)
+    steppedBack = Signal()
+    steppedOn = Signal()
+    turned = Signal(int)
+    nodeChosen = Signal(int)
+    seedChosen = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Continue the text")
+        self._is_running = False
+        self.strip, self.said, self.seed = GeneratedTokenStrip(), PlainLabel(), QSpinBox()
+        self.said.setProperty("role", "quiet")
+        self.said.setWordWrap(True)
+        self.sample, self.run = QPushButton("Draw a token"), FixedWidthButton(RUN, STOP)
+        self.run.setToolTip("Draw token after token, until it is stopped")
+        self.back, self.on = QToolButton(), QToolButton()
+        self.turn = QPushButton("Other branch")
+        self.turn.setToolTip("Go to another token that was tried in this place")
+        self.seed.setRange(0, LARGEST_SEED)
+        self.seed.setAccessibleName("Seed of what is drawn")
+        install_input_filters(self.seed)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(12, 4, 12, 8)
+        column.setSpacing(6)
+        column.addLayout(self._drawing())
+        column.addWidget(self.strip, 1)
+        column.addWidget(self.said)
+        column.addLayout(self._moving())
+        self._connect()
+        self.setFocusProxy(self.strip)
+
+    def _drawing(self) -> QHBoxLayout:
+        """Make the line of what adds tokens."""
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        for widget in (self.sample, self.run):
+            row.addWidget(widget)
+        row.addStretch(1)
+        return row
+
+    def _moving(self) -> QHBoxLayout:
+        """Make the line of what goes about among the tokens that were tried."""
+        row = QHBoxLayout()
+        row.setSpacing(4)
+        for button, words in ((self.back, "Step back"), (self.on, "Step on")):
+            button.setToolTip(plain_tooltip(words))
+            button.setAccessibleName(words)
+            button.setAutoRaise(True)
+            button.setIconSize(QSize(20, 20) * text_scale())
+        label = PlainLabel("Seed")
+        label.setBuddy(self.seed)
+        self.seed.setMinimumWidth(NARROW_SEED)
+        for widget in (self.back, self.on, self.turn):
+            row.addWidget(widget)
+        row.addStretch(1)
+        row.addWidget(label)
+        row.addWidget(self.seed)
+        return row
+
+    def _connect(self) -> None:
+        self.sample.clicked.connect(self.sampleWanted)
+        self.run.clicked.connect(self._run)
+        self.back.clicked.connect(self.steppedBack)
+        self.on.clicked.connect(self.steppedOn)
+        self.turn.clicked.connect(self._turn)
+        self.seed.valueChanged.connect(self.seedChosen)
+        for name in ("sampleWanted", "steppedBack", "steppedOn", "turned", "nodeChosen"):
+            getattr(self.strip, name).connect(getattr(self, name))
+
+    def show_story(self, panel: GenerationPanel, theme: Theme) -> None:
+        """Show a text and what can be done with it."""
+        self._is_running = panel.is_running
+        self.strip.show_story(panel, theme)
+        self.said.setText(panel.said)
+        set_accessible_value(self, panel.said)
+        self.run.setText(STOP if panel.is_running else RUN)
+        for button, can in (
+            (self.sample, panel.can_draw),
+            (self.run, panel.can_run),
+            (self.back, panel.can_step_back),
+            (self.on, panel.can_step_on),
+            (self.turn, panel.can_turn),
+        ):
+            button.setEnabled(can)
+        show_number(self.seed, panel.seed)
+        self.back.setIcon(_icon("step-back", theme))
+        self.on.setIcon(_icon("step-on", theme))
+
+    def _run(self) -> None:
+        self.runWanted.emit(not self._is_running)
+
+    def _turn(self) -> None:
+        self.turned.emit(1)
+
+
+def _icon(name: str, theme: Theme) -> QIcon:
+    return icon(name, theme.ink)
+
+
+MAP = "viridis"
+SAID = 100
+"""So many of the last tokens are said to who listens."""
+
+
+class GeneratedTokenStrip(QAbstractScrollArea):
+    """Chips that flow over lines; the last one that counts is framed.
+
+    `nodeChosen` carries the node of a chip, `turned` by how many ways to go on.
+    """
+
+    ACCESSIBLE_ROLE = QAccessible.Role.List
+    nodeChosen = Signal(int)
+    steppedBack = Signal()
+    steppedOn = Signal()
+    turned = Signal(int)
+    sampleWanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.viewport().setAutoFillBackground(False)
+        self.setAccessibleName("The text")
+        self.setAccessibleDescription(
+            "Left steps back, right steps on, up and down go to another branch; Enter draws one."
+        )
+        self._panel, self._theme = GenerationPanel(), LIGHT
+        self._boxes: list[QRectF] = []
+
+    def sizeHint(self) -> QSize:
+        return QSize(300, round(3 * self._pitch))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(120, round(2 * self._pitch))
+
+    # ------------------------------------------------------------------ what is shown
+
+    def show_story(self, panel: GenerationPanel, theme: Theme) -> None:
+        """Show a text."""
+        is_other = panel.chips != self._panel.chips
+        if not is_other and theme is self._theme:
+            return
+        self._panel, self._theme = panel, theme
+        if is_other:
+            self._arrange()
+            self._see()
+        text = "".join(chip.label for chip in panel.chips[-SAID:] if not chip.is_ahead)
+        here = next((chip.words for chip in panel.chips if chip.is_here), "")
+        set_accessible_value(self, ". ".join(filter(None, (text, here))))
+        self.viewport().update()
+
+    def box(self, chip: int) -> QRectF:
+        """Give the place of a chip in the viewport."""
+        return self._boxes[chip].translated(0, -self.verticalScrollBar().value())
+
+    @property
+    def _pitch(self) -> float:
+        return chip_height(True) + GAP * text_scale()
+
+    def _arrange(self) -> None:
+        room = self.maximumViewportSize().width() - self.verticalScrollBar().sizeHint().width()
+        gap, height = GAP * text_scale(), chip_height(True)
+        self._boxes, left, top = [], 0.0, gap / 2
+        for chip in self._panel.chips:
+            width = min(_width(chip), room - 2.0)
+            if left and left + width > room:
+                left, top = 0.0, top + height + gap
+            self._boxes.append(QRectF(left + 1, top, width, height))
+            left += width + gap
+        bar, view = self.verticalScrollBar(), self.viewport().height()
+        bar.setRange(0, max(0, round(top + height + gap) - view))
+        bar.setSingleStep(round(self._pitch))
+        bar.setPageStep(view)
+
+    def _see(self) -> None:
+        """Scroll to where one is."""
+        here = next((at for at, chip in enumerate(self._panel.chips) if chip.is_here), None)
+        if here is not None:
+            box, bar = self._boxes[here], self.verticalScrollBar()
+            low = box.bottom() + GAP - self.viewport().height()
+            bar.setValue(round(min(max(bar.value(), low), box.top())))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._arrange()
+        self._see()
+
+    def scrollContentsBy(self, across: int, down: int) -> None:
+        self.viewport().update()
+
+    # ------------------------------------------------------------------ drawing
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self.viewport())
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        seen = QRectF(event.rect())
+        for at, chip in enumerate(self._panel.chips):
+            if self.box(at).intersects(seen):
+                self._paint_chip(painter, self.box(at), chip)
+        if self.hasFocus():
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(QColor(self._theme.accent), 1))
+            painter.drawRect(self.viewport().rect().adjusted(0, 0, -1, -1))
+        painter.end()
+
+    def _paint_chip(self, painter: QPainter, box: QRectF, chip: GeneratedToken) -> None:
+        theme = self._theme
+        fill, ink = _colours(chip, theme)
+        inner = box.adjusted(0.75, 0.75, -0.75, -0.75)
+        painter.setPen(QPen(QColor(theme.hairline), 1))
+        painter.setBrush(QColor(fill))
+        painter.drawRoundedRect(inner, ROUND, ROUND)
+        if chip.is_here:
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            for colour, width in ((theme.paper, 4.5), (theme.accent, 2.5)):
+                painter.setPen(QPen(QColor(colour), width))
+                painter.drawRoundedRect(inner, ROUND, ROUND)
+        painter.setPen(QColor(ink))
+        painter.setFont(font(12, QFont.Weight.DemiBold if chip.is_here else QFont.Weight.Normal))
+        line = metrics(12).height()
+        top = box.top() + 2 * text_scale()
+        words = metrics(12).elidedText(chip.label, Qt.TextElideMode.ElideRight, box.width() - 4)
+        painter.drawText(QRectF(box.left(), top, box.width(), line), CENTRE, words)
+        painter.setFont(font(NUMBER_SIZE))
+        below = QRectF(box.left(), top + line - 2, box.width(), metrics(NUMBER_SIZE).height())
+        painter.drawText(below, CENTRE, _under(chip))
+
+    # ------------------------------------------------------------------ the hand
+
+    def _chip_at(self, point: QPointF) -> GeneratedToken | None:
+        found = (at for at in range(len(self._boxes)) if self.box(at).contains(point))
+        at = next(found, None)
+        return None if at is None else self._panel.chips[at]
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        chip = self._chip_at(event.position())
+        if chip and event.button() == Qt.MouseButton.LeftButton:
+            self.nodeChosen.emit(chip.node)
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            chip = self._chip_at(QPointF(event.pos()))
+            show_tooltip(event.globalPos(), chip.words if chip else "", self)
+            return True
+        return super().viewportEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key = Qt.Key(event.key())
+        if is_command(event):
+            super().keyPressEvent(event)
+        elif key in {Qt.Key.Key_Left, Qt.Key.Key_Backspace}:
+            self.steppedBack.emit()
+        elif key == Qt.Key.Key_Right:
+            self.steppedOn.emit()
+        elif key in {Qt.Key.Key_Up, Qt.Key.Key_Down}:
+            self.turned.emit(1 if key == Qt.Key.Key_Down else -1)
+        elif key in {Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space}:
+            self.sampleWanted.emit()
+        else:
+            super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.viewport().update()
+
+
+def _under(chip: GeneratedToken) -> str:
+    """Write how likely a token was, and which it is of those that were tried in its place."""
+    said = [] if chip.probability is None else [format_share(chip.probability)]
+    if chip.branch:
+        said.append(f"{chip.branch[0]}/{chip.branch[1]}")
+    return " · ".join(said)
+
+
+def _width(chip: GeneratedToken) -> float:
+    label = metrics(12).horizontalAdvance(chip.label)
+    return max(label, metrics(NUMBER_SIZE).horizontalAdvance(_under(chip))) + 10 * text_scale()
+
+
+def _colours(chip: GeneratedToken, theme: Theme) -> tuple[str, str]:
+    """Choose the colour of a probability from 0 to 1, and an ink that can be read on it."""
+    if chip.is_ahead:
+        return theme.paper, theme.quiet
+    if chip.probability is None:
+        return theme.raised, theme.ink
+    entry = round(min(max(chip.probability, 0.0), 1.0) * colour_table.LARGEST)
+    fill = QColor(int(colour_table.table(MAP, theme)[entry])).name()
+    return fill, "#000000" if colour_table.light_entries(MAP, theme)[entry] else "#FFFFFF"

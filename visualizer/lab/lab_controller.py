@@ -1,0 +1,302 @@
+"""The lab's present values: the settings, the run, what is looked at; and every intent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.errors import InputError
+from visualizer.lab.attention_view.probe_reading import probe_of
+from visualizer.lab.runs.run_store import fresh
+from visualizer.lab.screen import LabScreen, LabView, present_lab
+from visualizer.lab.settings.model import STAYING, put
+from visualizer.lab.training import model as training_model
+from visualizer.lab.training import process_controller
+from visualizer.lab.training.model import Failure, Phase, RunState, refused_as
+from visualizer.lab.training.process_controller import SERVICE, ProcessEnd, TrainingProcess
+from visualizer.language.run_folder import RunFolder, plain_settings
+from visualizer.language.training_settings import LIMITS, TrainingSettings
+from visualizer.widgets.app_settings import own_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from visualizer.language.wire_format import Message
+
+
+class LabController(QObject):
+    """Holds the present values; one method an intent, one signal when anything changed.
+
+    Parameters
+    ----------
+    command : sequence of str
+        The program that trains.
+    """
+
+    changed = Signal()
+    opened = Signal()
+    """A run's model can be asked now."""
+    answered = Signal(object)
+    """What a training answered to a question: a `Message`."""
+    said = Signal(str)
+    """What became of a run that was left."""
+
+    def __init__(self, command: Sequence[str] = SERVICE, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._command = tuple(command)
+        self.home = own_folder() / "runs"
+        self.draft = TrainingSettings()
+        self.run: RunState | None = None
+        self.view = LabView()
+        self.offered_probe = ""
+        """The text that the run's model was given to read when it was opened."""
+        self.sample = ""
+        self.refused: InputError | None = None
+        self.broken: Failure | None = None
+        """Why a run could not even be opened."""
+        self._training: TrainingProcess | None = None
+        self._then: list[tuple[str, dict[str, Any]]] = []
+        self._waiting = process_controller.BackgroundTrainingWatcher(self)
+        self._waiting.free.connect(self._open_when_free)
+
+    @property
+    def screen(self) -> LabScreen:
+        """What is shown of the present values."""
+        return present_lab(self.draft, self.run, self.refused, self.sample, self.broken)
+
+    @property
+    def settings(self) -> TrainingSettings:
+        """Those of the run, or those that one would be started with."""
+        return self.run.settings if self.run else self.draft
+
+    @property
+    def is_training(self) -> bool:
+        """Whether something would be interrupted."""
+        return self.run is not None and self.run.phase in {Phase.RUNNING, Phase.WAITING}
+
+    # ------------------------------------------------------------------ the settings
+
+    def set(self, name: str, value: object) -> None:
+        """Change a setting; of a run, its steps alone."""
+        if self.run and name in STAYING:
+            self._lengthen(int(str(value)))
+        elif self.run is None:
+            self.draft, self.refused, self.broken = put(self.draft, name, value), None, None
+        self.changed.emit()
+
+    def remedy(self, name: str) -> None:
+        """Do what mends the problem at a setting."""
+        rows = self.screen.setup.settings
+        problem = next(row.problem for row in rows if row.setting.name == name)
+        if problem and problem.remedy:
+            self.set(*problem.remedy)
+
+    def show_sample(self, sample: str) -> None:
+        """Take how the text of the settings begins."""
+        self.sample = sample
+        self.changed.emit()
+
+    def refuse(self, refused: InputError) -> None:
+        """Say at the settings what cannot be learned."""
+        self.refused = refused
+        self.changed.emit()
+
+    # ------------------------------------------------------------------ what is looked at
+
+    def probe(self, text: str) -> None:
+        """Have another text read by the model."""
+        self.look(probe=text)
+
+    def scrub(self, step: int | None) -> None:
+        """Look at a kept moment of training; None for now."""
+        self.look(step=step)
+
+    def look(self, **values: Any) -> None:
+        """Look at something else, by the fields of `LabView`."""
+        self.view = replace(self.view, **values)
+        self.changed.emit()
+
+    # ------------------------------------------------------------------ training
+
+    def toggle(self) -> None:
+        """Start, pause or go on, whichever comes next."""
+        if self.run is None:
+            self._begin()
+        elif self.run.phase is Phase.RUNNING:
+            self._tell("pause")
+        elif self.screen.progress.can_toggle:
+            self.refused = None  # it is tried again
+            self._tell("run")
+
+    def step(self, count: int = 1) -> None:
+        """Do some steps, and no more."""
+        if self.screen.progress.can_step:
+            self._tell("step", count=count)
+
+    def stop(self) -> None:
+        """Write a checkpoint and end the training's process; the run stays in sight."""
+        if self._training and self.run and self.screen.progress.can_stop:
+            self._change(phase=Phase.ENDING)
+            self._training.end()
+
+    def train_more(self, steps: int) -> None:
+        """Go on for so many steps from where it stands."""
+        if self.run and self.screen.progress.can_train_more:
+            self._lengthen(self.run.step + steps)
+            self._tell("run")
+
+    def _lengthen(self, steps: int) -> None:
+        assert self.run
+        least, most = LIMITS["steps"]
+        steps = min(max(steps, self.run.step, least), most)
+        if steps != self.run.settings.steps:
+            self._change(settings=replace(self.run.settings, steps=steps))
+            self._tell("lengthen", steps=steps)
+
+    def _begin(self) -> None:
+        screen = self.screen
+        if screen.progress.can_toggle:
+            self._open(RunState(fresh(self.home, self.draft), self.draft), self.draft)
+            self._tell("run")
+
+    # ------------------------------------------------------------------ the run
+
+    def open(self, folder: Path) -> None:
+        """Open a run that was started before; one at work in the background is taken over."""
+        try:
+            about = RunFolder(folder).read_about()
+        except InputError as refused:
+            self.refuse(refused)
+            return
+        self.leave()
+        run = RunState(folder, about.settings, sample=about.sample)
+        if process_controller.is_at_work(folder):
+            self.run = replace(run, phase=Phase.WAITING)
+            self._waiting.wait(folder)
+            self.changed.emit()
+        else:
+            self._open(run)
+
+    def _open_when_free(self, was_trained: bool) -> None:
+        assert self.run
+        if was_trained:
+            self._then.append(("run", {}))
+        self._open(replace(self.run, phase=Phase.OPENING))
+
+    def leave(self, goes_on: bool = False) -> None:
+        """Let go of the run: it ends with a checkpoint, or goes on without a window.
+
+        Raises
+        ------
+        InputError
+            Of ``folder``, when it cannot go on; it is still open then.
+        """
+        training, run = self._training, self.run
+        if training and run and goes_on:
+            process_controller.order(run.folder)
+            over = partial(process_controller.take_over, run.folder, self._command, self.said)
+            training.ended.connect(over)
+        if run:
+            self.draft = run.settings
+        self._waiting.stop()
+        self._training = self.run = None
+        self._then, self.refused, self.view = [], None, LabView()
+        if training:
+            training.end()
+        self.changed.emit()
+
+    def _open(self, run: RunState, settings: TrainingSettings | None = None) -> None:
+        self.run, self.refused, self.broken = run, None, None
+        training = self._training = TrainingProcess(self._command, self)
+        training.said.connect(self._hear)
+        training.ended.connect(self._take_ended)
+        training.start()
+        made = plain_settings(settings) if settings else None
+        training.tell("open", folder=str(run.folder), settings=made)
+        self.changed.emit()
+
+    # ------------------------------------------------------------------ the training's words
+
+    def ask(self, says: str, **values: Any) -> None:
+        """Ask something of the run's model; a process that has ended is begun again for it."""
+        self._tell(says, **values)
+
+    def _tell(self, says: str, **values: Any) -> None:
+        """Say something to the training, now or once it is open."""
+        if self.run and self._training is None and self.run.phase not in training_model.BUSY:
+            self._open(replace(self.run, phase=Phase.OPENING, failure=None))
+        if self._training and self.run and self.run.is_open:
+            self._training.tell(says, **values)
+        elif self.run:
+            self._then.append((says, values))
+
+    def _hear(self, message: Message) -> None:
+        if self.sender() is not self._training:
+            return  # of a run that was let go of
+        take = {
+            "opened": self._take_opened,
+            "progress": self._take_progress,
+            "refused": self._take_refused,
+            "failed": self._take_failed,
+        }
+        take.get(message.says, self.answered.emit)(message)
+
+    def _take_opened(self, message: Message) -> None:
+        if self.run:
+            self.run = run = training_model.opened(self.run, message)
+            if not self.view.probe:
+                self.offered_probe = probe_of(run.folder, run.sample, run.settings)
+                self.view = replace(self.view, probe=self.offered_probe)
+        then, self._then = self._then, []
+        for says, values in then:
+            self._tell(says, **values)
+        self.opened.emit()
+        self.changed.emit()
+
+    def _take_progress(self, message: Message) -> None:
+        if self.run:
+            self.run = training_model.progressed(self.run, message)
+        self.changed.emit()
+
+    def _take_refused(self, message: Message) -> None:
+        if message.values.get("id") is not None:
+            self.answered.emit(message)
+            return
+        if self.run and not self.run.is_open:  # it could not be opened: there is no run
+            self.leave()
+        said = message.values
+        remedy = tuple(said["remedy"]) if said.get("remedy") else None
+        self.refuse(InputError(said["field"], said["sentence"], remedy))
+
+    def _take_failed(self, message: Message) -> None:
+        said = message.values
+        self._change(failure=Failure(said["sentence"], said.get("details", "")))
+
+    def _take_ended(self, ended: ProcessEnd) -> None:
+        if self._training is None or self.sender() is not self._training:
+            return
+        if ended.failure:  # else it sees to that itself
+            self._training.deleteLater()
+        self._training = None
+        then, self._then = self._then, []
+        if self.run and not self.run.tokens and ended.failure:
+            self.leave()
+            self.broken = ended.failure
+            self.changed.emit()
+        elif self.run:
+            failure = self.run.failure or ended.failure
+            self._change(phase=Phase.FAILED if failure else Phase.STOPPED, failure=failure)
+            for says, values in then:  # asked while it ended
+                if failure:
+                    self.answered.emit(refused_as(failure, values))
+                else:
+                    self._tell(says, **values)
+
+    def _change(self, **values: Any) -> None:
+        if self.run:
+            self.run = replace(self.run, **values)
+        self.changed.emit()

@@ -1,0 +1,53 @@
+"""Has a layer of the model opened in the visualizer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.lab.layer_document import saved_of
+from visualizer.widgets.app_settings import NOTICE_MS
+
+if TYPE_CHECKING:
+    from visualizer.lab.lab_controller import LabController
+    from visualizer.language.wire_format import Message
+
+
+class LayerDocumentController(QObject):
+    """Asks for all that a layer computes with, and makes a document of it."""
+
+    opened = Signal(object)
+    """A `SavedDocument`: a document, and the cell of it that is looked at."""
+    refused = Signal(str, int)
+    """Why it cannot be opened, and for how many milliseconds that is said."""
+
+    def __init__(self, lab: LabController) -> None:
+        super().__init__(lab)
+        self._lab = lab
+        self._count = 0
+        self._place: tuple[int, tuple[int, int] | None] = (0, None)
+        lab.answered.connect(self._take)
+
+    def want(self, layer: int, head: int, cell: tuple[int, int] | None) -> None:
+        """Have a layer opened, as it is at the moment that is looked at.
+
+        Parameters
+        ----------
+        cell : tuple of (query, key) or None
+            What is to be looked at in it.
+        """
+        view = self._lab.view
+        self._count, self._place = self._count + 1, (head, cell)
+        asked = {"id": f"layer {self._count}", "text": view.probe, "step": view.step}
+        self._lab.ask("layer", **asked, layer=layer)
+
+    def _take(self, message: Message) -> None:
+        if message.values.get("id") != f"layer {self._count}":
+            return
+        if message.says == "refused":
+            self.refused.emit(str(message.values["sentence"]), NOTICE_MS)
+        else:
+            run, tokenizer = self._lab.run, self._lab.settings.source.tokenizer
+            name = run.name if run else ""
+            self.opened.emit(saved_of(message, tokenizer, *self._place, name))

@@ -1,0 +1,85 @@
+"""Makes the plot of the present run, and of those that are laid over it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.lab.loss_plot.model import AxisScale, LossCurve, LossPlot, PlotLook, ReferenceLoss
+from visualizer.lab.loss_plot.present_plot import present_plot
+from visualizer.lab.loss_plot.widget import smoother
+
+if TYPE_CHECKING:
+    from visualizer.lab.lab_controller import LabController
+    from visualizer.lab.loss_plot.widget import PlotPane
+    from visualizer.lab.runs.controller import RunController
+    from visualizer.widgets.theme import Theme
+
+
+class LossPlotController(QObject):
+    """Holds how losses are looked at; shows them."""
+
+    changed = Signal()
+    """They are looked at in another way."""
+
+    def __init__(self, lab: LabController, keeper: RunController, pane: PlotPane) -> None:
+        super().__init__(lab)
+        self._lab, self._keeper, self._pane = lab, keeper, pane
+        self.look = PlotLook()
+        self._plot = LossPlot()
+        self._made_of: tuple[object, ...] = ()
+
+    def show(self, theme: Theme) -> None:
+        """Show the losses; they are made into a plot only when they are others."""
+        run, overlaid = self._lab.run, self._keeper.overlaid
+        losses = run.losses if run else None
+        stops = (*run.snapshots, run.step) if run else ()
+        stand = self._lab.view.step
+        made_of = (losses, tuple(overlaid.items()), stand, stops, self.look)
+        if made_of != self._made_of:
+            self._made_of = made_of
+            own = [LossCurve(run.name, run.losses)] if run else []
+            others = [
+                LossCurve(name, one, colour)
+                for colour, (name, one) in enumerate(sorted(overlaid.items()), 1)
+                if run is None or name != run.name
+            ]
+            lines = self._references(is_alone=not others)
+            self._plot = present_plot(
+                [*own, *others], self.look, lines, stand, stops, before=self._plot
+            )
+        self._pane.show_plot(self._plot, self.look, theme)
+
+    def _references(self, *, is_alone: bool) -> list[ReferenceLoss]:
+        """Give the losses to beat: the run's own, which are others for other texts."""
+        run = self._lab.run
+        if run is None or not run.tokens:
+            return []
+        named = (("guessing by frequency", run.frequency), ("counted pairs", run.bigram))
+        whose = "" if is_alone else f" ({run.name})"
+        return [ReferenceLoss(name + whose, loss) for name, loss in named]
+
+    # ------------------------------------------------------------------ intents
+
+    def choose(self, look: PlotLook) -> None:
+        """Look at the losses in another way."""
+        self.look = look
+        self.changed.emit()
+
+    def turn_axis(self, axis: str) -> None:
+        """Have an axis be logarithmic, or no longer."""
+        turned = AxisScale.LINEAR if getattr(self.look, axis) is AxisScale.LOG else AxisScale.LOG
+        self.choose(replace(self.look, losses=turned) if axis == "losses"
+                    else replace(self.look, steps=turned))  # fmt: skip
+
+    def smoothen(self, by: int) -> None:
+        """Have the losses smoothed more, or less."""
+        self.choose(smoother(self.look, by))
+
+    def pick(self, step: int) -> None:
+        """Look at a moment of training that is pointed at; at its end, at the present."""
+        run = self._lab.run
+        if run:
+            self._lab.scrub(None if step >= run.step else step)

@@ -1,0 +1,115 @@
+"""Boxes over each other, each as near as can be to where it is wanted; pure geometry.
+
+What is written over the plot of losses: what is to be beaten, where there are no numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF
+
+from visualizer.number_format import format_number
+from visualizer.widgets.theme import metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from visualizer.lab.loss_plot.model import LossPlot
+
+
+def spread(wanted: Sequence[float], size: float, low: float, high: float) -> list[float]:
+    """Give where boxes begin of which none overlaps another, in the order that they are given.
+
+    The sum of the squares of how far they are moved is the least that there is.
+
+    Parameters
+    ----------
+    wanted : sequence of float
+        Where each box should begin, rising.
+    size : float
+        Of each box.
+    low, high : float
+        Between which all of them are; there is room for all of them.
+    """
+    # Less what the boxes before take, places need only rise: means of runs that would fall do.
+    runs: list[tuple[float, int]] = []
+    for at, place in enumerate(wanted):
+        mean, count = place - at * size, 1
+        while runs and runs[-1][0] > mean:
+            before, number = runs.pop()
+            mean = (before * number + mean * count) / (number + count)
+            count += number
+        runs.append((mean, count))
+    flat = [mean for mean, count in runs for _ in range(count)]
+    last = high - len(flat) * size
+    return [min(max(mean, low), last) + at * size for at, mean in enumerate(flat)]
+
+
+GAP, AROUND = 6.0, 3.0
+"""Pixels from a line down the plot to its words, and of paper at both sides of words."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlotLabel:
+    """Words over the plot, and the line that they are of.
+
+    Parameters
+    ----------
+    box : QRectF
+        Their place, with paper at both sides.
+    line : float
+        The y of a line across the plot, the x of one down it.
+    """
+
+    text: str
+    box: QRectF
+    line: float
+
+
+def breaks_of(inner: QRectF, plot: LossPlot) -> list[PlotLabel]:
+    """Place what is said of losses that are no numbers: at the top, beside their lines."""
+    made = []
+    for at, each in enumerate(plot.breaks):
+        x = inner.left() + float(plot.x.share(each.step)) * inner.width()
+        box = _sized(inner, each.words).translated(0, at * metrics(12).height())
+        box.moveLeft(x - GAP - box.width() if x > inner.center().x() else x + GAP)
+        box.moveLeft(max(inner.left(), min(box.left(), inner.right() - box.width())))
+        if box.bottom() <= inner.bottom():
+            made.append(PlotLabel(each.words, box, x))
+    return made
+
+
+def references_of(
+    inner: QRectF, plot: LossPlot, taken: Sequence[PlotLabel] = ()
+) -> list[PlotLabel]:
+    """Place what is said of the losses to beat: at the right end, each as near as can be.
+
+    They are as high over each other as their lines, and none is over another one or over what is
+    `taken`. Where there is no room for all, the losses that are hardest to beat are named.
+    """
+    height = metrics(12).height()
+    ys = (
+        inner.bottom()
+        - plot.y.share(np.array([one.loss for one in plot.references])) * inner.height()
+    )
+    named = list(zip(ys.tolist(), plot.references, strict=True))
+    named.sort(key=lambda each: each[0])
+    texts = [f"{one.name} {format_number(one.loss, 2)}" for _, one in named]
+    boxes = [_sized(inner, text) for text in texts]
+    left = min((inner.right() - box.width() for box in boxes), default=inner.right())
+    low = max((each.box.bottom() for each in taken if each.box.right() > left), default=inner.top())
+    seen = min(len(boxes), max(0, int((inner.bottom() - low) / height)))
+    kept = range(len(boxes) - seen, len(boxes))
+    wanted = [named[at][0] - height / 2 for at in kept]
+    tops = spread(wanted, height, low, inner.bottom())
+    for at, top in zip(kept, tops, strict=True):
+        boxes[at].moveTopRight(QPointF(inner.right(), top))
+    return [PlotLabel(texts[at], boxes[at], named[at][0]) for at in kept]
+
+
+def _sized(inner: QRectF, text: str) -> QRectF:
+    wide = min(metrics(12).horizontalAdvance(text) + 2 * AROUND, inner.width())
+    return QRectF(inner.left(), inner.top(), wide, metrics(12).height())

@@ -1,0 +1,48 @@
+"""The legend of the plot of losses: runs by their colours, lines by their strokes."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+
+from visualizer.lab.loss_plot.model import LossLineRole
+from visualizer.widgets.theme import head_colour, metrics, mixed
+
+if TYPE_CHECKING:
+    from visualizer.lab.loss_plot.model import LegendKey, LossPlot
+    from visualizer.widgets.theme import Theme
+
+LONGEST = 240
+"""Pixels of the name of a run, at most."""
+APART = f"{'&nbsp;' * 5} "
+"""Between two keys; a line breaks nowhere else."""
+SIGNS = {
+    None: "■",
+    LossLineRole.TRAINING: "━━",
+    LossLineRole.EACH: "──",
+    LossLineRole.VALIDATION: "─●─",
+}
+
+
+def legend_html(plot: LossPlot, theme: Theme) -> str:
+    """Write the legend, and after it what both axes are of; or what stands in their place."""
+    if plot.message:
+        return f'<span style="color: {theme.quiet}">{escape(plot.message)}</span>'
+    titles = _unbroken(f"{plot.y.title}, by {plot.x.title}")
+    keys = [_key(key, theme) for key in plot.keys]
+    return APART.join([*keys, f'<span style="color: {theme.quiet}">{titles}</span>'])
+
+
+def _key(key: LegendKey, theme: Theme) -> str:
+    colour = theme.quiet if key.colour is None else head_colour(key.colour, theme)
+    if key.role is LossLineRole.EACH:
+        colour = mixed(colour, theme.paper)
+    words = metrics(12).elidedText(key.words, Qt.TextElideMode.ElideMiddle, LONGEST)
+    sign = f'<span style="color: {colour}">{SIGNS[key.role]}</span>'
+    return f'{sign}&nbsp;<span style="color: {theme.ink}">{_unbroken(words)}</span>'
+
+
+def _unbroken(words: str) -> str:
+    return escape(words).replace(" ", "&nbsp;")

@@ -1,0 +1,291 @@
+"""Makes the plot of losses: of one run, and of others laid over it.
+
+How far the axes of the plot of losses go.
+
+The plot of losses in words: all lines at a step, and what a reader of the screen is told.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.lab.loss_plot.model import (
+    LOSS,
+    STEP,
+    AxisScale,
+    LegendKey,
+    LossGap,
+    LossLine,
+    LossLineRole,
+    LossPlot,
+    PlotAxis,
+    ticks,
+)
+from visualizer.lab.loss_plot.smoothing import SmoothedLosses, smooth
+from visualizer.number_format import format_count, format_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from visualizer.lab.loss_plot.model import LossCurve, PlotLook, ReferenceLoss
+    from visualizer.lab.training.losses import Losses
+
+
+def present_plot(
+    curves: Sequence[LossCurve],
+    look: PlotLook,
+    references: Sequence[ReferenceLoss] = (),
+    stand: int | None = None,
+    stops: Sequence[int] = (),
+    before: LossPlot | None = None,
+) -> LossPlot:
+    """Make the plot of runs; the first is the one that all is about.
+
+    Parameters
+    ----------
+    stand : int, optional
+        The step that is looked at.
+    stops : sequence of int
+        The steps that can be looked at.
+    before : LossPlot, optional
+        An earlier plot: what it smoothed is not smoothed again.
+    """
+    shown = [curve for curve in curves if len(curve.losses) or len(curve.losses.validation)]
+    smoothed = tuple(_smoothed(curve.losses, look, before) for curve in shown)
+    lines = tuple(_lines(shown, smoothed, look))
+    if not lines:
+        return LossPlot()
+    x, (y, notices) = steps_axis(lines, look.steps), losses_axis(lines, references, look.losses)
+    plot = LossPlot(
+        lines=lines,
+        references=tuple(references),
+        keys=tuple(_keys(shown, lines, look)),
+        breaks=tuple(_breaks(shown)),
+        x=x,
+        y=y,
+        stand=stand,
+        stops=np.array(stops, dtype=np.int64),
+        message="",
+        notices=notices,
+        rates=(shown[0].losses.steps, shown[0].losses.rates),
+        smoothed=smoothed,
+    )
+    return replace(plot, told=told(plot))
+
+
+def _smoothed(losses: Losses, look: PlotLook, before: LossPlot | None) -> SmoothedLosses:
+    known = (one for one in (before.smoothed if before else ()) if losses.continues(one.losses))
+    return smooth(losses, look.smoothing, next(known, None))
+
+
+def _lines(
+    curves: Sequence[LossCurve], smoothed: Sequence[SmoothedLosses], look: PlotLook
+) -> Iterator[LossLine]:
+    """Give the lines as they are painted: faint ones below, the first run above the others."""
+    made = [
+        line
+        for curve, smooth_one in zip(curves, smoothed, strict=True)
+        for line in _of_run(curve, smooth_one, look, curve.name if len(curves) > 1 else "")
+    ]
+    for role in LossLineRole:
+        yield from (line for line in reversed(made) if line.role is role and len(line.steps))
+
+
+def _of_run(
+    curve: LossCurve, smoothed: SmoothedLosses, look: PlotLook, name: str
+) -> Iterator[LossLine]:
+    losses = curve.losses
+    if look.smoothing:
+        yield LossLine(name, LossLineRole.EACH, curve.colour, losses.steps, losses.training)
+    yield LossLine(name, LossLineRole.TRAINING, curve.colour, losses.steps, smoothed.values)
+    yield LossLine(
+        name, LossLineRole.VALIDATION, curve.colour, losses.validation_steps, losses.validation
+    )
+
+
+def _keys(
+    curves: Sequence[LossCurve], lines: Sequence[LossLine], look: PlotLook
+) -> Iterator[LegendKey]:
+    roles = {line.role for line in lines}
+    colour = curves[0].colour if len(curves) == 1 else None
+    if colour is None:
+        yield from (LegendKey(curve.name, None, curve.colour) for curve in curves)
+    for role in (LossLineRole.TRAINING, LossLineRole.EACH, LossLineRole.VALIDATION):
+        if role in roles:
+            span = round(1 / (1 - look.smoothing))
+            is_average = role is LossLineRole.TRAINING and span > 1
+            words = (
+                f"{role}, mean of about {format_count(span, 'step')}" if is_average else str(role)
+            )
+            yield LegendKey(words, role, colour)
+
+
+def _breaks(curves: Sequence[LossCurve]) -> Iterator[LossGap]:
+    for curve in curves:
+        is_number = np.isfinite(curve.losses.training)
+        if not is_number.all():
+            step = int(curve.losses.steps[np.argmin(is_number)])
+            yield LossGap(step, curve.colour, f"no number at step {step:,}")
+
+
+MOST_STEPS, MOST_LOSSES = 6, 6
+"""Numbers at an axis."""
+MARGIN = 0.05
+"""Of the height, above the largest and below the least loss."""
+FURTHEST = 3.0
+"""A linear axis goes to so many times the first losses: a divergence would flatten all else."""
+
+LARGEST = 1e100
+"""Losses beyond are drawn at the end of the axis: no training in float32 has one."""
+
+
+def steps_axis(lines: Sequence[LossLine], scale: AxisScale) -> PlotAxis:
+    """Choose the axis of steps; on a logarithmic one, step 0 stands where 1 does."""
+    high = max(float(line.steps[-1]) for line in lines)
+    low, least = (1.0, 10.0) if scale is AxisScale.LOG else (0.0, 1.0)
+    high = max(high, least)
+    return PlotAxis(STEP, low, high, scale, ticks(low, high, scale, MOST_STEPS, least=1))
+
+
+def losses_axis(
+    lines: Sequence[LossLine], references: Sequence[ReferenceLoss], scale: AxisScale
+) -> tuple[PlotAxis, tuple[str, ...]]:
+    """Choose the axis of losses, and say what it leaves out."""
+    found = [_extent(line.values) for line in lines] + [(one.loss, one.loss) for one in references]
+    extents = [extent for extent in found if extent] or [(1.0, 1.0)]
+    low, high = min(low for low, _ in extents), max(high for _, high in extents)
+    notices: tuple[str, ...] = ()
+    if scale is AxisScale.LOG:
+        low = max(low if low > 0 else _least_above_zero(lines), 1 / LARGEST)
+        low, high = _apart(low, max(low, high), scale)
+    else:
+        most = FURTHEST * _usual(lines, references)
+        if high > most > low:
+            notices = (f"Losses up to {format_number(high, 1)} stand above the plot.",)
+            high = most
+        low, high = _apart(low, high, scale)
+    return PlotAxis(LOSS, low, high, scale, ticks(low, high, scale, MOST_LOSSES)), notices
+
+
+def _extent(values: np.ndarray) -> tuple[float, float] | None:
+    """Give the least and the largest number; None where none is one."""
+    least, most = float(values.min()), float(values.max())
+    if not math.isfinite(least + most):
+        values = values[np.isfinite(values)]
+        if not len(values):
+            return None
+        least, most = float(values.min()), float(values.max())
+    return min(least, LARGEST), min(most, LARGEST)
+
+
+def _least_above_zero(lines: Sequence[LossLine]) -> float:
+    """Find where a logarithmic axis begins if a loss is 0."""
+    above = (line.values[np.isfinite(line.values) & (line.values > 0)] for line in lines)
+    return min((float(some.min()) for some in above if len(some)), default=1.0)
+
+
+def _usual(lines: Sequence[LossLine], references: Sequence[ReferenceLoss]) -> float:
+    """Give a loss that everything before a divergence is near to, or below."""
+    firsts = (float(line.values[np.argmax(np.isfinite(line.values))]) for line in lines)
+    known = [first for first in firsts if math.isfinite(first)]
+    return max(known + [reference.loss for reference in references], default=0.0)
+
+
+def _apart(low: float, high: float, scale: AxisScale) -> tuple[float, float]:
+    """Set the ends a margin apart from the losses, and from each other."""
+    if scale is AxisScale.LOG:
+        margin = max((high / low) ** MARGIN, 1.02)
+        return low / margin, high * margin
+    margin = max(MARGIN * (high - low), 0.01 * abs(high), 1e-6)
+    return max(0.0, low - margin) if low >= 0 else low - margin, high + margin
+
+
+DECIMALS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PlotReadoutRow:
+    """What a line is at a step.
+
+    Parameters
+    ----------
+    colour : int or None
+        The line's; None for what is no line.
+    """
+
+    title: str
+    value: str
+    colour: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlotReadout:
+    """What all lines are at a step."""
+
+    step: int
+    rows: tuple[PlotReadoutRow, ...]
+
+    @property
+    def said(self) -> str:
+        """All of it in a sentence."""
+        told = ", ".join(f"{row.title} {row.value}" for row in self.rows)
+        return f"Step {self.step:,}: {told}."
+
+
+def read_at(plot: LossPlot, step: float) -> PlotReadout:
+    """Read the nearest point of every line; one that is elsewhere says where."""
+    at = round(min(max(step, plot.x.low), plot.x.high))
+    is_one_run = len({line.name for line in plot.lines}) == 1
+    shown = [
+        line for line in reversed(plot.lines) if is_one_run or line.role is not LossLineRole.EACH
+    ]
+    rows = [PlotReadoutRow(line.title, _value(line, at), line.colour) for line in shown]
+    if is_one_run and plot.rates and len(plot.rates[0]):
+        steps, rates = plot.rates
+        rows.append(PlotReadoutRow("learning rate", f"{rates[nearest(steps, at)]:.3g}", None))
+    return PlotReadout(at, tuple(rows))
+
+
+def nearest(steps: np.ndarray, step: float) -> int:
+    """Find the place of the step that is nearest to one; steps rise."""
+    after = int(np.searchsorted(steps, step))
+    if after == len(steps) or (after and step - steps[after - 1] <= steps[after] - step):
+        after -= 1
+    return after
+
+
+def _value(line: LossLine, step: int) -> str:
+    at = nearest(line.steps, step)
+    value, there = format_number(float(line.values[at]), DECIMALS), int(line.steps[at])
+    return value if there == step else f"{value} (step {there:,})"
+
+
+def _lowest(values: np.ndarray) -> int | None:
+    """Find the least number; None where none is one."""
+    at = int(values.argmin())  # a NaN, where there is one
+    if not np.isfinite(values[at]):
+        at = int(np.where(np.isfinite(values), values, np.inf).argmin())
+    return at if np.isfinite(values[at]) else None
+
+
+def told(plot: LossPlot) -> str:
+    """Tell the plot: where it stands, the best so far, what of the losses to beat is beaten."""
+    step = plot.last if plot.stand is None else plot.stand
+    said = [read_at(plot, step).said]
+    first = [line for line in plot.lines if line.name == plot.lines[-1].name]
+    lowest = ((line, at) for line in reversed(first) if (at := _lowest(line.values)) is not None)
+    judged, at = next(lowest, (None, 0))
+    if judged:
+        least = format_number(float(judged.values[at]), DECIMALS)
+        said.append(f"Least {judged.title}: {least} at step {int(judged.steps[at]):,}.")
+        said += [
+            f"{'Below' if judged.values[at] < one.loss else 'Not below'} {one.name}, "
+            f"{format_number(one.loss, DECIMALS)}."
+            for one in plot.references
+        ]
+    said += [f"The loss is {each.words}." for each in plot.breaks]
+    return " ".join([*said, *plot.notices])

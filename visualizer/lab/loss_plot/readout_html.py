@@ -1,0 +1,42 @@
+"""The numbers of the plot of losses at the step that is pointed at."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+
+from visualizer.widgets.theme import head_colour, metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from visualizer.lab.loss_plot.present_plot import PlotReadout
+    from visualizer.widgets.theme import Theme
+
+LONGEST = 260.0
+"""Pixels of a line's name, at most."""
+AWAY = 14.0
+"""Pixels from the step."""
+
+
+def reading_html(reading: PlotReadout, theme: Theme) -> str:
+    """Write the numbers as a table, each beside its line's colour."""
+    rows = "".join(_rows(reading, theme))
+    return (
+        f'<div style="color: {theme.ink}; white-space: nowrap"><b>Step {reading.step:,}</b>'
+        f'<table cellspacing="0">{rows}</table></div>'
+    )
+
+
+def _rows(reading: PlotReadout, theme: Theme) -> Iterator[str]:
+    middle = Qt.TextElideMode.ElideMiddle
+    for row in reading.rows:
+        colour = "transparent" if row.colour is None else head_colour(row.colour, theme)
+        title = escape(metrics(12).elidedText(row.title, middle, LONGEST))
+        yield (
+            f'<tr><td style="color: {colour}">■&nbsp;</td>'
+            f'<td style="color: {theme.quiet}; padding-right: 16px">{title}</td>'
+            f'<td align="right">{escape(row.value)}</td></tr>'
+        )

@@ -1,0 +1,152 @@
+"""Losses for the eye: smoothed, and thinned to the pixels there are.
+
+Sources: Kingma and Ba 2015, "Adam", §3 (the correction of an exponential average's bias towards
+its start at 0); Jugel et al. 2014, "M4: A Visualization-Oriented Time Series Data Aggregation"
+(first, last, least and largest of each column of pixels draw the same line as all points).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.lab.training.losses import GrowingArray
+
+if TYPE_CHECKING:
+    from visualizer.lab.training.losses import Losses
+
+FURTHEST_POWER = 100.0
+"""Powers of e that a block of the average spans: its sums stay far within float64."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SmoothedLosses:
+    """The training losses of a run, smoothed; made by `smooth`.
+
+    Parameters
+    ----------
+    average, weight : float
+        Of the last step, before the correction: the average, and what it would be of ones.
+    """
+
+    losses: Losses
+    strength: float
+    average: float
+    weight: float
+    _values: GrowingArray
+
+    @property
+    def values(self) -> np.ndarray:
+        """A loss for each training step, float64 [step]; NaN where the loss is no number."""
+        return self._values.values
+
+
+def smooth(losses: Losses, strength: float, before: SmoothedLosses | None = None) -> SmoothedLosses:
+    """Smooth training losses by an exponential average that is corrected for its start.
+
+    After each step, average ← strength · average + (1 − strength) · loss, from 0; what is given is
+    average / (1 − strengthᵗ) after t steps, so that the first is the loss itself. Losses that are
+    no numbers are passed over.
+
+    Parameters
+    ----------
+    strength : float
+        From 0, which changes nothing, to below 1; it averages over about 1 / (1 − strength) steps.
+    before : Smoothed, optional
+        What was smoothed earlier: where these losses continue those, only the new ones are.
+    """
+    if before is None or before.strength != strength or not losses.continues(before.losses):
+        before = SmoothedLosses(losses, strength, 0.0, 0.0, GrowingArray.of(()))
+    new = losses.training[len(before.values) :]
+    is_number = np.isfinite(new)
+    is_whole = bool(is_number.all())  # as nearly always: nothing is picked out and put back
+    averages = _averaged(new if is_whole else new[is_number], strength, before.average)
+    average = float(averages[-1]) if len(averages) else before.average
+    weight = 1 - (1 - before.weight) * strength ** len(averages)
+    values = _corrected(averages, strength, before.weight)
+    if not is_whole:
+        values = np.full(len(new), np.nan)
+        values[is_number] = averages
+    return SmoothedLosses(losses, strength, average, weight, before._values.extended(values))
+
+
+def _corrected(averages: np.ndarray, strength: float, weight: float) -> np.ndarray:
+    """Divide each average, in its place, by what it would be of ones; after a block, that is 1."""
+    first = averages[: _block(strength)]
+    first /= 1 - (1 - weight) * strength ** np.arange(1.0, len(first) + 1)
+    return averages
+
+
+def _block(strength: float) -> int:
+    return max(1, int(FURTHEST_POWER / -math.log(strength))) if strength else 0
+
+
+def _averaged(values: np.ndarray, strength: float, average: float) -> np.ndarray:
+    """Give the average after each value, block by block: Σ sⁿ⁻ⁱ xᵢ = sⁿ Σ xᵢ / sⁱ."""
+    if strength == 0:
+        return values.copy()
+    block = _block(strength)
+    averages = np.empty(len(values))
+    powers = strength ** np.arange(1.0, min(block, len(values)) + 1)
+    shares = (1 - strength) / powers
+    for begin in range(0, len(values), block):
+        some = averages[begin : begin + block]
+        np.multiply(values[begin : begin + block], shares[: len(some)], out=some)
+        np.cumsum(some, out=some)
+        some += average
+        some *= powers[: len(some)]
+        average = float(some[-1])
+    return averages
+
+
+def distinct(rising: np.ndarray) -> np.ndarray:
+    """Leave out of rising numbers those that are as the one before.
+
+    Other than `numpy.unique`, which loads a part of numpy at its first use: a pause while one
+    looks on.
+    """
+    is_new = np.append(True, rising[1:] != rising[:-1])[: len(rising)]
+    found: np.ndarray = rising[is_new]
+    return found
+
+
+def thinned(
+    steps: np.ndarray, values: np.ndarray, edges: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Leave of a line what columns of pixels can show: its first, least, largest and last of each.
+
+    Parameters
+    ----------
+    steps, values : ndarray
+        The line, [point]; steps rise. NaN shows where a column has nothing else.
+    edges : ndarray
+        Where columns begin and the last one ends, in steps, [column + 1], rising. What lies
+        outside is left out, but for the nearest point on either side: the line leads there.
+
+    Returns
+    -------
+    steps, values
+        A line of at most four points a column, and two; the given one where it has not more.
+    """
+    if steps.dtype.kind == "i":
+        edges = np.ceil(edges).astype(steps.dtype)  # else all steps would be made floats
+    first, last = np.searchsorted(steps, edges[0]), np.searchsorted(steps, edges[-1], "right")
+    first, last = max(0, int(first) - 1), min(len(steps), int(last) + 1)
+    steps, values = steps[first:last], values[first:last]
+    if len(steps) <= 4 * (len(edges) - 1):
+        return steps, values
+    begins = np.searchsorted(steps, edges)
+    begins = distinct(np.append(0, begins[begins < len(steps)]))
+    ends = np.append(begins[1:], len(steps)) - 1
+    of_column = (
+        values[begins],
+        np.fmin.reduceat(values, begins),
+        np.fmax.reduceat(values, begins),
+        values[ends],
+    )
+    middle = (steps[begins] + steps[ends]) / 2
+    places = (steps[begins], middle, middle, steps[ends])
+    return np.stack(places, axis=1).reshape(-1), np.stack(of_column, axis=1).reshape(-1)

@@ -1,0 +1,300 @@
+"""The plot of losses: it is pointed at to be read, and dragged along to go through training.
+
+The plot of losses under its controls: how smooth it is, which of its axes are logarithmic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PySide6.QtCore import QEvent, QPointF, QSize, Qt, Signal
+from PySide6.QtGui import QAccessible, QColor, QPainter, QPen
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+
+from visualizer.heatmap.cell_scroll_area_widget import BY_KEYS
+from visualizer.lab.loss_plot.chart_widget import LossChart
+from visualizer.lab.loss_plot.legend_html import legend_html
+from visualizer.lab.loss_plot.model import LossPlot, PlotLook
+from visualizer.lab.loss_plot.present_plot import nearest, read_at
+from visualizer.lab.loss_plot.smoothing import distinct
+from visualizer.lab.training.widget import text_button
+from visualizer.widgets.accessibility import Politeness, announce, set_accessible_value
+from visualizer.widgets.input_filters import is_command
+from visualizer.widgets.labels import PlainLabel, RichLabel
+from visualizer.widgets.setting_controls import TypedSlider
+from visualizer.widgets.theme import LIGHT, Theme, font
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from PySide6.QtGui import (
+        QAction,
+        QFocusEvent,
+        QKeyEvent,
+        QMouseEvent,
+        QPaintEvent,
+        QResizeEvent,
+        QShowEvent,
+    )
+
+USUAL, LEAST = QSize(640, 300), QSize(220, 110)
+KEYS = (
+    "Left and right go through training, Page Up and Page Down further, Home and End to its ends; "
+    "Escape goes back to the present."
+)
+PARTS, FAR = 100, 10
+"""Where no steps are kept, a key goes by one of so many parts of the axis; and further keys."""
+
+WALKS = {
+    Qt.Key.Key_Left: -1,
+    Qt.Key.Key_Right: 1,
+    Qt.Key.Key_PageDown: -FAR,
+    Qt.Key.Key_PageUp: FAR,
+}
+
+
+class LossPlotView(QWidget):
+    """Shows a `LossPlot`; clicked and dragged it says which step is to be looked at.
+
+    Where there are stops, it is the nearest of them.
+    """
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Chart
+    stepPicked = Signal(int)
+    presentPicked = Signal()
+    """The present is to be looked at again."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        self.setMouseTracking(True)
+        self.setAccessibleName("Losses")
+        self.setAccessibleDescription(KEYS)
+        self._plot, self._theme = LossPlot(), LIGHT
+        self.chart: LossChart | None = None
+        self._legend = RichLabel()
+        self._legend.setWordWrap(True)
+        self._legend.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self._legend.setContentsMargins(10, 4, 10, 0)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(2, 2, 2, 2)  # for the frame of what has the focus
+        self._column.setSpacing(0)
+        self._column.addWidget(self._legend)
+        self._pointed: QPointF | None = None
+        self._is_marked = self._is_held = self._is_walked = False
+        set_accessible_value(self, self._plot.told)
+
+    def sizeHint(self) -> QSize:
+        return USUAL
+
+    def minimumSizeHint(self) -> QSize:
+        return LEAST
+
+    # ------------------------------------------------------------------ what is shown
+
+    def show_plot(self, plot: LossPlot, theme: Theme) -> None:
+        """Show losses, and the step that is looked at."""
+        if plot is self._plot and theme is self._theme:
+            return
+        is_elsewhere = plot.stand != self._plot.stand
+        self._plot, self._theme = plot, theme
+        set_accessible_value(self, plot.told)
+        if is_elsewhere and self._is_walked and self.hasFocus():
+            step = plot.last if plot.stand is None else plot.stand
+            announce(self, read_at(plot, step).said, Politeness.Assertive)
+        self._is_walked = self._is_walked and not is_elsewhere
+        self.setCursor(Qt.CursorShape.ArrowCursor if plot.message else Qt.CursorShape.CrossCursor)
+        self._draw()
+
+    def place_of(self, step: float) -> QPointF:
+        """Give where a step is, at half the height; of a plot that is drawn."""
+        assert self.chart
+        return QPointF(self.chart.view.pos()) + self.chart.place_of(step)
+
+    # ------------------------------------------------------------------ drawing
+
+    def _draw(self) -> None:
+        """Draw the lines; what is hidden is drawn when it is seen."""
+        if not self.isVisible():
+            return
+        plot, theme = self._plot, self._theme
+        alignment = Qt.AlignmentFlag.AlignCenter if plot.message else Qt.AlignmentFlag.AlignLeft
+        self._legend.setAlignment(alignment)
+        self._legend.setFont(font(12))
+        self._legend.setText(legend_html(plot, theme))
+        if not plot.message and self.chart is None:
+            self.chart = LossChart()
+            self._column.addWidget(self.chart.view, 1)
+        if self.chart:
+            self.chart.view.setVisible(not plot.message)
+            self._column.activate()
+            self.chart.draw(plot, theme)
+            self._show_pointed()
+        self.update()
+
+    def _show_pointed(self) -> None:
+        if self.chart and not self._plot.message:
+            self.chart.point(self._stop_at(self._pointed) if self._pointed else None)
+
+    def _stop_at(self, place: QPointF) -> int:
+        """Give the step at a place; of those that are kept, the nearest."""
+        assert self.chart
+        step = self.chart.step_at(place.x() - self.chart.view.x())
+        stops = self._plot.stops
+        return int(stops[nearest(stops, step)]) if len(stops) else round(step)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), QColor(self._theme.paper))
+        if self._is_marked:
+            painter.setPen(QPen(QColor(self._theme.accent), 2))
+            painter.drawRect(self.rect().adjusted(1, 1, -1, -1))
+        painter.end()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._draw()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._draw()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        self._draw()
+
+    # ------------------------------------------------------------------ the hand
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() == Qt.MouseButton.LeftButton and not self._plot.message:
+            self._is_held = True
+            self._point(event.position())
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self._point(event.position())
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        self._is_held = False
+
+    def leaveEvent(self, event: QEvent) -> None:
+        self._pointed = None
+        self._show_pointed()
+
+    def _point(self, at: QPointF) -> None:
+        chart, is_near = self.chart, False
+        if chart:
+            is_near = chart.inner.adjusted(-8, 0, 8, 8).contains(at - chart.view.pos())
+        self._pointed = at if is_near or self._is_held else None
+        if self._is_held:
+            self._pick(self._stop_at(at))
+        self._show_pointed()
+
+    def _pick(self, step: int) -> None:
+        if step != self._plot.stand:
+            self.stepPicked.emit(step)
+
+    # ------------------------------------------------------------------ the keys
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key = Qt.Key(event.key())
+        if is_command(event) or self._plot.message:
+            event.ignore()
+        elif key == Qt.Key.Key_Escape and self._plot.stand is not None:
+            self._is_walked = True
+            self.presentPicked.emit()
+        elif key in {*WALKS, Qt.Key.Key_Home, Qt.Key.Key_End}:
+            self._is_walked = True
+            self._pick(self._walked(key))
+        else:
+            event.ignore()
+
+    def _walked(self, key: Qt.Key) -> int:
+        """Give the step that a key leads to."""
+        stops = self._plot.stops if len(self._plot.stops) else self._even_stops()
+        if key not in WALKS:
+            return int(stops[0 if key == Qt.Key.Key_Home else -1])
+        stand = self._plot.last if self._plot.stand is None else self._plot.stand
+        before = int(np.searchsorted(stops, stand))
+        after = int(np.searchsorted(stops, stand, "right"))
+        at = after - 1 + WALKS[key] if WALKS[key] > 0 else before + WALKS[key]
+        return int(stops[min(max(at, 0), len(stops) - 1)])
+
+    def _even_stops(self) -> np.ndarray:
+        axis = self._plot.x
+        last = min(axis.high, self._plot.last)
+        return distinct(np.linspace(axis.low, last, PARTS + 1).round().astype(np.int64))
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        self._mark(event.reason() in BY_KEYS)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        self._mark(False)
+
+    def _mark(self, is_marked: bool) -> None:
+        self._is_marked = is_marked
+        self.update()
+
+
+SMOOTHINGS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
+"""Each about twice as smooth as the one before."""
+AXES = {"losses": "Log losses", "steps": "Log steps"}
+
+
+def smoother(look: PlotLook, by: int) -> PlotLook:
+    """Give a look that is smoother by so many of `SMOOTHINGS`, as far as there are."""
+    at = SMOOTHINGS.index(look.smoothing) + by
+    return replace(look, smoothing=SMOOTHINGS[min(max(at, 0), len(SMOOTHINGS) - 1)])
+
+
+class PlotPane(QWidget):
+    """The plot, and how it is looked at."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    lookChosen = Signal(object)
+
+    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Losses and how they are plotted")
+        self._look = PlotLook()
+        self.view, self.notices, self.smoothing = LossPlotView(), PlainLabel(), TypedSlider()
+        self.notices.setProperty("role", "quiet")
+        self.notices.setWordWrap(True)
+        self.notices.setContentsMargins(16, 0, 16, 0)
+        self.smoothing.setRange(0, len(SMOOTHINGS) - 1)
+        self.smoothing.setPageStep(2)
+        self.smoothing.setMaximumWidth(120)
+        self.smoothing.setAccessibleName("Smoothing of the training losses")
+        self.smoothing.valueChanged.connect(self._smooth)
+        row = QHBoxLayout()
+        row.setContentsMargins(16, 4, 16, 0)
+        row.setSpacing(8)
+        label = PlainLabel("Smoothing")
+        label.setProperty("role", "quiet")
+        label.setBuddy(self.smoothing)
+        row.addWidget(label)
+        row.addWidget(self.smoothing)
+        row.addStretch(1)
+        for name, words in AXES.items():
+            row.addWidget(text_button(actions[name], words), 0, Qt.AlignmentFlag.AlignRight)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(2)
+        column.addLayout(row)
+        column.addWidget(self.view, 1)
+        column.addWidget(self.notices)
+        self.setFocusProxy(self.view)
+
+    def show_plot(self, plot: LossPlot, look: PlotLook, theme: Theme) -> None:
+        """Show losses, and how they are looked at."""
+        self._look = look
+        self.smoothing.setValue(SMOOTHINGS.index(look.smoothing))
+        set_accessible_value(self.smoothing, f"{look.smoothing:g}")
+        self.view.show_plot(plot, theme)
+        self.notices.setText("\n".join(plot.notices))
+        self.notices.setVisible(bool(plot.notices))
+
+    def _smooth(self, at: int) -> None:
+        if SMOOTHINGS[at] != self._look.smoothing:
+            self.lookChosen.emit(replace(self._look, smoothing=SMOOTHINGS[at]))

@@ -1,0 +1,152 @@
+"""The runs that are kept: their folders, side by side in one, each named as its run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from io import TextIOWrapper
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.errors import InputError
+from visualizer.lab.training.losses import Losses
+from visualizer.language.loss_log import MOST_BYTES, NO_ROWS, curves, tables
+from visualizer.language.run_folder import RunFolder
+from visualizer.storage.atomic_file import write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from visualizer.language.training_settings import TrainingSettings
+
+MOST_OF_PROBE = 2**20
+"""Bytes."""
+_FORBIDDEN = set('/\\:*?"<>|\0')
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run that is kept.
+
+    Parameters
+    ----------
+    changed : float
+        When it went on last, in seconds since 1970.
+    """
+
+    folder: Path
+    changed: float
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.folder.name
+
+
+def kept(home: Path) -> tuple[StoredRun, ...]:
+    """List the runs of a folder, the newest first."""
+    folders = [one for one in home.glob("*") if RunFolder(one).about.is_file()]
+    found = [StoredRun(one, _changed(one)) for one in folders]
+    return tuple(sorted(found, key=lambda run: (-run.changed, run.name)))
+
+
+def _changed(folder: Path) -> float:
+    files = (RunFolder(folder).losses, RunFolder(folder).about)
+    return max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
+
+
+def fresh(home: Path, settings: TrainingSettings) -> Path:
+    """Give a folder for a new run that nothing is in yet."""
+    name = f"{settings.source.kind}-{settings.model}"
+    number = 1
+    while os.path.lexists(home / f"{name}-{number}"):
+        number += 1
+    return home / f"{name}-{number}"
+
+
+def renamed(folder: Path, name: str) -> Path:
+    """Give a run another name; give its folder.
+
+    Raises
+    ------
+    InputError
+        Of ``name``, when it cannot be a folder's or is taken.
+    """
+    name = name.strip()
+    if not name or name in {".", ".."} or _FORBIDDEN & set(name):
+        raise InputError("name", 'A run’s name cannot be empty, nor have / \\ : * ? " < > | in it.')
+    target = folder.with_name(name)
+    if target == folder:
+        return folder
+    if os.path.lexists(target):
+        raise InputError("name", f"There is a run “{name}” already. Choose another name.")
+    try:
+        return folder.rename(target)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("name", f"“{folder.name}” could not be renamed: {reason}.") from error
+
+
+def delete(folder: Path) -> None:
+    """Delete a run and all that was kept of it, but nothing that a link in it leads to.
+
+    Raises
+    ------
+    InputError
+        Of ``folder``, when it is no run's or could not be deleted.
+    """
+    if not RunFolder(folder).about.is_file():  # never anything else of the user's
+        raise InputError("folder", f"There is no run in {folder}.")
+    if folder.is_symlink():
+        sentence = f"“{folder.name}” is a link to a folder elsewhere. Delete that folder itself."
+        raise InputError("folder", sentence)
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("folder", f"“{folder.name}” could not be deleted: {reason}.") from error
+
+
+def keep_probe(folder: Path, text: str) -> None:
+    """Remember the text that a run's model read last; a folder that is closed forgets it."""
+    if text and RunFolder(folder).about.is_file():
+        with suppress(InputError):
+            write(RunFolder(folder).probe, lambda file: file.write(text.encode()))
+
+
+def kept_probe(folder: Path) -> str:
+    """Give the text that a run's model read last; empty where none is kept, or nonsense."""
+    try:
+        return RunFolder(folder).probe.read_bytes(MOST_OF_PROBE).decode()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def losses_of(folder: Path, rest: Callable[[], None] = lambda: None) -> Losses:
+    """Read the losses of a run.
+
+    Parameters
+    ----------
+    rest : callable
+        Called after every thousand steps, for a thread that lets others come in.
+
+    Raises
+    ------
+    InputError
+        Where they cannot be read.
+    """
+    try:
+        with TextIOWrapper(RunFolder(folder).losses.open(MOST_BYTES), "utf-8") as lines:
+            parts = [NO_ROWS]
+            for table in tables(lines):
+                parts.append(table)
+                rest()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = f": {error.strerror}" if isinstance(error, OSError) and error.strerror else ""
+        sentence = f"The losses of “{folder.name}” cannot be read{reason}."
+        raise InputError("losses", sentence) from error
+    return Losses.of(**curves(np.concatenate(parts)))

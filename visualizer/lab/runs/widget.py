@@ -1,0 +1,197 @@
+"""The list of runs that are kept: to be opened, laid over the plot, renamed and deleted.
+
+What the lab asks before something would be interrupted or lost; nothing else waits for it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QAccessible
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QHeaderView,
+    QMessageBox,
+    QTreeWidget,
+    QTreeWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.lab.training.widget import text_button
+from visualizer.widgets.dialogs import message_box
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.tooltips import plain_tooltip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from PySide6.QtGui import QAction
+
+    from visualizer.lab.runs.run_store import StoredRun
+
+BUTTONS = {"open_chosen": "Open", "rename": "Rename", "delete": "Delete…"}
+EMPTY = "Runs are kept here once they are started."
+OVERLAY = "Tick a run to lay its losses over the plot; press Enter to open it."
+
+AT_WORK = "It trains in the background. Open it to watch it here."
+
+
+class RunsPane(QWidget):
+    """The runs, the newest first. The signals carry names."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    opened = Signal(str)
+    overlaid = Signal(str, bool)
+    renamed = Signal(str, str)
+
+    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._shown: object = None
+        self._actions = tuple(actions.values())
+        self.hint, self.list = PlainLabel(EMPTY), QTreeWidget()
+        self.hint.setWordWrap(True)
+        self.hint.setProperty("role", "quiet")
+        self.list.setAccessibleName("Runs")
+        self.list.setHeaderLabels(["Run", "Went on"])
+        self.list.setRootIsDecorated(False)
+        self.list.setUniformRowHeights(True)
+        self.list.setTextElideMode(Qt.TextElideMode.ElideMiddle)  # names differ at their ends
+        header = self.list.header()
+        header.setStretchLastSection(False)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        header.setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
+        self.list.setEditTriggers(QTreeWidget.EditTrigger.EditKeyPressed)
+        self.list.itemActivated.connect(self._open)
+        self.list.itemChanged.connect(self._change)
+        self.list.currentItemChanged.connect(self._enable)
+        row = QHBoxLayout()
+        for name, words in BUTTONS.items():
+            row.addWidget(text_button(actions[name], words))
+        row.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 8, 16, 16)
+        column.addWidget(self.hint)
+        column.addWidget(self.list, 1)
+        column.addLayout(row)
+        self._enable()
+
+    @property
+    def chosen(self) -> str:
+        """The name of the run that is chosen; empty where none is."""
+        item = self.list.currentItem()
+        return str(item.data(0, Qt.ItemDataRole.UserRole)) if item else ""
+
+    def choose(self, name: str) -> bool:
+        """Choose a run by its name; say whether there is one."""
+        for at in range(self.list.topLevelItemCount()):
+            item = self.list.topLevelItem(at)
+            if item and item.data(0, Qt.ItemDataRole.UserRole) == name:
+                self.list.setCurrentItem(item)
+                return True
+        return False
+
+    def edit_name(self) -> None:
+        """Let the chosen run's name be typed."""
+        item = self.list.currentItem()
+        if item:
+            self.list.editItem(item, 0)
+
+    def show_runs(
+        self,
+        runs: Iterable[StoredRun],
+        overlaid: frozenset[str],
+        at_work: frozenset[str],
+        present: str,
+    ) -> None:
+        """Show the list; the present run is written in bold, and always in the plot.
+
+        Those at work in the background say so in place of when they went on last.
+        """
+        shown = (tuple(runs), overlaid, at_work, present)
+        if shown == self._shown:
+            return
+        self._shown, chosen = shown, self.chosen
+        with QSignalBlocker(self.list):
+            self.list.clear()
+            for run in shown[0]:
+                item = _item(run, run.name in overlaid, run.name == present)
+                if run.name in at_work:
+                    item.setText(1, "training")
+                    item.setToolTip(1, AT_WORK)
+                self.list.addTopLevelItem(item)
+                if run.name == chosen:
+                    self.list.setCurrentItem(item)
+        self.hint.setText(OVERLAY if shown[0] else EMPTY)
+        self._enable()
+
+    def _enable(self) -> None:
+        """Let be done with the chosen run what can be, where one is chosen."""
+        for action in self._actions:
+            action.setEnabled(bool(self.chosen))
+
+    def _open(self, item: QTreeWidgetItem) -> None:
+        self.opened.emit(item.data(0, Qt.ItemDataRole.UserRole))
+
+    def _change(self, item: QTreeWidgetItem) -> None:
+        name = str(item.data(0, Qt.ItemDataRole.UserRole))
+        if item.text(0) != name:
+            self._shown = None  # the name is typed, and may be refused
+            self.renamed.emit(name, item.text(0))
+        else:
+            self.overlaid.emit(name, item.checkState(0) is Qt.CheckState.Checked)
+
+
+def _item(run: StoredRun, is_overlaid: bool, is_present: bool) -> QTreeWidgetItem:
+    when = datetime.fromtimestamp(run.changed)
+    is_today = when.date() == datetime.now().date()
+    item = QTreeWidgetItem([run.name, f"{when:%H:%M}" if is_today else f"{when:%Y-%m-%d}"])
+    item.setToolTip(0, plain_tooltip(run.name))
+    item.setData(0, Qt.ItemDataRole.UserRole, run.name)
+    flags = item.flags() | Qt.ItemFlag.ItemIsEditable
+    if is_present:
+        bold = item.font(0)
+        bold.setBold(True)
+        item.setFont(0, bold)
+    else:
+        flags |= Qt.ItemFlag.ItemIsUserCheckable
+        item.setCheckState(0, Qt.CheckState.Checked if is_overlaid else Qt.CheckState.Unchecked)
+    item.setFlags(flags)
+    return item
+
+
+def ask_leaving(
+    window: QWidget, name: str, stop: Callable[[], object], go_on: Callable[[], object]
+) -> None:
+    """Ask what becomes of a training that is left; called off, nothing happens. Once at a time."""
+    if window.findChild(QMessageBox, "leaving"):
+        return
+    said = f"“{name}” is training."
+    box = message_box(window, "leaving", QMessageBox.Icon.Question, said)
+    box.setInformativeText(
+        "It can stop here, with a checkpoint to go on from, or go on without a window until it is "
+        "done. Opened again, it is shown wherever it is by then."
+    )
+    stopping = box.addButton("&Stop here", QMessageBox.ButtonRole.AcceptRole)
+    going = box.addButton("&Go on in the background", QMessageBox.ButtonRole.DestructiveRole)
+    box.addButton(QMessageBox.StandardButton.Cancel)
+    box.setDefaultButton(stopping)
+    stopping.clicked.connect(stop)
+    going.clicked.connect(go_on)
+    box.open()
+
+
+def ask_delete(window: QWidget, name: str, delete: Callable[[], object]) -> None:
+    """Ask whether a run may be deleted for good."""
+    if window.findChild(QMessageBox, "delete"):
+        return
+    said = f"Delete “{name}”, its losses and all weights that were kept?"
+    box = message_box(window, "delete", QMessageBox.Icon.Question, said)
+    box.setInformativeText("This cannot be undone.")
+    deleting = box.addButton("&Delete", QMessageBox.ButtonRole.DestructiveRole)
+    cancel = box.addButton(QMessageBox.StandardButton.Cancel)
+    box.setDefaultButton(cancel)
+    deleting.clicked.connect(delete)
+    box.open()

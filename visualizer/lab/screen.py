@@ -1,0 +1,210 @@
+"""What the lab shows, as one value made of the run, the settings and what is looked at.
+
+What is looked at in the lab: which text the model reads, and at which moment of its training.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from visualizer.lab.settings.model import LabSettingsPanel, present_setup
+from visualizer.lab.training.model import BUSY, Phase, RunState
+from visualizer.language.training_progress import TrainingProgress
+from visualizer.language.training_settings import BATCHES_AT_END
+from visualizer.number_format import format_count, format_number
+
+if TYPE_CHECKING:
+    from visualizer.errors import InputError
+    from visualizer.lab.training.model import Failure
+    from visualizer.language.training_settings import TrainingSettings
+
+STARTING = {
+    Phase.RUNNING: "Pause",
+    Phase.PAUSED: "Resume",
+    Phase.STOPPED: "Resume",
+    Phase.FAILED: "Open again",
+}
+"""What the main button does; else it starts."""
+START = "Start"
+BUTTONS = (START, *dict.fromkeys(STARTING.values()))
+"""All that the main button ever says."""
+DOING = {
+    Phase.WAITING: "Waiting until the training in the background has stopped …",
+    Phase.OPENING: "Getting ready …",
+    Phase.ENDING: "Writing the checkpoint …",
+    Phase.PAUSED: "Paused",
+    Phase.STOPPED: "Stopped",
+    Phase.DONE: "Done",
+    Phase.DIVERGED: "Diverged",
+    Phase.FAILED: "Broken off",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingBarState:
+    """The bar of training: what can be done now, and how far it is.
+
+    Parameters
+    ----------
+    button : str
+        What the main button does.
+    share : float
+        Of the steps, from 0 to 1.
+    line : str
+        Step, speed, time left, learning rate and losses, in one line.
+    """
+
+    button: str
+    line: str
+    share: float = 0.0
+    is_running: bool = False
+    can_toggle: bool = True
+    can_step: bool = False
+    can_stop: bool = False
+    can_train_more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LabScreen:
+    """Everything of the lab but the pictures.
+
+    Parameters
+    ----------
+    title : str
+        The run's name; empty where there is none yet.
+    facts : str
+        Of what the model is, in one line.
+    """
+
+    title: str
+    setup: LabSettingsPanel
+    progress: TrainingBarState
+    facts: str = ""
+    notices: tuple[str, ...] = ()
+    failure: Failure | None = None
+    has_run: bool = False
+    is_open: bool = False
+
+
+def present_lab(
+    draft: TrainingSettings,
+    run: RunState | None,
+    refused: InputError | None,
+    sample: str,
+    broken: Failure | None = None,
+) -> LabScreen:
+    """Show the lab: a run, or settings that none was started with yet, perhaps as it broke."""
+    if run is None:
+        setup = present_setup(draft, refused, sample)
+        wrong = any(one.problem for one in setup.settings) or bool(setup.elsewhere)
+        line = "Change the settings, or start: the losses and the attention are shown as it learns."
+        # At its setting too, which may be folded away.
+        line = next((one.problem.sentence for one in setup.settings if one.problem), line)
+        progress = TrainingBarState(START, line, can_toggle=not wrong)
+        return LabScreen("", setup, progress, notices=setup.elsewhere, failure=broken)
+    setup = present_setup(run.settings, refused, run.sample or sample, _locked(run), run.notices)
+    said = [run.notice] if run.notice else []
+    if refused:  # at its setting too, which may be out of sight
+        said.append(refused.sentence)
+    elif _is_lost(run):
+        said.append(_diverged(run))
+    notices = tuple(dict.fromkeys((*said, *setup.elsewhere)))
+    return LabScreen(
+        run.name, setup, _progress(run), facts_of(run), notices, run.failure,
+        has_run=True, is_open=run.is_open,
+    )  # fmt: skip
+
+
+def _locked(run: RunState) -> str:
+    return f"“{run.name}” was started with these; only its steps can become more."
+
+
+def _is_lost(run: RunState) -> bool:
+    return run.phase is Phase.DIVERGED
+
+
+def _diverged(run: RunState) -> str:
+    return (
+        f"The training diverged, and stands again at step {run.step:,}, the last good one. "
+        f"Start a new run with a smaller learning rate than {run.settings.rate:g}."
+    )
+
+
+def _progress(run: RunState) -> TrainingBarState:
+    is_running, is_done = run.phase is Phase.RUNNING, run.step >= run.settings.steps
+    lost = _is_lost(run)
+    return TrainingBarState(
+        STARTING.get(run.phase, START) if run.step or run.phase is Phase.RUNNING else START,
+        line_of(run),
+        min(1.0, run.step / max(1, run.settings.steps)),
+        is_running,
+        can_toggle=run.phase not in BUSY and not lost and (is_running or not is_done),
+        can_step=run.phase in {Phase.PAUSED, Phase.STOPPED},
+        can_stop=run.is_open and run.phase is not Phase.STOPPED,
+        can_train_more=run.phase not in BUSY and not lost and not is_running,
+    )
+
+
+def facts_of(run: RunState) -> str:
+    """Say what the model is made of and where it is trained; nothing before that is known."""
+    if not run.tokens:
+        return ""
+    parts = [run.device] if run.device else []
+    parts += [
+        format_count(run.parameters, "parameter"),
+        format_count(len(run.tokens), "token") + " known",
+    ]
+    if run.seconds:
+        parts.append(f"trained for {clock(run.seconds)}")
+    return "  ·  ".join(parts)
+
+
+def line_of(run: RunState) -> str:
+    """Say how far a run is, in one line."""
+    parts = [DOING[run.phase]] if run.phase in DOING else []
+    if not run.tokens and parts:  # nothing of it is known yet
+        return parts[0]
+    is_known = run.phase is Phase.RUNNING and run.tokens_a_second > 0
+    speed = (run.tokens_a_second, run.seconds_left) if is_known else (None, None)
+    standing = TrainingProgress(run.step, run.settings.steps, run.rate, *speed)
+    return "  ·  ".join([*parts, *standing.facts, *_losses(run)])
+
+
+def _losses(run: RunState) -> list[str]:
+    if run.final:
+        training, validation = (format_number(loss, 3) for loss in run.final)
+        means = f"means of {BATCHES_AT_END} batches"
+        return [f"in the end, {means}: training {training}, validation {validation}"]
+    named = (("training", run.losses.training), ("validation", run.losses.validation))
+    return [f"{name} {format_number(values[-1], 3)}" for name, values in named if len(values)]
+
+
+def clock(seconds: float) -> str:
+    """Write a time: 0:07, 1:02:30."""
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+@dataclass(frozen=True, slots=True)
+class LabView:
+    """What is looked at.
+
+    Parameters
+    ----------
+    probe : str
+        The text that the model reads.
+    step : int or None
+        The snapshot that is looked at; None for the model as it is now.
+    layer, head : int
+        What is chosen to be opened, counted from 0.
+    overlaid : frozenset of str
+        Names of other runs whose losses are shown, too.
+    """
+
+    probe: str = ""
+    step: int | None = None
+    layer: int = 0
+    head: int = 0
+    overlaid: frozenset[str] = frozenset()

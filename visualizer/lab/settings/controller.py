@@ -1,0 +1,67 @@
+"""Reads how the text begins that the settings name, off the GUI thread."""
+
+from __future__ import annotations
+
+import traceback
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.errors import InputError
+from visualizer.lab.settings.model import sample_of
+from visualizer.language.tokenizers import tokenize
+from visualizer.session.worker import Worker
+
+if TYPE_CHECKING:
+    from visualizer.lab.lab_controller import LabController
+    from visualizer.language.training_settings import TrainingSettings
+
+
+class TextSampleController(QObject):
+    """Shows the beginning of the text while the settings are being chosen."""
+
+    broke = Signal(str)
+
+    def __init__(self, lab: LabController) -> None:
+        super().__init__(lab)
+        self._lab = lab
+        self._of: TrainingSettings | None = None
+        self._worker = Worker(self)
+        self._worker.answered.connect(self._take)
+        self._worker.failed.connect(self._fail)
+        lab.changed.connect(self.look)
+
+    def look(self) -> None:
+        """Read the text anew where the settings name another one."""
+        draft, is_free = self._lab.draft, self._lab.run is None
+        made_of = draft.source, draft.block
+        if is_free and (self._of is None or made_of != (self._of.source, self._of.block)):
+            self._of = draft
+            self._worker.ask(partial(_read, draft))
+
+    def _take(self, answer: tuple[TrainingSettings, str | InputError]) -> None:
+        settings, read = answer
+        if settings is not self._of or self._lab.run is not None:
+            return
+        if isinstance(read, InputError):
+            self._lab.show_sample("")
+            self._lab.refuse(read)
+        else:
+            self._lab.show_sample(read)
+
+    def _fail(self, error: Exception) -> None:
+        self.broke.emit("".join(traceback.format_exception(error)))
+
+    def close(self) -> None:
+        """Wait for what is being read, and read no more."""
+        self._worker.stop()
+
+
+def _read(settings: TrainingSettings) -> tuple[TrainingSettings, str | InputError]:
+    try:
+        sample = sample_of(settings)
+        tokenize(sample, settings.source.tokenizer)  # what that loads is not loaded while one types
+        return settings, sample
+    except InputError as refused:
+        return settings, refused

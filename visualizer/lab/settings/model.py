@@ -1,0 +1,211 @@
+"""The settings of a training as a table: what each is called, which values it takes.
+
+How the text begins that settings would have a model learn, before any of it is learned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from visualizer.attention.spec import Device
+from visualizer.errors import InputError, Problem
+from visualizer.language.corpora.corpus import load
+from visualizer.language.tokenizers import Tokenizer
+from visualizer.language.training_settings import (
+    LIMITS,
+    PRESETS,
+    TITLES,
+    CorpusKind,
+    LearningRateDecay,
+    TrainingSettings,
+    preset_of,
+    problems,
+    with_preset,
+)
+from visualizer.session.settings_table import Setting, SettingKind, SettingState, remedy_in_words
+
+OWN = ""
+"""Stands for the preset of settings that are none."""
+TEXTS = {
+    CorpusKind.FILE: "A text file",
+    CorpusKind.WORLD: "A small world of sentences",
+    CorpusKind.REPEAT: "Task: repeat what came before",
+    CorpusKind.COPY: "Task: copy",
+    CorpusKind.BRACKETS: "Task: match brackets",
+    CorpusKind.SORTING: "Task: sort letters",
+    CorpusKind.ADDITION: "Task: add numbers",
+}
+_SOURCE = {"kind", "path", "size", "tokenizer"}
+AT_TEXT = {"text": "kind", "memory": "batch"}
+"""Where a problem is said that is of no setting: the text's, the memory's."""
+
+
+def _is_layered(settings: TrainingSettings) -> bool:
+    return settings.is_layered
+
+
+def _is_file(settings: TrainingSettings) -> bool:
+    return settings.source.kind is CorpusKind.FILE
+
+
+def _is_made(settings: TrainingSettings) -> bool:
+    return not _is_file(settings)
+
+
+def _is_prose(settings: TrainingSettings) -> bool:
+    return settings.source.kind in {CorpusKind.FILE, CorpusKind.WORLD}
+
+
+# fmt: off
+LAB_SETTINGS: tuple[Setting, ...] = (
+    Setting("preset", "Begin with", SettingKind.CHOICE, True,
+        "Settings that are known to show something",
+            ((OWN, "Settings of my own"), *((one.name, one.title) for one in PRESETS))),
+    Setting("kind", "Text", SettingKind.CHOICE, True,
+        "What the model learns", tuple(TEXTS.items())),
+    Setting("path", "File", SettingKind.FILE, True, "A text file in UTF-8, of up to 100 MB",
+            counts=_is_file),
+    Setting("tokenizer", "Tokens", SettingKind.CHOICE, True, "What counts as a token", (
+        (Tokenizer.CHARACTERS, "Characters"), (Tokenizer.WORDS, "Words")), counts=_is_prose),
+    Setting("size", "Length of the text", SettingKind.WHOLE, True, "About how many tokens are made",
+            counts=_is_made),
+    Setting("model", "Model", SettingKind.CHOICE, True, "Each is a step towards the transformer",
+            tuple(TITLES.items())),
+    Setting("block", "Block size", SettingKind.WHOLE, True,
+        "Tokens that are seen at once, at most"),
+    Setting("width", "Embedding size", SettingKind.WHOLE, True, "Numbers in a token’s vector"),
+    Setting("heads", "Heads", SettingKind.WHOLE, True, "Attention side by side, in each layer",
+            counts=_is_layered),
+    Setting("layers", "Layers", SettingKind.WHOLE, True, "Attention one after the other",
+            counts=_is_layered),
+    Setting("dropout", "Dropout", SettingKind.SMALL, True,
+        "Share of the numbers dropped in training",
+            counts=_is_layered),
+    Setting("batch", "Batch size", SettingKind.WHOLE, True, "Blocks that each step learns from"),
+    Setting("rate", "Learning rate", SettingKind.SMALL, True, "How far a step goes (AdamW)"),
+    Setting("warmup", "Warm-up", SettingKind.WHOLE, True, "Steps in which the rate grows from 0"),
+    Setting("decay", "Decay", SettingKind.CHOICE, True,
+        "What becomes of the rate after the warm-up", (
+        (LearningRateDecay.NONE, "None"), (LearningRateDecay.COSINE, "Cosine"))),
+    Setting("steps", "Steps", SettingKind.WHOLE, True, "After so many it is done; more can follow"),
+    Setting("seed", "Seed", SettingKind.WHOLE, True, "Decides the first weights and the batches"),
+    Setting("device", "Device", SettingKind.CHOICE, True, "Where it is trained", (
+        (Device.AUTO, "Best available"), (Device.CPU, "CPU"), (Device.CUDA, "CUDA GPU"),
+        (Device.MPS, "Apple GPU (MPS)"))),
+)
+# fmt: on
+STAYING = frozenset({"steps"})
+"""What can be changed of a run: the rest is what the run is."""
+RANGES: dict[str, tuple[float, float]] = {
+    **{name: (0, 10 * most) for name, (_, most) in LIMITS.items()},
+    "seed": (0, LIMITS["seed"][1]),
+    "dropout": (0, 9),
+    "rate": (0, 1_000),
+}
+"""What can be typed: more than what is right, as what is wrong is explained and not turned away."""
+
+
+def get(settings: TrainingSettings, name: str) -> Any:
+    """Read a setting by its name in the table."""
+    if name == "preset":
+        preset = preset_of(settings)
+        return preset.name if preset else OWN
+    return getattr(settings.source if name in _SOURCE else settings, name)
+
+
+def put(settings: TrainingSettings, name: str, value: Any) -> TrainingSettings:
+    """Give settings with one of them changed, by its name in the table."""
+    if name == "preset":
+        return settings if value == OWN else with_preset(settings, value)
+    if name in _SOURCE:
+        return replace(settings, source=replace(settings.source, **{name: value}))
+    return replace(settings, **{name: value})
+
+
+@dataclass(frozen=True, slots=True)
+class LabSettingsPanel:
+    """All settings as they stand.
+
+    Parameters
+    ----------
+    sample : str
+        How the text begins.
+    says : str
+        What can be seen with the preset that they are; empty where they are none.
+    locked : str
+        Why they cannot be changed; empty where they can.
+    elsewhere : tuple of str
+        Problems that are of no setting.
+    notes : tuple of str
+        What is to be known of the text.
+    """
+
+    settings: tuple[SettingState, ...]
+    sample: str = ""
+    says: str = ""
+    locked: str = ""
+    elsewhere: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def present_setup(
+    settings: TrainingSettings,
+    refused: InputError | None,
+    sample: str,
+    locked: str = "",
+    notes: tuple[str, ...] = (),
+) -> LabSettingsPanel:
+    """Show the settings, each problem at the one that it belongs to."""
+    found: dict[str, Problem | InputError] = {one.field: one for one in problems(settings)}
+    if refused:
+        found.setdefault(AT_TEXT.get(refused.field, refused.field), refused)
+    rows = tuple(_shown(setting, settings, found.pop(setting.name, None), locked)
+                 for setting in LAB_SETTINGS)  # fmt: skip
+    preset, elsewhere = preset_of(settings), tuple(one.sentence for one in found.values())
+    return LabSettingsPanel(rows, sample, preset.says if preset else "", locked, elsewhere, notes)
+
+
+def _shown(
+    setting: Setting, settings: TrainingSettings, problem: Problem | InputError | None, locked: str
+) -> SettingState:
+    of_use = setting.counts(settings)
+    counts = of_use and (not locked or setting.name in STAYING)
+    remedy = problem.remedy if problem else None
+    mends = remedy_in_words(*remedy, LAB_SETTINGS) if remedy else ""
+    value = get(settings, setting.name)
+    said = problem and Problem(problem.field, problem.sentence, problem.remedy)
+    return SettingState(setting, value, counts, said or None, mends, of_use)
+
+
+LONGEST = 600
+MADE_SOON = 5_000_000
+"""Tokens that are made in a second or two; of a longer text, one of this length is shown."""
+
+
+def sample_of(settings: TrainingSettings) -> str:
+    """Give the first letters of the text; nothing while the settings are wrong.
+
+    Raises
+    ------
+    InputError
+        When there is no such text.
+    """
+    if problems(settings):
+        return ""
+    source = settings.source
+    if source.kind is CorpusKind.FILE:
+        return _beginning(Path(source.path))
+    soon = replace(settings, source=replace(source, size=min(MADE_SOON, source.size)))
+    return load(soon).text[:LONGEST]
+
+
+def _beginning(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            read = file.read(4 * LONGEST)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError("path", f"“{path.name}” cannot be read: {reason}.") from error
+    return read.decode("utf-8-sig", errors="replace")[:LONGEST]

@@ -1,0 +1,240 @@
+"""The settings of a training, built from their table, and how the text begins.
+
+The controls that only the lab's settings need.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QAccessible, QFontDatabase
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QDoubleSpinBox,
+    QHBoxLayout,
+    QLineEdit,
+    QPlainTextEdit,
+    QPushButton,
+    QScrollArea,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.lab.settings.model import LAB_SETTINGS, RANGES
+from visualizer.session.settings_table import Setting, SettingKind
+from visualizer.widgets.dialogs import ask_open_path
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.setting_controls import (
+    CONTROLS,
+    SettingControl,
+    SettingRow,
+    TypedControl,
+    show_number,
+)
+
+if TYPE_CHECKING:
+    from visualizer.lab.settings.model import LabSettingsPanel
+    from visualizer.widgets.theme import Theme
+
+LINES = (
+    ("preset",), ("kind",), ("path",), ("tokenizer",), ("size",), ("model",),
+    ("block", "width"), ("heads", "layers"), ("dropout", "batch"), ("rate", "decay"),
+    ("warmup", "steps"), ("seed", "device"),
+)  # fmt: skip
+"""Which settings stand beside each other."""
+COMING = frozenset({"path", "tokenizer", "size"})
+"""What is seen only where it counts."""
+SAMPLE_LINES = 7
+
+
+class SettingsPane(QScrollArea):
+    """All settings, each with what is wrong with it; locked where a run is made of them."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Grouping
+    chosen = Signal(str, object)
+    remedied = Signal(str)
+    anotherWanted = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAccessibleName("Settings of the training")
+        self.rows = {one.name: self._row(LAB_CONTROLS[one.kind](one)) for one in LAB_SETTINGS}
+        self._shown: LabSettingsPanel | None = None
+        self._theme: Theme | None = None
+        self.locked, self.another = PlainLabel(), QPushButton("New run with these settings…")
+        self.says = PlainLabel()
+        for label in (self.locked, self.says):
+            label.setWordWrap(True)
+            label.setProperty("role", "quiet")
+        self.another.clicked.connect(self.anotherWanted)
+        inner = QWidget()
+        column = QVBoxLayout(inner)
+        column.setContentsMargins(16, 8, 16, 16)
+        column.setSpacing(8)
+        for widget in (self.locked, self.another):
+            column.addWidget(widget)
+        for names in LINES:
+            column.addLayout(self._line(names))
+            if names == ("preset",):
+                column.addWidget(self.says)
+        self._add_sample(column)
+        self.setWidget(inner)
+        bar = self.verticalScrollBar().sizeHint().width()
+        self.setMinimumWidth(inner.minimumSizeHint().width() + bar)
+
+    def _line(self, names: tuple[str, ...]) -> QVBoxLayout:
+        """Put settings beside each other; what is wrong with them has the whole width below."""
+        whole, line = QVBoxLayout(), QHBoxLayout()
+        whole.setSpacing(2)
+        line.setSpacing(12)
+        whole.addLayout(line)
+        for name in names:
+            line.addWidget(self.rows[name], 1, Qt.AlignmentFlag.AlignTop)
+        for name in names if len(names) > 1 else ():
+            whole.addWidget(self.rows[name].problem)
+        return whole
+
+    def _row(self, control: SettingControl) -> SettingRow:
+        row = SettingRow(control)
+        control.chosen.connect(self._take)
+        row.remedied.connect(self.remedied)
+        return row
+
+    def _add_sample(self, column: QVBoxLayout) -> None:
+        title = PlainLabel("How the text begins")
+        title.setProperty("role", "quiet")
+        self.sample = QPlainTextEdit()
+        self.sample.setReadOnly(True)
+        self.sample.setTabChangesFocus(True)
+        self.sample.setAccessibleName("How the text begins")
+        self.sample.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        self.sample.setFixedHeight(self.sample.fontMetrics().lineSpacing() * SAMPLE_LINES + 12)
+        self.notes = PlainLabel()
+        self.notes.setWordWrap(True)
+        self.notes.setProperty("role", "quiet")
+        for widget in (title, self.sample, self.notes):
+            column.addWidget(widget)
+        column.addStretch(1)
+
+    def show_setup(self, setup: LabSettingsPanel, theme: Theme) -> None:
+        """Show the settings, and whether they can be changed."""
+        if theme is not self._theme:
+            self._theme, self._shown = theme, None
+            for row in self.rows.values():
+                row.problem.clear()  # a link takes its colour when it is written
+                row.control.show_theme(theme)
+        if setup == self._shown:
+            return
+        self._shown = setup
+        for shown in setup.settings:
+            row = self.rows[shown.setting.name]
+            row.show_setting(shown)
+            if shown.setting.name in COMING:
+                row.setVisible(shown.is_of_use)
+        self.locked.setText(setup.locked)
+        for widget in (self.locked, self.another):
+            widget.setVisible(bool(setup.locked))
+        self.says.setText(setup.says)
+        self.says.setVisible(bool(setup.says))
+        self.notes.setText("\n".join(setup.notes))
+        if self.sample.toPlainText() != setup.sample:
+            self.sample.setPlainText(setup.sample)
+
+    def _take(self, value: object, going_on: bool) -> None:
+        control = self.sender()
+        if isinstance(control, SettingControl):
+            self.chosen.emit(control.setting.name, value)
+
+
+TEXTS = "Texts (*.txt *.md *.csv *.json *.py);;All files (*)"
+NARROW = 72
+"""Wide enough for a usual number; what can be typed is far longer."""
+ADAPTIVE = QAbstractSpinBox.StepType.AdaptiveDecimalStepType
+
+
+class WholeNumberControl(TypedControl):
+    """A whole number, typed."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.box = QSpinBox()
+        least, most = RANGES[setting.name]
+        self.box.setRange(int(least), int(min(most, 2**31 - 1)))
+        self.box.setStepType(ADAPTIVE)
+        self.box.setMinimumWidth(NARROW)
+        self.take(self.box, "QSpinBox", 1)
+
+    def show_value(self, value: Any) -> None:
+        show_number(self.box, value)
+
+
+class ScientificSpinBox(QDoubleSpinBox):
+    """A number that may be small, with as many decimals as it has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setDecimals(8)
+        self.setStepType(ADAPTIVE)
+
+    def textFromValue(self, value: float) -> str:
+        return f"{value:.8f}".rstrip("0").rstrip(".")
+
+
+class SmallNumberControl(TypedControl):
+    """A number that may be small, typed."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.box = ScientificSpinBox()
+        self.box.setRange(*RANGES[setting.name])
+        self.box.setMinimumWidth(NARROW)
+        self.take(self.box, "Tiny", 1)
+
+    def show_value(self, value: Any) -> None:
+        show_number(self.box, value)
+
+    def _type(self, value: float) -> None:
+        self.chosen.emit(value, True)
+
+
+class FileControl(SettingControl):
+    """A file: its name is typed, or it is chosen."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.box, self.choose = QLineEdit(), QPushButton("Choose…")
+        self.box.editingFinished.connect(self._type)
+        self.choose.clicked.connect(self._ask)
+        self.add(self.box, "QLineEdit", 1)
+        self.add(self.choose, "QPushButton")
+        self.choose.setAccessibleName("Choose a text file")
+        self._shown = ""
+
+    def show_value(self, value: Any) -> None:
+        self._shown = value
+        if value != self.box.text():
+            with QSignalBlocker(self.box):
+                self.box.setText(value)
+
+    def _ask(self) -> None:
+        ask_open_path(self, Path(self.box.text()).parent, TEXTS, self._take)
+
+    def _take(self, name: str) -> None:
+        self.chosen.emit(name, False)
+
+    def _type(self) -> None:
+        if self.box.text() != self._shown:
+            self.chosen.emit(self.box.text(), False)
+
+
+LAB_CONTROLS: dict[SettingKind, type[SettingControl]] = {
+    **CONTROLS,
+    SettingKind.WHOLE: WholeNumberControl,
+    SettingKind.SMALL: SmallNumberControl,
+    SettingKind.FILE: FileControl,
+}

@@ -1,0 +1,1 @@
+"""The bar that scrubs through snapshots of the weights."""

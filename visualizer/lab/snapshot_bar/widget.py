@@ -1,0 +1,255 @@
+"""The bar of training time: look back at what was kept, step by step or as a film.
+
+The axis of training time: its kept moments as dots, a knob where one looks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QAccessible, QPainter
+from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
+
+from visualizer.lab.snapshot_bar.model import SnapshotTimeline
+from visualizer.lab.snapshot_bar.paint import SnapshotAxis, axis_height
+from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.buttons import choice
+from visualizer.widgets.icons import icon
+from visualizer.widgets.input_filters import is_command
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.theme import LIGHT, Theme, text_scale
+from visualizer.widgets.tooltips import plain_tooltip
+from visualizer.widgets.track_slider import TrackSlider
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtGui import QKeyEvent, QPaintEvent, QResizeEvent, QWheelEvent
+
+SAYING = 600
+"""Pixels: a narrower bar has no room for words; they are its track's tip still."""
+SPEEDS = (0.5, 1.0, 2.0, 4.0, 8.0)
+FRAME_MS = 300
+"""How long each moment is seen while it plays at the usual speed."""
+
+
+class SnapshotBar(QWidget):
+    """Says which moment of training is looked at, and lets one go to another.
+
+    `stepLooked` carries a kept step, or None for now. While it plays, it goes on to the next moment
+    when the one before is seen.
+    """
+
+    ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
+    stepLooked = Signal(object)
+    playingChanged = Signal(bool)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("scrub")
+        self.setAccessibleName("Training time")
+        self._scrub, self._theme, self._widest = SnapshotTimeline(), LIGHT, 1
+        self._timer = QTimer(self, interval=FRAME_MS)
+        self._timer.timeout.connect(self._go_on)
+        self.track, self.said = SnapshotSlider(), PlainLabel()
+        self.said.setProperty("role", "quiet")
+        self.said.setWordWrap(True)
+        self.said.setMinimumWidth(1)  # it is cut off rather than the window widened
+        self.said.setMaximumHeight(2 * self.said.fontMetrics().lineSpacing())
+        self.track.sought.connect(self._seek)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(8, 4, 8, 4)
+        row.setSpacing(2)
+        self.back = self._button("step-back", "The kept moment before", self.step_back)
+        self.play = self._button("play", "Play the training", self.toggle)
+        self.on = self._button("step-on", "The next kept moment", self.step_on)
+        self.to_now = self._button("to-end", "Now", self.go_to_now)
+        self.speed = choice("Speed", [(speed, f"{speed:g}×") for speed in SPEEDS])
+        self.speed.setCurrentIndex(SPEEDS.index(1.0))
+        self.speed.currentIndexChanged.connect(self._take_speed)
+        row.addWidget(self.speed)
+        row.addSpacing(4)
+        row.addWidget(self.track, 1)
+        row.addSpacing(4)
+        row.addWidget(self.said, 1)
+
+    def _button(self, name: str, words: str, act: Callable[[], object]) -> QToolButton:
+        button = QToolButton()
+        button.setObjectName(name)
+        button.setAutoRaise(True)
+        button.setToolTip(plain_tooltip(words))
+        button.setAccessibleName(words)
+        button.setIconSize(QSize(20, 20) * text_scale())
+        button.clicked.connect(act)
+        layout = self.layout()
+        assert layout is not None
+        layout.addWidget(button)
+        return button
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.said.setVisible(self.width() >= SAYING * text_scale())
+
+    # ------------------------------------------------------------------ what is shown
+
+    def show_scrub(self, scrub: SnapshotTimeline, theme: Theme) -> None:
+        """Show which moment is looked at."""
+        if scrub == self._scrub and theme is self._theme and self.said.text():
+            return
+        self._scrub, self._theme = scrub, theme
+        self.track.show_scrub(scrub, theme)
+        self.said.setText(scrub.said)
+        for part in (self.said, self.track):
+            part.setToolTip(plain_tooltip(scrub.said))
+        self._widest = max(self._widest, self.said.fontMetrics().horizontalAdvance(scrub.said) + 4)
+        self.said.setMaximumWidth(self._widest)  # else the track would move while it plays
+        set_accessible_value(self, scrub.said)
+        is_alone = len(scrub.stops) == 1
+        for button, can in (
+            (self.back, scrub.at > 0),
+            (self.play, not is_alone),
+            (self.on, not scrub.is_last),
+            (self.to_now, not scrub.is_last),
+        ):
+            button.setEnabled(can)
+        if is_alone:
+            self.pause()
+        self._show_icons()
+
+    def _show_icons(self) -> None:
+        self.play.setToolTip("Pause" if self.is_playing else "Play the training")
+        self.play.setAccessibleName(self.play.toolTip())
+        for button in (self.back, self.play, self.on, self.to_now):
+            name = "pause" if button is self.play and self.is_playing else button.objectName()
+            button.setIcon(icon(name, self._theme.ink))
+
+    # ------------------------------------------------------------------ the hand
+
+    @property
+    def is_playing(self) -> bool:
+        """Whether it goes on by itself."""
+        return self._timer.isActive()
+
+    def toggle(self) -> None:
+        """Play from here, or from the beginning if one looks at what is now; or pause."""
+        if self.is_playing:
+            self.pause()
+        elif len(self._scrub.stops) > 1:
+            self._timer.start()
+            self._tell_playing()
+            self._look(0 if self._scrub.is_last else self._scrub.beside(1))
+
+    def pause(self) -> None:
+        """Stay at this moment."""
+        if self.is_playing:
+            self._timer.stop()
+            self._tell_playing()
+
+    def change_speed(self, by: int) -> None:
+        """Play faster or slower, as far as there is a speed."""
+        at = self.speed.currentIndex() + by
+        self.speed.setCurrentIndex(min(max(at, 0), self.speed.count() - 1))
+
+    def _take_speed(self, at: int) -> None:
+        self._timer.setInterval(round(FRAME_MS / SPEEDS[at]))
+
+    def step_back(self) -> None:
+        """Look at the kept moment before."""
+        self._seek(self._scrub.beside(-1))
+
+    def step_on(self) -> None:
+        """Look at the next kept moment."""
+        self._seek(self._scrub.beside(1))
+
+    def go_to_now(self) -> None:
+        """Look at what is now."""
+        self._seek(len(self._scrub.stops) - 1)
+
+    def _seek(self, stop: int) -> None:
+        self.pause()
+        self._look(stop)
+
+    def _look(self, stop: int) -> None:
+        if stop != self._scrub.at:
+            self.stepLooked.emit(self._scrub.stops[stop])
+
+    def _go_on(self) -> None:
+        if self._scrub.is_waiting:
+            return
+        if self._scrub.is_last:
+            self.pause()
+        else:
+            self._look(self._scrub.beside(1))
+
+    def _tell_playing(self) -> None:
+        self._show_icons()
+        self.playingChanged.emit(self.is_playing)
+
+
+STEPS = {
+    Qt.Key.Key_Left: -1,
+    Qt.Key.Key_Down: -1,
+    Qt.Key.Key_Right: 1,
+    Qt.Key.Key_Up: 1,
+    Qt.Key.Key_PageDown: -5,
+    Qt.Key.Key_PageUp: 5,
+}
+
+
+class SnapshotSlider(TrackSlider):
+    """Click or drag to look at another moment; `sought` carries the number of a stop."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Slider
+    sought = Signal(int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        keys = "Left and right go by a kept moment; End goes to now."
+        super().__init__("Training time", keys, 72, parent)
+        self._scrub = SnapshotTimeline()
+
+    @property
+    def tall(self) -> float:
+        return axis_height()
+
+    def show_scrub(self, scrub: SnapshotTimeline, theme: Theme) -> None:
+        """Show where one looks."""
+        self._scrub, self._theme = scrub, theme
+        self.setRange(0, max(1, len(scrub.stops) - 1))
+        self.setValue(scrub.at)
+        set_accessible_value(self, scrub.said)
+        self.update()
+
+    @property
+    def _axis(self) -> SnapshotAxis:
+        return SnapshotAxis(self._scrub, self.width())
+
+    def x_of(self, stop: int) -> float:
+        """Give where a stop is on the track."""
+        return self._axis.x_of(stop)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        self._axis.paint(painter, self._theme)
+        self.paint_focus(painter)
+        painter.end()
+
+    # ------------------------------------------------------------------ the hand
+
+    def point_at(self, x: float) -> None:
+        self._seek(self._axis.stop_at(x))
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        self._seek(self._scrub.beside(-1 if event.angleDelta().y() > 0 else 1))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key, last = Qt.Key(event.key()), len(self._scrub.stops) - 1
+        ends = {Qt.Key.Key_Home: 0, Qt.Key.Key_End: last}
+        if is_command(event) or not (key in STEPS or key in ends):
+            event.ignore()
+        else:
+            self._seek(ends[key] if key in ends else self._scrub.beside(STEPS[key]))
+
+    def _seek(self, stop: int) -> None:
+        if stop != self._scrub.at:
+            self.sought.emit(stop)

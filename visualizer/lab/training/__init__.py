@@ -1,0 +1,1 @@
+"""The training process, its losses and its bar."""

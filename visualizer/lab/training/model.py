@@ -1,0 +1,189 @@
+"""A run that is open in the lab: what it is, how far it is, and what its training said last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from visualizer.lab.training.losses import Losses, Measured
+from visualizer.language.run_folder import settings_of
+from visualizer.language.wire_format import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from visualizer.language.training_settings import TrainingSettings
+
+
+class Phase(StrEnum):
+    """What a run is doing; the middle ones are as a training says them."""
+
+    WAITING = "waiting"
+    """Until whoever trains it elsewhere has stopped."""
+    OPENING = "opening"
+    RUNNING = "running"
+    PAUSED = "paused"
+    DONE = "done"
+    STOPPED = "stopped"
+    DIVERGED = "diverged"
+    ENDING = "ending"
+    """Until its checkpoint is written."""
+    FAILED = "failed"
+
+
+BUSY = frozenset({Phase.WAITING, Phase.OPENING, Phase.ENDING})
+"""When it has to be waited for."""
+OPEN = frozenset({Phase.RUNNING, Phase.PAUSED, Phase.DONE, Phase.STOPPED, Phase.DIVERGED})
+"""When its model can be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run came to an end that nobody wanted.
+
+    Parameters
+    ----------
+    details : str
+        For those who mend it; may be empty.
+    """
+
+    sentence: str
+    details: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunState:
+    """A run that is open.
+
+    Parameters
+    ----------
+    step : int
+        How many steps were done.
+    seconds, seconds_left : float
+        Of training, so far and from now on.
+    rate : float
+        The learning rate.
+    snapshots : tuple of int
+        After which steps the weights are kept.
+    checkpoint : int
+        After which step all of it was saved last.
+    tokens : tuple of str
+        The vocabulary.
+    frequency, bigram : float
+        The validation losses of guessing, in nats a token: lines to beat.
+    sample : str
+        How its text begins.
+    notice : str
+        What is to be known of it now, such as that it cannot be saved.
+    final : tuple of (float, float) or None
+        When it is done, its training and its validation loss, each the mean of many batches.
+    """
+
+    folder: Path
+    settings: TrainingSettings
+    phase: Phase = Phase.OPENING
+    step: int = 0
+    seconds: float = 0.0
+    tokens_a_second: float = 0.0
+    seconds_left: float = 0.0
+    rate: float = 0.0
+    snapshots: tuple[int, ...] = ()
+    checkpoint: int = 0
+    tokens: tuple[str, ...] = ()
+    parameters: int = 0
+    device: str = ""
+    frequency: float = 0.0
+    bigram: float = 0.0
+    notices: tuple[str, ...] = ()
+    sample: str = ""
+    losses: Losses = field(default_factory=Losses.of)
+    failure: Failure | None = None
+    notice: str = ""
+    final: tuple[float, float] | None = None
+
+    @property
+    def name(self) -> str:
+        """What the run is called: its folder's name."""
+        return self.folder.name
+
+    @property
+    def losses_now(self) -> tuple[Measured | None, Measured | None]:
+        """The losses of the model as it is: of one that is done, those measured at its end."""
+        if self.final is None:
+            return self.losses_at(self.step)
+        training, validation = (Measured(loss, self.step) for loss in self.final)
+        return training, validation
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its model can be asked."""
+        return self.phase in OPEN
+
+    def losses_at(self, step: int) -> tuple[Measured | None, Measured | None]:
+        """Give the training and the validation loss that were measured last through a step."""
+        losses = self.losses
+        return (
+            _last(losses.steps, losses.training, step),
+            _last(losses.validation_steps, losses.validation, step),
+        )
+
+
+_OPENED = ("step", "parameters", "device", "frequency", "bigram", "sample")
+_PROGRESS = ("step", "seconds", "tokens_a_second", "seconds_left", "rate", "checkpoint")
+
+
+def opened(run: RunState, message: Message) -> RunState:
+    """Take what a training said of a run when it had opened it."""
+    values = message.values
+    is_without_text = values["state"] == Phase.STOPPED  # the last of its notices says why
+    return replace(
+        run,
+        phase=Phase(values["state"]),
+        notice=values["notices"][-1] if is_without_text and values["notices"] else "",
+        settings=settings_of(values["settings"]),
+        tokens=tuple(values["tokens"]),
+        snapshots=tuple(values["snapshots"]),
+        notices=tuple(values["notices"]),
+        losses=Losses.of(**message.arrays),
+        rate=run.settings.rate_at(int(values["step"])),
+        checkpoint=int(values["step"]),
+        failure=None,
+        final=tuple(values["final"]) if values.get("final") else None,
+        **_among(_OPENED, values),
+    )
+
+
+def progressed(run: RunState, message: Message) -> RunState:
+    """Take what a training said of how far it is."""
+    values = message.values
+    ending = run.phase is Phase.ENDING
+    return replace(
+        run,
+        phase=run.phase if ending else Phase(values["state"]),
+        # It may have gone further by the time that it was told to end before.
+        settings=replace(run.settings, steps=max(run.settings.steps, int(values["step"]))),
+        snapshots=tuple(values["snapshots"]),
+        losses=run.losses.extended(**message.arrays),
+        notice=values.get("notice") or "",
+        final=tuple(values["final"]) if values.get("final") else None,
+        **_among(_PROGRESS, values),
+    )
+
+
+def refused_as(failure: Failure, values: Mapping[str, Any]) -> Message:
+    """Answer a question that a run was asked, and will not answer any more."""
+    said = {"field": "folder", "sentence": failure.sentence}
+    return Message("refused", {"id": values.get("id"), **said})
+
+
+def _among(names: tuple[str, ...], values: Any) -> dict[str, Any]:
+    return {name: values[name] for name in names if values.get(name) is not None}
+
+
+def _last(steps: np.ndarray, values: np.ndarray, step: int) -> Measured | None:
+    last = int(np.searchsorted(steps, step, "right")) - 1
+    return Measured(float(values[last]), int(steps[last])) if last >= 0 else None

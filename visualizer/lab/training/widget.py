@@ -1,0 +1,135 @@
+"""The bar of training: start, step, stop, go on for longer; how far it is, in one line.
+
+What must be known of a run: sentences, and of what broke the details to copy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QAccessible
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QApplication,
+    QHBoxLayout,
+    QProgressBar,
+    QPushButton,
+    QSpinBox,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.lab.screen import BUTTONS
+from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.buttons import FixedWidthToolButton
+from visualizer.widgets.input_filters import install_input_filters
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.theme import text_scale
+from visualizer.widgets.tooltips import plain_tooltip
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from PySide6.QtGui import QAction
+
+    from visualizer.lab.screen import TrainingBarState
+    from visualizer.lab.training.model import Failure
+
+MANY_MORE = 1_000
+
+
+class TrainingBar(QWidget):
+    """What can be done with a training now, and how far it is."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
+    moreWanted = Signal(int)
+
+    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Training")
+        self.bar, self.line = QProgressBar(), PlainLabel()
+        self.bar.setRange(0, 1_000)
+        self.bar.setTextVisible(False)
+        self.bar.setFixedHeight(3)
+        self.bar.setAccessibleName("Steps done")
+        self.line.setProperty("role", "quiet")
+        self.line.setMinimumWidth(1)  # it is cut off rather than the window widened
+        self.more = QSpinBox()
+        self.more.setRange(1, 10_000_000)
+        self.more.setValue(MANY_MORE)
+        self.more.setStepType(QAbstractSpinBox.StepType.AdaptiveDecimalStepType)
+        self.more.setAccessibleName("How many more steps")
+        self.more.setSuffix(" steps")
+        install_input_filters(self.more)
+        row = QHBoxLayout()
+        row.setContentsMargins(16, 4, 16, 4)
+        row.setSpacing(6)
+        self.buttons = {name: _button(actions[name]) for name in ("step", "stop", "more")}
+        self.buttons["toggle"] = _button(actions["toggle"], FixedWidthToolButton(BUTTONS))
+        self.buttons["toggle"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.buttons["more"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
+        for name in ("toggle", "step", "stop"):
+            row.addWidget(self.buttons[name])
+        row.addSpacing(8)
+        row.addWidget(self.line, 1)
+        row.addWidget(self.more)
+        row.addWidget(self.buttons["more"])
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self.bar)
+        column.addLayout(row)
+
+    def show_progress(self, progress: TrainingBarState) -> None:
+        """Show how far the training is."""
+        self.bar.setValue(round(1_000 * progress.share))
+        self.line.setText(progress.line)
+        self.line.setToolTip(plain_tooltip(progress.line))
+        self.more.setEnabled(progress.can_train_more)
+        set_accessible_value(self, progress.line)
+
+
+def _button(action: QAction, made: QToolButton | None = None) -> QToolButton:
+    button = made or QToolButton()
+    button.setDefaultAction(action)
+    button.setAutoRaise(True)
+    button.setIconSize(QSize(20, 20) * text_scale())
+    return button
+
+
+def text_button(action: QAction, words: str) -> QToolButton:
+    """Make a button that says in a word or two what an action does."""
+    action.setIconText(words)
+    button = _button(action)
+    button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
+    button.setAutoRaise(False)
+    return button
+
+
+class RunNotices(QWidget):
+    """Sentences under the pictures, which stay where they are; not there where there are none."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.said, self.copy = PlainLabel(), QPushButton("Copy details")
+        self.said.setProperty("role", "notice")
+        self.said.setWordWrap(True)
+        self.copy.clicked.connect(self._copy)
+        self._details = ""
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 16, 0)
+        row.addWidget(self.said, 1)
+        row.addWidget(self.copy)
+
+    def show_notices(self, notices: tuple[str, ...], failure: Failure | None) -> None:
+        """Show what is to be known, and first why it broke."""
+        sentences = (*([failure.sentence] if failure else []), *notices)
+        self._details = failure.details if failure else ""
+        self.said.setText("\n".join(sentences))
+        self.copy.setVisible(bool(self._details))
+        self.setVisible(bool(sentences))
+
+    def _copy(self) -> None:
+        QApplication.clipboard().setText(self._details)

@@ -1,0 +1,1 @@
+"""Export of a training run as a film."""

@@ -1,0 +1,108 @@
+"""A film of training time: the attention of one text at every moment that was kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from visualizer.errors import InputError
+from visualizer.export.figure_settings import FigurePaper
+from visualizer.export.film_settings import durations
+from visualizer.lab.attention_view.model import NO_ATTENTION, board_of
+from visualizer.lab.snapshot_bar.model import SnapshotTimeline, present_scrub
+from visualizer.session.view_options import ColourOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from visualizer.heatmap.model import Board
+    from visualizer.lab.attention_view.probe_reading import ProbeReading
+    from visualizer.lab.training.losses import Measured
+    from visualizer.language.training_settings import ModelKind
+
+Losses = tuple["Measured | None", "Measured | None"]
+"""Of training and of validation, where they are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingFilmSettings:
+    """How a film of training time looks.
+
+    Parameters
+    ----------
+    ms : float
+        How long each moment is seen.
+    width : int
+        How many pixels wide it is.
+    title : str
+        What stands over it.
+    """
+
+    ms: float = 300.0
+    loops: bool = True
+    width: int = 1280
+    title: str = ""
+    paper: FigurePaper = FigurePaper.LIGHT
+    colouring: ColourOptions = field(default_factory=ColourOptions)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingFilm:
+    """The moments of a film, a frame each: see `training_film`."""
+
+    readings: tuple[ProbeReading, ...]
+    model: ModelKind
+    now: int
+    losses: Mapping[int, Losses]
+    look: TrainingFilmSettings
+
+    def __len__(self) -> int:
+        return len(self.readings)
+
+    def board(self, frame: int) -> Board:
+        """Give the panels of a frame."""
+        return board_of(self.readings[frame], self.model, colouring=self.look.colouring)
+
+    def scrub(self, frame: int) -> SnapshotTimeline:
+        """Give where in training time a frame is, with its step and losses in words."""
+        step = self.readings[frame].step
+        steps = (reading.step for reading in self.readings)
+        return present_scrub(steps, self.now, step, *self.losses.get(step, (None, None)))
+
+    def durations(self, unit_ms: int) -> tuple[int, ...]:
+        """Give how many units each frame is seen."""
+        return durations(len(self), self.look.ms, unit_ms)
+
+
+def training_film(
+    readings: Iterable[ProbeReading],
+    model: ModelKind,
+    now: int,
+    losses: Mapping[int, Losses],
+    look: TrainingFilmSettings | None = None,
+) -> TrainingFilm:
+    """Put a film together.
+
+    Parameters
+    ----------
+    readings : iterable of Reading
+        Of one text, each at a kept step, in any order.
+    now : int
+        How many steps are done.
+    losses : mapping
+        By step, as far as they are known.
+
+    Raises
+    ------
+    InputError
+        When there is nothing to film.
+    """
+    ordered = tuple(sorted(readings, key=lambda reading: reading.step))
+    if not ordered:
+        sentence = "Nothing of this training is kept yet. Let it run for some steps."
+        raise InputError("export", sentence)
+    if any(reading.weights is None for reading in ordered):
+        raise InputError("export", NO_ATTENTION)
+    if len({reading.tokens for reading in ordered}) > 1:
+        raise InputError("export", "The text was changed meanwhile. Export the film again.")
+    return TrainingFilm(ordered, model, now, losses, look or TrainingFilmSettings())

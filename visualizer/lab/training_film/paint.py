@@ -1,0 +1,200 @@
+"""Painting and writing a film of training time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor, QImage, QPainter
+
+from visualizer.errors import InputError
+from visualizer.export.figures.figure_page import THEMES, paint_text, text_height
+from visualizer.export.figures.png_writer import blank, words_of
+from visualizer.export.films.film_writer import write_frames
+from visualizer.export.formats import FORMATS, FormatKind, format_of, taken, why_not
+from visualizer.heatmap import label_paint
+from visualizer.heatmap import paint as heatmap_paint
+from visualizer.heatmap.layout import LARGEST_CELL, MARGIN
+from visualizer.lab.attention_view.layout import SMALLEST, lay_out_layers
+from visualizer.lab.snapshot_bar.paint import SnapshotAxis, axis_height
+from visualizer.lab.training_film.model import TrainingFilmSettings
+from visualizer.progress_callback import Progress, no_progress
+from visualizer.storage import atomic_file
+from visualizer.widgets.theme import font, metrics
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+
+    from visualizer.export.formats import ExportFormat
+    from visualizer.heatmap.layout import BoardLayout
+    from visualizer.lab.training_film.model import TrainingFilm
+
+SHAPES = (0.62, 0.8, 1.0)
+"""Most height of the panels, of the width: the first with which they are as large as wished."""
+WISHED = 120
+"""Pixels of a panel's side; smaller ones make the film higher, if that makes them larger."""
+LARGER = (1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
+"""How much larger a window is tried for panels, which then are so much smaller."""
+SAMPLES = 5
+SPACE = 8
+
+
+def write_training(path: Path, film: TrainingFilm, progress: Progress = no_progress) -> Path:
+    """Write a film in the format that the file's name asks for.
+
+    Parameters
+    ----------
+    progress : callable
+        Told how many frames are written; what it raises calls the writing off.
+
+    Raises
+    ------
+    InputError
+        When the format is not one of a film, or the file cannot be written.
+    """
+    suffix, reel = film_format(path).suffix, reel_of(film)
+    atomic_file.write(
+        path, lambda file: write_frames(suffix, reel, film.look.loops, file, progress)
+    )
+    return path
+
+
+def film_format(path: Path) -> ExportFormat:
+    """Find the format of a film that a file's name asks for.
+
+    Raises
+    ------
+    InputError
+        When it is none, or one that cannot be written here.
+    """
+    known, films = (
+        format_of(path.name),
+        tuple(one for one in FORMATS if one.kind is FormatKind.FILM),
+    )
+    if known not in films:
+        raise InputError("export", f"“{path.suffix}” is no film. Use {taken(films)}.")
+    if lacking := why_not(known.suffix):
+        raise InputError("export", lacking)
+    return known
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingFilmFrames:
+    """A film that has its places.
+
+    Parameters
+    ----------
+    layout : Layout
+        Of the panels of every frame.
+    shrunk : float
+        How much smaller than in the window the panels are.
+    top : float
+        Where they begin, in pixels of the film, as all that stands around them.
+    """
+
+    film: TrainingFilm
+    layout: BoardLayout
+    shrunk: float
+    top: float
+    size: tuple[int, int]
+
+    def __len__(self) -> int:
+        return len(self.film)
+
+    def durations(self, unit_ms: int) -> tuple[int, ...]:
+        """Give how many units each frame is seen."""
+        return self.film.durations(unit_ms)
+
+    def samples(self) -> list[int]:
+        """Name a few frames from all of the training."""
+        last = len(self) - 1
+        return sorted({round(last * part / (SAMPLES - 1)) for part in range(SAMPLES)})
+
+    def pixels(self, frame: int) -> np.ndarray:
+        """Paint a frame as words 0xrrggbb, uint32 [row, column]."""
+        return words_of(self.picture(frame))
+
+    def picture(self, frame: int) -> QImage:
+        """Paint a frame."""
+        image, look = blank(*self.size), self.film.look
+        theme = THEMES[look.paper]
+        image.fill(QColor(theme.paper))
+        painter = QPainter(image)
+        titled = QRectF(MARGIN, MARGIN / 2, look.width - 2 * MARGIN, self.top)
+        paint_text(painter, titled, look.title, 20, theme.ink)
+        self._paint_panels(painter, frame)
+        scrub = self.film.scrub(frame)
+        line = metrics(14).height()
+        under = self.top + self.layout.height * self.shrunk + SPACE
+        painter.setFont(font(14))
+        painter.setPen(QColor(theme.ink))
+        painter.drawText(QPointF(MARGIN, under + metrics(14).ascent()), scrub.said)
+        painter.translate(MARGIN, under + line + SPACE)
+        SnapshotAxis(scrub, look.width - 2 * MARGIN).paint(painter, theme)
+        painter.end()
+        return image
+
+    def _paint_panels(self, painter: QPainter, frame: int) -> None:
+        theme = THEMES[self.film.look.paper]
+        painter.save()
+        painter.translate(self._left, self.top)
+        painter.scale(self.shrunk, self.shrunk)
+        panels = {(one.layer, one.head): one for one in self.film.board(frame).heatmaps}
+        for slot in self.layout.slots:
+            panel = panels[slot.heatmap.layer, slot.heatmap.head]
+            heatmap_paint.paint_slot(painter, replace(slot, heatmap=panel), theme)
+        label_paint.paint_titles(painter, self.layout.titles, theme)
+        painter.restore()
+
+    @property
+    def _left(self) -> float:
+        """Where panels begin that stand in the middle, at a whole pixel."""
+        return max(0, round((self.film.look.width - self.layout.width * self.shrunk) / 2))
+
+
+def reel_of(film: TrainingFilm) -> TrainingFilmFrames:
+    """Place a film: all frames alike, as large as fits."""
+    layout, shrunk = _placed(film)
+    look = film.look
+    top = math.ceil(text_height(look.title, 20, look.width))
+    under = 3 * SPACE + metrics(14).height() + axis_height()
+    high = top + layout.height * shrunk + under
+    return TrainingFilmFrames(film, layout, shrunk, top, (_even(look.width), _even(high)))
+
+
+def _placed(film: TrainingFilm) -> tuple[BoardLayout, float]:
+    """Find the largest cells with which all panels fit, in a film no higher than it need be."""
+    wished = WISHED * film.look.width / TrainingFilmSettings().width
+    found: list[tuple[BoardLayout, float]] = []
+    for shape in SHAPES:
+        found.append(_fitted(film, shape))
+        if _side(*found[-1]) >= wished:
+            break
+    return max(found, key=lambda each: round(_side(*each)))
+
+
+def _side(layout: BoardLayout, shrunk: float) -> float:
+    return layout.slots[0].cells.width() * shrunk
+
+
+def _fitted(film: TrainingFilm, shape: float) -> tuple[BoardLayout, float]:
+    """Find the largest cells with which all panels fit; where none fit, all of it is smaller."""
+    board, width = film.board(0), film.look.width
+    rows = board.heatmaps[0].side[0]
+    for larger in LARGER:
+        wide, ratio = width * larger, 1 / larger
+        smallest = max(1, math.ceil(SMALLEST / rows * ratio))
+        largest = max(smallest, int(min(LARGEST_CELL, wide * shape / rows) * ratio))
+        for pixels in range(largest, smallest - 1, -1):
+            layout = lay_out_layers(board, wide, wide * shape, ratio, pixels * larger)
+            if layout.width <= wide and layout.height <= wide * shape:
+                return layout, ratio
+    return layout, min(ratio, width / layout.width)
+
+
+def _even(side: float) -> int:
+    return 2 * math.ceil(side / 2 - 0.01)

@@ -1,0 +1,239 @@
+"""Has a film of training time written: first all that was kept is read, then it is painted.
+
+What of a run is saved as a file of its own: the weights, and a film of its training.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.errors import InputError
+from visualizer.export.export_controller import SAID_MS, ExportRunner
+from visualizer.export.formats import FORMATS, FormatKind, why_not
+from visualizer.lab.attention_view.probe_reading import ProbeReading
+from visualizer.lab.training.model import Phase
+from visualizer.lab.training_film.model import TrainingFilmSettings, training_film
+from visualizer.lab.training_film.paint import film_format, write_training
+from visualizer.language.run_folder import RunFolder
+from visualizer.session.view_options import ColourOptions
+from visualizer.widgets.dialogs import ask_save_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtWidgets import QWidget
+
+    from visualizer.lab.lab_controller import LabController
+    from visualizer.lab.training.model import RunState
+    from visualizer.language.wire_format import Message
+
+GONE = "step"
+"""What is refused where a moment is not kept any more: of a long training, some are let go."""
+
+ENDED = frozenset({Phase.ENDING, Phase.FAILED})
+"""When a run answers no more."""
+
+MOST_BYTES = 512 * 2**20
+"""Of the readings that are held while they are painted."""
+
+
+class TrainingFilmController(QObject):
+    """Films a run of the lab, one film at a time.
+
+    A moment is asked for when the one before was answered, so that training goes on beside it.
+    The signals are those of an `ExportRunner`.
+    """
+
+    said = Signal(str, int)
+    progressed = Signal(int, int)
+    refused = Signal(str)
+    broke = Signal(str)
+    changed = Signal()
+
+    def __init__(self, lab: LabController, parent: QObject | None = None) -> None:
+        super().__init__(parent or lab)
+        self._lab = lab
+        self._wanted: deque[int] = deque()
+        self._readings: list[ProbeReading] = []
+        self._film: tuple[Path, RunState, str, TrainingFilmSettings] | None = None
+        self._count = 0
+        self._thinned = ""
+        self._exporter = ExportRunner(self)
+        self._exporter.said.connect(self._say)
+        for name in ("progressed", "refused", "broke", "changed"):
+            getattr(self._exporter, name).connect(getattr(self, name))
+        lab.answered.connect(self._take)
+        lab.changed.connect(self._follow)
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a film is on its way."""
+        return self._film is not None or self._exporter.is_working
+
+    def film(self, path: Path, look: TrainingFilmSettings | None = None) -> None:
+        """Have a film of the probe written, unless one is being written."""
+        run = self._lab.run
+        if run is None or self.is_working:
+            return
+        try:
+            film_format(path)
+            RunFolder(run.folder).check_export(path)
+        except InputError as error:
+            self.refused.emit(error.sentence)
+            return
+        self._wanted, self._readings, self._thinned = deque(run.snapshots), [], ""
+        self._film = path, run, self._lab.view.probe, look or TrainingFilmSettings(title=run.name)
+        self.said.emit("Reading what was kept…", 0)
+        self.changed.emit()
+        self._go_on()
+
+    def cancel(self) -> None:
+        """Call off the film that is being written."""
+        self._thinned = ""
+        if self._film is not None:
+            self._end("Called off; nothing was written.")
+        self._exporter.cancel()
+
+    def close(self) -> None:
+        """Have what is painted written to its end, and end the thread."""
+        self._film = None
+        self._exporter.close()
+
+    # ------------------------------------------------------------------ reading
+
+    def _go_on(self) -> None:
+        assert self._film
+        if not self._wanted:
+            self._paint()
+            return
+        self._count += 1
+        step, (_, _, probe, _) = self._wanted.popleft(), self._film
+        self._lab.ask("read", id=f"film {self._count}", text=probe, step=step)
+
+    def _take(self, message: Message) -> None:
+        if self._film is None or message.values.get("id") != f"film {self._count}":
+            return
+        if message.says != "refused":
+            self._readings.append(ProbeReading.of(message))
+            if len(self._readings) == 1:
+                self._thin(self._readings[0].nbytes)
+        elif message.values.get("field") != GONE:
+            self._refuse(str(message.values["sentence"]))
+            return
+        read = len(self._readings)
+        self.progressed.emit(read, read + len(self._wanted))
+        self._go_on()
+
+    def _thin(self, size: int) -> None:
+        """Leave moments out, evenly, where all together would take too much memory."""
+        all_ = 1 + len(self._wanted)
+        apart = -(-all_ * size // MOST_BYTES)
+        if apart > 1 and self._wanted:
+            last = self._wanted[-1]
+            kept = [*self._wanted][apart - 1 :: apart]
+            self._wanted = deque(kept if kept and kept[-1] == last else [*kept, last])
+            read = f"{1 + len(self._wanted):,} of {all_:,} moments"
+            self._thinned = f" ({read}: more would not fit into memory; film a shorter text)"
+
+    def _say(self, words: str, for_ms: int) -> None:
+        self.said.emit(words + self._thinned if words else "", for_ms)
+
+    def _follow(self) -> None:
+        """Call off where there is another run, or none that can be asked."""
+        run = self._lab.run
+        if self._film and (run is None or run.folder != self._film[1].folder or run.phase in ENDED):
+            self._end("Called off; nothing was written.")
+
+    def _paint(self) -> None:
+        assert self._film
+        path, run, _, look = self._film
+        run = self._lab.run or run
+        losses = {one.step: run.losses_at(one.step) for one in self._readings}
+        try:
+            film = training_film(self._readings, run.settings.model, run.step, losses, look)
+        except InputError as error:
+            self._refuse(error.sentence)
+            return
+        self._film, self._readings = None, []
+        self._exporter.ask_to_write(partial(write_training, path, film))
+
+    def _refuse(self, sentence: str) -> None:
+        self._end("")
+        self.refused.emit(sentence)
+
+    def _end(self, said: str) -> None:
+        self._film, self._readings = None, []
+        self.said.emit(said, SAID_MS)
+        self.changed.emit()
+
+
+WEIGHTS = "Weights (*.safetensors)"
+FILMS = tuple(each for each in FORMATS if each.kind is FormatKind.FILM and not why_not(each.suffix))
+
+
+class RunExportController(QObject):
+    """Asks where to, and has it written while all goes on."""
+
+    said = Signal(str)
+
+    def __init__(self, lab: LabController, window: QWidget) -> None:
+        super().__init__(window)
+        self._lab, self._window = lab, window
+        self.filmer = TrainingFilmController(lab, self)
+        self.filmer.said.connect(self._say)
+        self.filmer.refused.connect(self.said)
+        self.filmer.progressed.connect(self._count)
+        self.colouring = ColourOptions()
+        """How weights are coloured in a film: as in the window."""
+        self._saving: tuple[str, Path] | None = None
+        self._saves = 0
+        lab.answered.connect(self._take)
+
+    def save_weights(self) -> None:
+        """Ask where the weights that are looked at are to be saved."""
+        run, view = self._lab.run, self._lab.view
+        if run:
+            step = run.step if view.step is None else view.step
+            self._ask("Save the weights", f"step-{step}.safetensors", WEIGHTS, self._save)
+
+    def save_film(self) -> None:
+        """Ask where a film of the training is to be saved."""
+        kinds = ";;".join(f"{each.words} (*{each.suffix})" for each in FILMS)
+        self._ask("Save a film of the training", f"training{FILMS[0].suffix}", kinds, self._film)
+
+    def _ask(self, title: str, name: str, kinds: str, then: Callable[[str], object]) -> None:
+        run = self._lab.run
+        if run:
+            ask_save_path(self._window, title, Path.home() / f"{run.name}-{name}", kinds, then)
+
+    def _save(self, name: str) -> None:
+        self._saves += 1
+        self._saving = (f"save {self._saves}", Path(name))
+        self._lab.ask("save", id=self._saving[0], path=name, step=self._lab.view.step)
+
+    def _film(self, name: str) -> None:
+        run = self._lab.run
+        look = TrainingFilmSettings(title=run.name if run else "", colouring=self.colouring)
+        self.filmer.film(Path(name), look)
+
+    def _take(self, message: Message) -> None:
+        if self._saving is None or message.values.get("id") != self._saving[0]:
+            return
+        (_, path), self._saving = self._saving, None
+        refused = message.values.get("sentence")
+        self.said.emit(str(refused) if refused else f"The weights are in {path}.")
+
+    def _say(self, sentence: str, _: int) -> None:
+        self.said.emit(sentence)
+
+    def _count(self, done: int, of: int) -> None:
+        self.said.emit(f"The film: {done:,} of {of:,}")
+
+    def close(self) -> None:
+        """Have what is being written written to its end."""
+        self.filmer.close()

@@ -1,0 +1,404 @@
+"""The lab's window: it builds the parts, shows the present values, and hands on every wish."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtWidgets import (
+    QApplication,
+    QLineEdit,
+    QMainWindow,
+    QScrollArea,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.lab.attention_view.controller import LabPictureController, Watched
+from visualizer.lab.attention_view.probe_controller import ProbeController
+from visualizer.lab.attention_view.widget import LabAttentionView
+from visualizer.lab.collapse_controller import CollapseController
+from visualizer.lab.commands import LAB_COMMANDS, LabControllers, LabState
+from visualizer.lab.generation.controller import GenerationController
+from visualizer.lab.generation.next_tokens_widget import NextTokensPane
+from visualizer.lab.generation.widget import GenerationPane
+from visualizer.lab.lab_controller import LabController
+from visualizer.lab.layer_document_controller import LayerDocumentController
+from visualizer.lab.loss_plot.controller import LossPlotController
+from visualizer.lab.loss_plot.widget import PlotPane
+from visualizer.lab.runs.controller import RunController
+from visualizer.lab.runs.widget import RunsPane
+from visualizer.lab.settings.controller import TextSampleController
+from visualizer.lab.settings.widget import SettingsPane
+from visualizer.lab.snapshot_bar.widget import SnapshotBar
+from visualizer.lab.training.process_controller import SERVICE
+from visualizer.lab.training.widget import RunNotices, TrainingBar
+from visualizer.lab.training_film.run_export_controller import RunExportController
+from visualizer.widgets import accessibility, app_settings, dialogs
+from visualizer.widgets.command_menus import CommandMenus
+from visualizer.widgets.focus_ring import FocusRing
+from visualizer.widgets.icons import icon
+from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.splitter import KeepingSplitter
+from visualizer.widgets.theme import Scheme, palette, style_sheet, theme_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from PySide6.QtGui import QAction, QCloseEvent, QShowEvent
+
+
+WIDTHS = [264, 676, 340]
+"""Of the settings, the pictures and the text, at first."""
+HEIGHTS = [172, 508]
+"""Of the losses and the attention."""
+HEIGHTS_OF_TEXT = [530, 190]
+"""Of what comes next and the text that is continued."""
+AXES = {name: f"plotter.turn_axis {name}" for name in ("losses", "steps")}
+NAMES = {"toggle": "lab.toggle", "step": "lab.step", "stop": "lab.stop", "more": "train_more"}
+OF_RUNS = {"open_chosen": "keeper.open_chosen", "rename": "keeper.rename",
+           "delete": "keeper.delete"}  # fmt: skip
+
+
+class LabWindow(QMainWindow):
+    """The window in which language models are trained and watched."""
+
+    closed = Signal(object)
+    layerOpened = Signal(object)
+    """A `SavedDocument`: a document to be opened in a window of its own, and what is looked at."""
+
+    def __init__(
+        self, command: Sequence[str] = SERVICE, settings_pane: SettingsPane | None = None
+    ) -> None:
+        super().__init__()
+        accessibility.install()
+        self.scheme = app_settings.load_scheme()
+        self.theme = theme_of(self.scheme)
+        self.setWindowIcon(icon("app", "#000000"))
+        self.lab = LabController(command, self)
+        self.puller, self.sampler = ProbeController(self.lab), TextSampleController(self.lab)
+        self.menus = CommandMenus(self, LAB_COMMANDS)
+        self.settings_pane = settings_pane or SettingsPane()
+        self.runs_pane = RunsPane(self._of(OF_RUNS))
+        self.keeper = RunController(self.lab, self.runs_pane, self)
+        self.saver = RunExportController(self.lab, self)
+        self.bar, self.notices = TrainingBar(self._of(NAMES)), RunNotices()
+        self.attention, self.scrub, self.probe = LabAttentionView(), SnapshotBar(), QLineEdit()
+        self.probe_problem, self.facts = PlainLabel(), PlainLabel()
+        self.statusBar().addWidget(self.facts, 1)
+        self.next, self.story = NextTokensPane(), GenerationPane()
+        self.teller = GenerationController(self.lab, self.puller)
+        self.plot_pane, self.opener = PlotPane(self._of(AXES)), LayerDocumentController(self.lab)
+        self.plotter = LossPlotController(self.lab, self.keeper, self.plot_pane)
+        self.left = QTabWidget()
+        self.setCentralWidget(self._centre())
+        self.pictures = LabPictureController(
+            self.lab, self.puller, self.teller, self._watched_parts()
+        )
+        self.folding = CollapseController(self, self.left, self.plot_pane)
+        self._is_left = False
+        self.menus.act_on(self._controllers())
+        # What changes several times in a turn of the event loop is shown once.
+        self.show_soon = QTimer(self, singleShot=True, interval=0)
+        self.show_soon.timeout.connect(self.show_screen)
+        self.focus_ring = FocusRing(self)
+        _connect(self)
+        self._show_theme()
+        self._take_place()
+        self.folding.restore()
+        if self.runs_pane.choose(app_settings.load_last_run()):  # offered, and not begun
+            self.left.setCurrentWidget(self.runs_pane)
+        self.sampler.look()
+        self.bar.buttons["toggle"].setFocus()
+
+    def _of(self, names: dict[str, str]) -> dict[str, QAction]:
+        return {name: self.menus.by_id[id_] for name, id_ in names.items()}
+
+    def _centre(self) -> QWidget:
+        self.left.setDocumentMode(True)
+        self.left.addTab(self.settings_pane, "Settings")
+        self.left.addTab(self.runs_pane, "Runs")
+        self.across = KeepingSplitter(Qt.Orientation.Horizontal, WIDTHS, 1)
+        self.across.setObjectName("across")
+        self.middle = KeepingSplitter(Qt.Orientation.Vertical, HEIGHTS, 1)
+        for part in (self.plot_pane, self._watched()):
+            self.middle.addWidget(part)
+        self.right = KeepingSplitter(Qt.Orientation.Vertical, HEIGHTS_OF_TEXT, 1)
+        next_one = QScrollArea()
+        next_one.setWidget(self.next)
+        next_one.setWidgetResizable(True)
+        next_one.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        for pane in (next_one, self.story):
+            self.right.addWidget(pane)
+        for widget in (self.left, self.middle, self.right):
+            self.across.addWidget(widget)
+        whole = QWidget()
+        column = QVBoxLayout(whole)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for part, stretch in ((self.across, 1), (self.notices, 0), (self.bar, 0)):
+            column.addWidget(part, stretch)
+        return whole
+
+    def _watched(self) -> QWidget:
+        """Make the place where the training is watched."""
+        self.probe.setPlaceholderText("A text for the model to read")
+        self.probe.setAccessibleName("The text that the model reads")
+        self.probe.setClearButtonEnabled(True)
+        read = QWidget()
+        column = QVBoxLayout(read)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for part in (self.probe, self.probe_problem):
+            column.addWidget(part)
+        self.probe_problem.setProperty("role", "notice")
+        self.probe_problem.setWordWrap(True)
+        column.addWidget(self.attention, 1)
+        column.addWidget(self.scrub)
+        return read
+
+    def _watched_parts(self) -> Watched:
+        return Watched(
+            self.probe,
+            self.probe_problem,
+            self.attention,
+            self.scrub,
+            self.right,
+            self.next,
+            self.story,
+        )
+
+    def _controllers(self) -> LabControllers:
+        return LabControllers(
+            window=self,
+            lab=self.lab,
+            keeper=self.keeper,
+            saver=self.saver,
+            teller=self.teller,
+            folding=self.folding,
+            plotter=self.plotter,
+            pictures=self.pictures,
+            scrub=self.scrub,
+            train_more=self.train_more,
+            edit_probe=self.edit_probe,
+            show_pane=self.show_pane,
+            set_scheme=self.set_scheme,
+        )
+
+    def _take_place(self) -> None:
+        """Be where one was; at first, as large as is usual."""
+        if not app_settings.restore_window(self, app_settings.LAB_WINDOW):
+            screen = self.screen().availableGeometry().size()
+            self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
+        for key, splitter in self._splitters.items():
+            sizes = app_settings.load_sizes(key)
+            if len(sizes) == splitter.count() and all(sizes):
+                splitter.want(sizes)
+
+    @property
+    def _splitters(self) -> dict[str, KeepingSplitter]:
+        return {
+            app_settings.ACROSS: self.across,
+            app_settings.MIDDLE: self.middle,
+            app_settings.RIGHT: self.right,
+        }
+
+    # ------------------------------------------------------------------ showing
+
+    def show_screen(self) -> None:
+        """Show the present values."""
+        screen = self.lab.screen
+        self.settings_pane.show_setup(screen.setup, self.theme)
+        self.bar.show_progress(screen.progress)
+        self.notices.show_notices(screen.notices, screen.failure)
+        self.show_runs()
+        self.plotter.show(self.theme)
+        self.pictures.show(self.theme)
+        self.show_commands()
+        self.facts.setText(screen.facts)
+        self.setWindowTitle(f"{screen.title or 'Language lab'} — Attention Visualizer")
+
+    def show_runs(self) -> None:
+        """Show the runs that are kept."""
+        run = self.lab.run
+        keeper, name = self.keeper, run.name if run else ""
+        self.runs_pane.show_runs(keeper.runs, keeper.ticked, keeper.at_work, name)
+
+    def show_plot(self) -> None:
+        """Show the losses, and how they are looked at."""
+        self.plotter.show(self.theme)
+        self.show_commands()
+
+    def show_pictures(self) -> None:
+        """Show what is watched, and how it is looked at."""
+        self.saver.colouring = self.pictures.colouring
+        self.pictures.show(self.theme)
+        self.show_commands()
+
+    def show_commands(self) -> None:
+        """Let what is possible now be done, and only that; mark what is on."""
+        screen = self.lab.screen
+        if self.bar.buttons["toggle"].hasFocus() and not screen.progress.can_toggle:
+            self.attention.setFocus()  # else it would go to whatever comes next
+        state = LabState(
+            screen,
+            self.plotter.look,
+            self.pictures.colouring,
+            self.scheme,
+            self.folding.folded,
+            has_layers=self.pictures.has_layers,
+            can_draw=self.pictures.can_draw,
+            can_play=self.pictures.can_play,
+        )
+        self.menus.show_state(state, self.theme)
+
+    def show_bug(self, details: str) -> None:
+        """Say that something broke."""
+        dialogs.show_bug(self, details)
+
+    # ------------------------------------------------------------------ actions
+
+    def train_more(self) -> None:
+        self.lab.train_more(self.bar.more.value())
+
+    def edit_probe(self) -> None:
+        self.probe.setFocus()
+        self.probe.selectAll()
+
+    def show_pane(self, name: str) -> None:
+        """Show the settings or the runs, and give them the keys."""
+        pane = {"settings": self.settings_pane, "runs": self.runs_pane}[name]
+        self.folding.show_left()
+        self.left.setCurrentWidget(pane)
+        (self.runs_pane.list if pane is self.runs_pane else pane).setFocus()
+
+    def set_scheme(self, scheme: str) -> None:
+        """Change the colours of everything."""
+        self.scheme = Scheme(scheme)
+        self.theme = theme_of(self.scheme)
+        self.style_parts()
+        self._show_theme()
+        app_settings.save_scheme(self.scheme)
+
+    def style_parts(self) -> None:
+        """Give the parts their colours, which takes as long as making them did."""
+        QApplication.setPalette(palette(self.theme))
+        self.setStyleSheet(style_sheet(self.theme) + app_settings.style_sheet())
+
+    def _show_theme(self) -> None:
+        self.menus.show_theme(self.theme)
+        self.focus_ring.show_theme(self.theme)
+        self.show_screen()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        if not self.styleSheet():
+            self.style_parts()
+        super().showEvent(event)
+
+    def follow_system(self) -> None:
+        if self.scheme is Scheme.SYSTEM:
+            self.set_scheme(self.scheme)
+
+    def open_run(self, folder: Path) -> None:
+        """Open a run that was named."""
+        self.keeper.open(folder)
+
+    def may_close(self, close: Callable[[], object]) -> bool:
+        """Whether nothing would be interrupted; else it is asked, and closed after the answer."""
+        if self._is_left or not self.lab.is_training:
+            return True
+        self.keeper.leave(partial(self._leave, close))
+        return False
+
+    def _leave(self, close: Callable[[], object]) -> None:
+        self._is_left = True
+        close()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        if not self.may_close(self.close):
+            event.ignore()
+            return
+        self.lab.leave()
+        app_settings.save_window(self, app_settings.LAB_WINDOW)
+        for key, splitter in self._splitters.items():
+            app_settings.save_sizes(key, splitter.wanted)
+        self.hide()
+        for part in (self.sampler, self.saver, self.keeper):
+            part.close()
+        event.accept()
+        self.closed.emit(self)
+
+
+# ----------------------------------------------------------- which signal leads to what
+
+
+def _connect(window: LabWindow) -> None:
+    """Lead every signal to the intent that it means."""
+    _connect_run(window)
+    _connect_pictures(window)
+    QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
+
+
+def _connect_run(window: LabWindow) -> None:
+    lab, keeper = window.lab, window.keeper
+    lab.changed.connect(window.show_soon.start)
+    for broken in (window.sampler, keeper):
+        broken.broke.connect(window.show_bug)
+    pane = window.settings_pane
+    pane.chosen.connect(lab.set)
+    pane.remedied.connect(lab.remedy)
+    pane.anotherWanted.connect(keeper.begin_another)
+    keeper.changed.connect(window.show_soon.start)
+    window.folding.changed.connect(window.show_commands)
+    keeper.settingsWanted.connect(partial(window.show_pane, "settings"))
+    for part in (lab, keeper, window.saver):
+        part.said.connect(window.statusBar().showMessage)
+    window.saver.filmer.broke.connect(window.show_bug)
+    runs = window.runs_pane
+    # Later, as the list is made anew by it, and cannot be while it changes one of its rows.
+    for signal, intent in (
+        (runs.opened, keeper.open_name),
+        (runs.overlaid, keeper.overlay),
+        (runs.renamed, keeper.rename_to),
+    ):
+        signal.connect(intent, Qt.ConnectionType.QueuedConnection)
+
+
+def _connect_pictures(window: LabWindow) -> None:
+    lab, pictures = window.lab, window.pictures
+    window.puller.changed.connect(window.show_soon.start)
+    window.probe.textEdited.connect(lab.probe)
+    attention = window.attention
+    attention.cellHovered.connect(pictures.hover)
+    attention.cellClicked.connect(pictures.pin)
+    attention.walked.connect(pictures.walk)
+    attention.roomChanged.connect(pictures.make_room)
+    attention.layerWanted.connect(pictures.open_layer_of)
+    _connect_story(window)
+    plot = window.plot_pane
+    plot.lookChosen.connect(window.plotter.choose)
+    plot.view.stepPicked.connect(window.plotter.pick)
+    plot.view.presentPicked.connect(partial(lab.scrub, None))
+    window.plotter.changed.connect(window.show_plot)
+    pictures.changed.connect(window.show_pictures)
+    pictures.layerWanted.connect(window.opener.want)
+    window.opener.opened.connect(window.layerOpened)
+    window.opener.refused.connect(window.statusBar().showMessage)
+    window.scrub.stepLooked.connect(lab.scrub)
+
+
+def _connect_story(window: LabWindow) -> None:
+    teller, story = window.teller, window.story
+    teller.changed.connect(window.show_pictures)
+    window.next.tokenPicked.connect(teller.pick)
+    window.next.samplingChosen.connect(teller.choose)
+    story.sampleWanted.connect(teller.sample)
+    story.runWanted.connect(teller.run)
+    story.steppedBack.connect(teller.step_back)
+    story.steppedOn.connect(teller.step_on)
+    story.turned.connect(teller.turn)
+    story.nodeChosen.connect(teller.go)
+    story.seedChosen.connect(teller.reseed)

@@ -1,0 +1,153 @@
+"""Tasks of which it is known what a query should read, as rows of characters.
+
+A row of each, 16 characters long; the last problem of a row may be cut off.
+
+- repeat: a segment of letters again and again, ``kbxkbxkbxkbxkbxk``;
+- copy: letters and the same again, ``qhd>qhd.wa>wa.mz``;
+- brackets: of six kinds, each closed by its own, ``{[]()}<{<>}>«»((“``;
+- sorting: letters and the same in the order of the alphabet, ``hdq>dhq.wa>aw.zm``;
+- addition: two numbers below 100 and their sum, ``27+58=85.6+40=46``.
+
+Sources: Olsson et al. 2022, "In-context Learning and Induction Heads" (repeated segments);
+Weiss et al. 2021, "Thinking Like Transformers" (sorting, brackets).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from string import ascii_lowercase
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.language.training_settings import CorpusKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ARROW, END = ">", "."
+PAIRS = ("()", "<>", "[]", "{}", "«»", "“”")
+ALPHABETS = {
+    CorpusKind.REPEAT: ascii_lowercase,
+    CorpusKind.COPY: END + ARROW + ascii_lowercase,
+    CorpusKind.BRACKETS: "".join(PAIRS),
+    CorpusKind.SORTING: END + ARROW + ascii_lowercase,
+    CorpusKind.ADDITION: "+.0123456789=",
+}
+"""The characters of each task, in the order of the alphabet: the place is the number."""
+
+LONGEST = 8
+"""Letters, at most, that are to be copied or sorted."""
+DEEPEST = 4
+"""Brackets, at most, that are open at once."""
+BELOW = 100
+"""Numbers that are added are smaller."""
+AT_ONCE = 1 << 20
+"""Numbers, about, that are made at once, so that a large task needs no more memory than it is."""
+
+
+def rows(kind: CorpusKind, count: int, length: int, generator: np.random.Generator) -> np.ndarray:
+    """Make rows of a task, int64 [count, length], by their places in its alphabet."""
+    made = np.empty((count, length), np.int64)
+    step = max(1, AT_ONCE // length)
+    for start in range(0, count, step):
+        part = made[start : start + step]
+        part[:] = _ROWS[kind](len(part), length, generator)
+    return made
+
+
+def _repeated(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
+    """Repeat a segment of distinct letters, 2 to half a row of them: it is said twice or more."""
+    most = min(max(2, length // 2), len(ascii_lowercase))
+    sizes = generator.integers(2, most + 1, size=(count, 1))
+    letters = _letters(count, most, generator)
+    return np.take_along_axis(letters, np.arange(length) % sizes, axis=1)
+
+
+def _bracketed(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
+    """Open a bracket or close the innermost, as a coin falls; no deeper than `DEEPEST`."""
+    made = np.empty((count, length), np.int64)
+    opened = np.zeros((count, DEEPEST), np.int64)  # row depth
+    depth = np.zeros(count, np.int64)
+    every = np.arange(count)
+    for place in range(length):
+        opens = (depth == 0) | ((depth < DEEPEST) & (generator.random(count) < 0.5))
+        kinds = generator.integers(len(PAIRS), size=count)
+        made[:, place] = np.where(opens, 2 * kinds, 2 * opened[every, depth - 1] + 1)
+        opened[every[opens], depth[opens]] = kinds[opens]
+        depth += np.where(opens, 1, -1)
+    return made
+
+
+def _copied(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
+    return _with_answers(count, length, generator, is_sorted=False)
+
+
+def _sorted(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
+    return _with_answers(count, length, generator, is_sorted=True)
+
+
+def _with_answers(
+    count: int, length: int, generator: np.random.Generator, *, is_sorted: bool
+) -> np.ndarray:
+    """Give 2 to `LONGEST` distinct letters, an arrow, and the same again or in order."""
+    most = min(LONGEST, max(2, length // 2 - 1))
+    total = count * _problems(length, 2 * 2 + 2)
+    sizes = generator.integers(2, most + 1, size=total)
+    letters = _letters(total, most, generator) + 2  # after the end and the arrow
+    problems = np.zeros((total, 2 * most + 2), np.int64)
+    for size in range(2, most + 1):
+        chosen = sizes == size
+        given = letters[chosen, :size]
+        problems[chosen, :size] = given
+        problems[chosen, size] = 1
+        problems[chosen, size + 1 : 2 * size + 1] = np.sort(given, axis=1) if is_sorted else given
+    return _packed(count, length, problems, 2 * sizes + 2)
+
+
+def _added(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
+    numbers = generator.integers(BELOW, size=(count * _problems(length, len("0+0=0.")), 2))
+    known, sizes = _sums()
+    places = numbers[:, 0] * BELOW + numbers[:, 1]
+    return _packed(count, length, known[places], sizes[places])
+
+
+@cache
+def _sums() -> tuple[np.ndarray, np.ndarray]:
+    """Write all sums there are, [sum, character], with how long each is, [sum]."""
+    texts = [f"{one}+{other}={one + other}." for one in range(BELOW) for other in range(BELOW)]
+    sizes = np.array([len(text) for text in texts])
+    place = ALPHABETS[CorpusKind.ADDITION].index
+    known = np.array([[place(sign) for sign in text.ljust(sizes.max(), END)] for text in texts])
+    return known, sizes
+
+
+def _letters(count: int, most: int, generator: np.random.Generator) -> np.ndarray:
+    """Draw distinct letters for each row, [row, letter]."""
+    return generator.random((count, len(ascii_lowercase))).argsort(axis=1)[:, :most]
+
+
+def _problems(length: int, shortest: int) -> int:
+    """Give how many problems fill a row, however short they are."""
+    return -(-length // shortest)
+
+
+def _packed(count: int, length: int, problems: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Fill rows with problems [problem, character], one after the other, cut where a row ends."""
+    ends = sizes.reshape(count, -1).cumsum(axis=1)
+    starts = (ends - sizes.reshape(count, -1)).ravel()
+    row = np.repeat(np.arange(count), ends.shape[1])
+    made = np.empty((count, length), np.int64)
+    for place in range(problems.shape[1]):
+        fits = (place < sizes) & (starts + place < length)
+        made[row[fits], starts[fits] + place] = problems[fits, place]
+    return made
+
+
+_ROWS: dict[CorpusKind, Callable[[int, int, np.random.Generator], np.ndarray]] = {
+    CorpusKind.REPEAT: _repeated,
+    CorpusKind.COPY: _copied,
+    CorpusKind.BRACKETS: _bracketed,
+    CorpusKind.SORTING: _sorted,
+    CorpusKind.ADDITION: _added,
+}

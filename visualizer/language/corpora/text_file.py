@@ -1,0 +1,110 @@
+"""A text file, read whole or refused in a sentence.
+
+A mark at its beginning (BOM) says that it is UTF-16 or UTF-32; without one it is UTF-8.
+"""
+
+from __future__ import annotations
+
+import codecs
+import stat
+from pathlib import Path
+
+from visualizer.errors import InputError
+
+LONGEST = 100 * 10**6
+"""Bytes that a text file may have."""
+
+_MARKS = {  # UTF-32 first, as its mark begins with that of UTF-16
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+_CONTROL = bytes({*range(32)} - {*b"\t\n\v\f\r\x1b"})
+_BINARY = 0.01
+"""A file of which this share are signs that control machines is no text, in whatever encoding."""
+_WIDE = 0.3
+"""Of every other byte, such a share is 0 in UTF-16, in most languages; of those between, few."""
+_WIDE_LOOKED_AT = 1 << 16
+
+
+def read_text(path: str) -> str:
+    """Read a text file, without the mark of its encoding.
+
+    Raises
+    ------
+    InputError
+        Of ``"path"``, when it is absent, no file, unreadable, too large, empty, no text, in another
+        encoding, or was changed while it was read.
+    """
+    subject = f"“{Path(path).name or path}”"
+    try:
+        return _decoded(_read(Path(path), subject), subject)
+    except FileNotFoundError as error:
+        raise _refused(f"There is no file {path}.") from error
+    except MemoryError as error:
+        sentence = f"There is not enough memory to read {subject}. Choose a shorter text."
+        raise _refused(sentence) from error
+    except OSError as error:
+        raise _refused(f"{subject} could not be read: {error.strerror or error}.") from error
+
+
+def _read(path: Path, subject: str) -> bytes:
+    if "\0" in str(path):
+        raise _refused("No file has a NUL in its name.")
+    before = path.stat()
+    if not stat.S_ISREG(before.st_mode):
+        what = "a folder" if stat.S_ISDIR(before.st_mode) else "not a file"
+        raise _refused(f"{subject} is {what}. Choose a text file.")
+    with path.open("rb") as file:
+        content = file.read(LONGEST + 1)
+    if len(content) > LONGEST:
+        limit = f"a text to learn has at most {LONGEST // 10**6:,} MB"
+        size = f"{max(len(content), before.st_size):,} bytes"
+        raise _refused(f"{subject} has {size}, and {limit}. Choose a part of it.")
+    after = path.stat()
+    if (after.st_mtime_ns, after.st_size) != (before.st_mtime_ns, len(content)):
+        raise _refused(f"{subject} was changed while it was read. Try again.")
+    return content
+
+
+def _decoded(content: bytes, subject: str) -> str:
+    mark = next((mark for mark in _MARKS if content.startswith(mark)), b"")
+    if len(content) == len(mark):
+        raise _refused(f"{subject} is empty. Choose a file with a text in it.")
+    encoding = _MARKS.get(mark, "utf-8")
+    rest = memoryview(content)[len(mark) :]
+    try:
+        text = str(rest, encoding)
+    except UnicodeDecodeError as error:
+        if _is_binary(content[len(mark) :]) and encoding == "utf-8":
+            raise _refused(_binary(subject, content)) from error
+        raise _refused(_undecodable(subject, content, len(mark) + error.start, encoding)) from error
+    if "\0" in text:
+        raise _refused(_binary(subject, content))
+    return text
+
+
+def _is_binary(content: bytes) -> bool:
+    return len(content) - len(content.translate(None, _CONTROL)) > _BINARY * len(content)
+
+
+def _binary(subject: str, content: bytes) -> str:
+    some = content[:_WIDE_LOOKED_AT]
+    fewer, more = sorted(half.count(0) / max(1, len(half)) for half in (some[0::2], some[1::2]))
+    if more > _WIDE and fewer < _BINARY:
+        wide = "it seems to be UTF-16 without the mark that says so"
+        return f"{subject} is not in UTF-8: {wide}. Save it as UTF-8 and choose it again."
+    return f"{subject} is not a text: it has bytes in it that no text has. Choose a text file."
+
+
+def _undecodable(subject: str, content: bytes, place: int, encoding: str) -> str:
+    title = encoding.removesuffix("-le").removesuffix("-be").upper()
+    line = content.count(b"\n", 0, place) + 1
+    where = f"byte {place + 1:,}, in line {line:,}, is 0x{content[place]:02X}"
+    return f"{subject} is not in {title}: {where}. Save it as UTF-8 and choose it again."
+
+
+def _refused(sentence: str) -> InputError:
+    return InputError("path", sentence)

@@ -1,0 +1,180 @@
+"""The language models of the notes, each a step towards the transformer.
+
+The attention in them is the program's own modules, so every stage of it can be read: `read` gives
+a trace a layer for the very numbers that the model computes with.
+
+Sources: Karpathy 2023, "Let's build GPT"; Xiong et al. 2020, "On Layer Normalization in the
+Transformer Architecture" (normalising before each part); Elhage et al. 2021, "A Mathematical
+Framework for Transformer Circuits" (models of attention only); Radford et al. 2019, "Language
+Models are Unsupervised Multitask Learners" (the spread of the first weights).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from visualizer.attention.mechanisms import Mechanism, spec_of
+from visualizer.attention.modules import AttentionModule, MultiHeadAttention
+from visualizer.attention.spec import Mask
+from visualizer.language.training_settings import LAYERED, POSITIONED, ModelKind
+
+if TYPE_CHECKING:
+    from visualizer.attention.trace import Trace
+    from visualizer.language.training_settings import TrainingSettings
+
+SPREAD = 0.02
+"""Standard deviation of the first weights of models with layers; others have torch's usual ones."""
+FEED_FORWARD = 4
+"""How many times wider than the residual stream the feed-forward part is."""
+
+
+class LanguageModel(nn.Module):
+    """Gives the logits of the next token at every place of a block.
+
+    Parameters
+    ----------
+    settings : Settings
+        What it is made of; see `ModelKind`.
+    tokens : int
+        How many the vocabulary has.
+    """
+
+    def __init__(self, settings: TrainingSettings, tokens: int) -> None:
+        super().__init__()
+        self.settings = settings
+        width, model = settings.width, settings.model
+        self.embedding = nn.Embedding(tokens, width)
+        self.position = nn.Embedding(settings.block, width) if model in POSITIONED else None
+        self.layers = nn.ModuleList(_layer(settings) for _ in range(layers_of(settings)))
+        self.norm = nn.LayerNorm(width) if settings.is_layered else nn.Identity()
+        self.projection = nn.Linear(width, tokens)
+
+    def forward(self, ids: Tensor, *, fused: bool = False) -> Tensor:
+        """Give logits [..., token, vocabulary] for token numbers [..., token].
+
+        Parameters
+        ----------
+        fused : bool
+            Compute attention without its stages: faster, and the same but for rounding.
+        """
+        stream = self._embedded(ids)
+        for layer in self.layers:
+            stream = layer(stream, fused=fused)
+        logits: Tensor = self.projection(self.norm(stream))
+        return logits
+
+    def read(self, ids: Tensor) -> tuple[Tensor, tuple[Trace, ...]]:
+        """Give what `forward` gives, and every stage of the attention of each layer."""
+        stream, traces = self._embedded(ids), []
+        for layer in self.layers:
+            assert isinstance(layer, MixingLayer)
+            trace = layer.trace(stream)
+            stream = layer.after(stream, trace.tensor(trace.last))
+            traces.append(trace)
+        return self.projection(self.norm(stream)), tuple(traces)
+
+    def _embedded(self, ids: Tensor) -> Tensor:
+        vectors: Tensor = self.embedding(ids)  # ... token width
+        if self.position is None:
+            return vectors
+        return vectors + self.position.weight[: ids.shape[-1]]
+
+
+class MixingLayer(nn.Module):
+    """Attention without weights to learn: what it mixes takes the place of what was."""
+
+    def __init__(self, attention: AttentionModule) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def seen(self, stream: Tensor) -> Tensor:
+        """Give what attention reads, of vectors [..., token, width]."""
+        return stream
+
+    def after(self, stream: Tensor, mixed: Tensor) -> Tensor:
+        """Give the vectors after the layer [..., token, width], of those before and the mixed."""
+        return mixed
+
+    def trace(self, stream: Tensor) -> Trace:
+        """Compute every stage of its attention for vectors [..., token, width]."""
+        return self.attention.trace(self.seen(stream))
+
+    def forward(self, stream: Tensor, *, fused: bool = False) -> Tensor:
+        """Map vectors [..., token, width] to those after the layer."""
+        attention = self.attention.fused if fused else self.attention
+        return self.after(stream, attention(self.seen(stream)))
+
+
+class ResidualLayer(MixingLayer):
+    """Multi-head causal attention and, unless left out, a feed-forward part, each added on."""
+
+    def __init__(self, settings: TrainingSettings) -> None:
+        width, rate = settings.width, settings.dropout
+        super().__init__(
+            MultiHeadAttention(width, width, settings.block, rate, num_heads=settings.heads)
+        )
+        self.attention_norm = nn.LayerNorm(width)
+        self.dropout = nn.Dropout(rate)
+        self.feed_forward = _feed_forward(width, rate) if _feeds(settings) else None
+
+    def seen(self, stream: Tensor) -> Tensor:
+        """Give what attention reads: the vectors, normalised."""
+        seen: Tensor = self.attention_norm(stream)
+        return seen
+
+    def after(self, stream: Tensor, mixed: Tensor) -> Tensor:
+        """Give the vectors after the layer [..., token, width], of those before and the mixed."""
+        stream = stream + self.dropout(mixed)
+        return stream if self.feed_forward is None else stream + self.feed_forward(stream)
+
+
+def layers_of(settings: TrainingSettings) -> int:
+    """Tell how many layers of attention the settings' model has."""
+    if settings.model in LAYERED:
+        return settings.layers
+    return 0 if settings.model is ModelKind.BIGRAM else 1
+
+
+def _layer(settings: TrainingSettings) -> MixingLayer:
+    if settings.is_layered:
+        return ResidualLayer(settings)
+    if settings.model is ModelKind.AVERAGE:
+        spec = spec_of(Mechanism.AVERAGE)
+    else:
+        spec = replace(spec_of(Mechanism.SIMPLIFIED), mask=Mask.CAUSAL)
+    return MixingLayer(AttentionModule(replace(spec, d_in=settings.width), settings.block))
+
+
+def _feeds(settings: TrainingSettings) -> bool:
+    return settings.model is ModelKind.TRANSFORMER
+
+
+def _feed_forward(width: int, rate: float) -> nn.Module:
+    return nn.Sequential(
+        nn.LayerNorm(width),
+        nn.Linear(width, FEED_FORWARD * width),
+        nn.ReLU(),
+        nn.Linear(FEED_FORWARD * width, width),
+        nn.Dropout(rate),
+    )
+
+
+def build(settings: TrainingSettings, tokens: int) -> LanguageModel:
+    """Make a model whose weights are drawn from the settings' seed, on the CPU."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        model = LanguageModel(settings, tokens)
+        if settings.is_layered:
+            model.apply(_draw_small)
+        return model
+
+
+def _draw_small(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=SPREAD)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)

@@ -1,0 +1,204 @@
+"""The losses of a run, a line a step, in a file that other programs read; no torch.
+
+Numbers are written so that they come back as they were, bit by bit.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from visualizer.errors import InputError
+from visualizer.storage.atomic_file import write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import ArrayLike
+
+    from visualizer.storage.contained_folder import ContainedFile
+
+HEADER = "step,training,validation,rate,seconds"
+MOST_BYTES = 2**30
+"""Of the losses of a run: ten million steps take less."""
+AT_ONCE = 1_024
+"""Rows that are read at a time."""
+MISSING = -1.0
+"""Stands for what was not measured: no loss and no rate is negative, but a loss may be no number.
+
+In the file, such a field is empty.
+"""
+
+
+class LossRow(NamedTuple):
+    """What was measured at a step, before its weights changed.
+
+    Parameters
+    ----------
+    step : int
+        How many steps were done before.
+    training : float
+        Mean loss of the step's batch, in nats a token; `MISSING` where none was trained,
+        and no number where the training came to no good.
+    validation : float
+        Mean loss of some batches of the validation text; `MISSING` where it was not
+        measured.
+    rate : float
+        Learning rate of the step.
+    seconds : float
+        Spent training until then, whenever the program was open.
+    """
+
+    step: int
+    training: float
+    validation: float
+    rate: float
+    seconds: float
+
+    def line(self) -> str:
+        """Write it as a line of the file."""
+        numbers = (self.training, self.validation, self.rate)
+        written = ",".join("" if one == MISSING else repr(one) for one in numbers)
+        return f"{self.step},{written},{self.seconds:.3f}\n"
+
+
+NO_ROWS = np.empty((0, len(LossRow._fields)))
+
+
+def tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
+    """Read the lines of a file as numbers [row, field of `Row`], some rows at a time.
+
+    A line that was cut off or goes back in steps, and all after it, are left out.
+    """
+    last, left = -1.0, islice(lines, 1, None)
+    while some := list(islice(left, AT_ONCE)):
+        table = _numbers(some)
+        is_next = np.diff(table[:, 0], prepend=last) > 0
+        count = len(table) if is_next.all() else int(is_next.argmin())
+        yield table[:count]
+        if count < len(some):
+            return
+        last = table[-1, 0]
+
+
+def _numbers(lines: Sequence[str]) -> np.ndarray:
+    """Read lines up to the first that is none of ours."""
+    try:
+        return _all_numbers(lines)
+    except ValueError:
+        if len(lines) == 1:
+            return NO_ROWS
+    half = len(lines) // 2
+    first = _numbers(lines[:half])
+    return first if len(first) < half else np.concatenate([first, _numbers(lines[half:])])
+
+
+def _all_numbers(lines: Sequence[str]) -> np.ndarray:
+    commas = len(LossRow._fields) - 1
+    if not lines[-1].endswith("\n") or any(line.count(",") != commas for line in lines):
+        raise ValueError
+    fields = "".join(lines).replace("\n", ",").split(",")[:-1]
+    numbers = [float(field) if field else MISSING for field in fields]
+    table = np.array(numbers).reshape(-1, len(LossRow._fields))
+    if not all(map(float.is_integer, numbers[:: len(LossRow._fields)])):
+        raise ValueError
+    return table
+
+
+def parse(lines: Iterable[str]) -> list[LossRow]:
+    """Read the lines of a file, as `tables` does."""
+    found = (row for table in tables(lines) for row in table.tolist())
+    return [LossRow(int(step), *measured) for step, *measured in found]
+
+
+def curves(rows: ArrayLike) -> dict[str, np.ndarray]:
+    """Give rows as arrays: every step's training loss and rate, and the validation losses apart."""
+    table = np.array(rows, np.float64).reshape(-1, len(LossRow._fields))
+    trained, measured = (table[table[:, column] != MISSING] for column in (1, 2))
+    return {
+        "steps": trained[:, 0].astype(np.int64),
+        "training": trained[:, 1],
+        "rates": np.where(trained[:, 3] == MISSING, np.nan, trained[:, 3]),
+        "validation_steps": measured[:, 0].astype(np.int64),
+        "validation": measured[:, 2],
+    }
+
+
+class LossLog:
+    """Writes losses to a file, some at a time; what could not be written is tried again."""
+
+    def __init__(self, place: ContainedFile) -> None:
+        self.place = place
+        self._waiting: list[LossRow] = []
+        self._whole: bytes | None = None
+        """What the file should be, where it is something else."""
+
+    def read(self, until: int) -> list[LossRow]:
+        """Give the rows before a step; the file stays as it is until `begin`.
+
+        Raises
+        ------
+        InputError
+            Of ``folder``, when the file cannot be read.
+        """
+        content, is_shared = self._content()
+        lines = content.decode("utf-8", "replace").splitlines(keepends=True)
+        rows = [row for row in parse(lines) if row.step < until]
+        whole = "".join([f"{HEADER}\n", *lines[1 : len(rows) + 1]]).encode()
+        self._whole = whole if is_shared or content != whole else None
+        return rows
+
+    def _content(self) -> tuple[bytes, bool]:
+        """Give what is in the file, and whether it has another name, under which it must stay."""
+        try:
+            with self.place.open(MOST_BYTES) as file:
+                return file.read(MOST_BYTES), os.fstat(file.fileno()).st_nlink > 1
+        except FileNotFoundError:
+            return b"", False
+        except OSError as error:
+            reason = error.strerror or str(error)
+            sentence = f"“{self.place.path.name}” cannot be read: {reason}."
+            raise InputError("folder", sentence) from error
+
+    def begin(self) -> None:
+        """Take up the file that was read: forget the rows that were not given.
+
+        Raises
+        ------
+        InputError
+            When the file cannot be written.
+        """
+        if self._whole is not None:
+            whole, self._whole = self._whole, None
+            write(self.place, lambda file: file.write(whole))
+
+    def cut(self, until: int) -> None:
+        """Forget the rows from a step on.
+
+        Raises
+        ------
+        InputError
+            When the file cannot be read or written.
+        """
+        self._waiting = [row for row in self._waiting if row.step < until]
+        self.read(until)
+        self.begin()
+
+    def add(self, rows: Iterable[LossRow]) -> None:
+        """Remember rows to be written."""
+        self._waiting += rows
+
+    def flush(self) -> None:
+        """Write what waits; it goes on waiting where it cannot be written.
+
+        Raises
+        ------
+        OSError
+            With the system's reason.
+        """
+        if self._waiting:
+            self.place.append("".join(row.line() for row in self._waiting).encode())
+            self._waiting = []

@@ -1,0 +1,88 @@
+"""How much memory a training takes, told before it begins: what does not fit is refused.
+
+A system that lets programs take more than there is ends them without a word, later on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from visualizer.attention import device as attention_device
+from visualizer.attention.run import USABLE, gib
+from visualizer.attention.spec import Dtype
+from visualizer.attention.stages import bytes_needed as bytes_of_stages
+from visualizer.errors import InputError
+from visualizer.language.language_models import LanguageModel, MixingLayer
+from visualizer.language.training_settings import ModelKind, TrainingSettings
+
+ITEM = 4
+"""Bytes of a number: all is float32."""
+COPIES = 8
+"""Of each parameter: itself, its gradient, two of AdamW, one to read old snapshots with, and three
+in a checkpoint while it is written."""
+VECTORS = {ModelKind.TRANSFORMER: 30}
+FEWER_VECTORS = 16
+"""Of each token, kept by a layer until its gradients are known; fewer without a feed-forward."""
+LOGITS = 4
+"""Copies of them: as they are, normalised, and the gradients of both."""
+TORCH = 100 * 2**20
+"""Bytes of what torch loads when it computes for the first time."""
+
+
+def check_room(settings: TrainingSettings, tokens: int) -> None:
+    """Refuse settings whose training needs more memory than is free now.
+
+    Parameters
+    ----------
+    tokens : int
+        How many the vocabulary has.
+
+    Raises
+    ------
+    InputError
+        Of ``batch``, with the largest that fits.
+    """
+    device, _ = attention_device.resolve(settings.device, Dtype.FLOAT32)
+    room = USABLE * attention_device.free_bytes(device)
+    if bytes_needed(settings, tokens) <= room:
+        return
+    fits = _largest_batch(settings, tokens, room)
+    needed = f"needs about {gib(bytes_needed(settings, tokens))}, and {gib(room)} can be used"
+    if not fits:
+        alone = gib(bytes_needed(replace(settings, batch=1), tokens))
+        smaller = "a smaller block or embedding size" + ", or fewer layers" * settings.is_layered
+        sentence = f"Even a batch of 1 needs about {alone}, and {gib(room)} can be used."
+        raise InputError("batch", f"{sentence} Use {smaller}.")
+    asked = f"A batch of {settings.batch:,} blocks of {settings.block:,} tokens"
+    less = " or less" if fits > 1 else ""
+    raise InputError("batch", f"{asked} {needed}. Use {fits:,}{less}.", ("batch", fits))
+
+
+def bytes_needed(settings: TrainingSettings, tokens: int) -> int:
+    """Estimate the bytes that training takes, from above: what is measured stays below it."""
+    with torch.device("meta"):  # where numbers have shapes, and take no room
+        model = LanguageModel(settings, tokens)
+    places = settings.batch * settings.block
+    layers = [layer.attention.spec for layer in model.layers if isinstance(layer, MixingLayer)]
+    kept = VECTORS.get(settings.model, FEWER_VECTORS) * places * settings.width
+    for spec in layers[:1]:
+        # The weights; and where some are dropped, which, and what is left.
+        kept += spec.heads * places * settings.block * (3 if spec.dropout else 1)
+    stages = max((bytes_of_stages(spec, settings.block, settings.batch) for spec in layers),
+                 default=0)  # fmt: skip
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    logits = LOGITS * places * tokens
+    return ITEM * (COPIES * parameters + max(1, len(layers)) * kept + logits) + stages + TORCH
+
+
+def _largest_batch(settings: TrainingSettings, tokens: int, room: float) -> int:
+    low, high = 0, settings.batch
+    while low < high:
+        middle = (low + high + 1) // 2
+        if bytes_needed(replace(settings, batch=middle), tokens) <= room:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,158 @@
+"""A run that is open: trained where its text is there, and read at any step that is kept."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from visualizer.errors import InputError
+from visualizer.language.checkpoints import read_weights
+from visualizer.language.corpora.corpus import load
+from visualizer.language.language_models import build
+from visualizer.language.memory_estimate import check_room
+from visualizer.language.training_run import TrainingRun, described
+from visualizer.storage.file_lock import FileLock
+
+if TYPE_CHECKING:
+    from visualizer.language.corpora.corpus import Corpus
+    from visualizer.language.language_models import LanguageModel
+    from visualizer.language.run_folder import RunFolder
+    from visualizer.language.training_settings import TrainingSettings
+
+
+class OpenRun:
+    """A run that this program reads, and trains once it holds it, as no other does then.
+
+    Until it is held nothing in its folder is written. Without its text it cannot be trained, but
+    its models can be read.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Where it is, or is to be.
+    settings : Settings or None
+        Of a new run; None takes up the one that is there.
+    is_held : bool
+        Whether it is to be trained at once, and not only looked at; a new one always is.
+
+    Raises
+    ------
+    InputError
+        When the text of a new run cannot be learned, or there is not enough memory to, or when
+        another program holds the run, or its folder cannot be read or written.
+    """
+
+    def __init__(
+        self, folder: RunFolder, settings: TrainingSettings | None = None, *, is_held: bool = True
+    ) -> None:
+        self.folder, self.obstacle = folder, ""
+        corpus = _loaded(settings) if settings else None
+        if settings and corpus:
+            folder.begin(described(settings, corpus))
+        self.about = folder.read_about()
+        self._lock = _held(folder) if is_held or settings else None
+        try:
+            self._seen = folder.versions()
+            self.running = TrainingRun(folder, self.about, corpus) if corpus else self._resumed()
+            if self._lock:
+                self._begin()
+        except BaseException:
+            self.close()
+            raise
+        self._kept = build(self.about.settings, len(self.about.tokens))
+        self._kept_step: int | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it may be written."""
+        return self._lock is not None
+
+    def hold(self) -> None:
+        """Have it be written by this program from now on, and by no other.
+
+        Raises
+        ------
+        InputError
+            Of ``held``, when another program holds it or has changed it since it was opened; of
+            ``folder`` or ``export``, when it cannot be written.
+        """
+        if self._lock:
+            return
+        self._lock = _held(self.folder)
+        try:
+            if self.folder.versions() != self._seen:
+                sentence = f"The run in {self.folder.path} was changed since it was opened. "
+                raise InputError("held", f"{sentence}Open it again.")
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        try:
+            self.folder.tidy()
+            with suppress(OSError):  # Windows keeps what is being read
+                self.folder.orders.unlink(missing_ok=True)
+            if self.running:
+                self.running.begin()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            sentence = f"{self.folder.path} cannot be written: {reason}."
+            raise InputError("folder", sentence) from error
+
+    def _resumed(self) -> TrainingRun | None:
+        try:
+            return TrainingRun(self.folder, self.about, _loaded(self.about.settings))
+        except InputError as refused:
+            if refused.field == "folder":
+                raise
+            self.obstacle = refused.sentence
+            return None
+
+    def model(self, step: int | None) -> tuple[LanguageModel, int]:
+        """Give the model as it is now, or as it was after so many steps, and those.
+
+        Raises
+        ------
+        InputError
+            Of ``step``, when its weights are not kept; of ``folder``, when they cannot be read.
+        """
+        if step is None and self.running:
+            return self.running.training.model, self.running.step
+        kept = self.snapshots()
+        wanted = step if step is not None else kept[-1] if kept else 0
+        if wanted not in kept:
+            raise InputError("step", f"The weights of step {wanted:,} are not kept.")
+        if wanted != self._kept_step:
+            self._kept_step = None
+            read_weights(self.folder.snapshot(wanted), self._kept)
+            self._kept_step = wanted
+        return self._kept, wanted
+
+    def snapshots(self) -> tuple[int, ...]:
+        """List the steps of which the weights are kept, but those that come again."""
+        last = self.running.step if self.running else None
+        return tuple(step for step in self.folder.snapshots() if last is None or step <= last)
+
+    def close(self) -> None:
+        """Let others have it."""
+        if self._lock:
+            self._lock.release()
+            self._lock = None
+
+
+def _loaded(settings: TrainingSettings) -> Corpus:
+    corpus = load(settings)
+    check_room(settings, len(corpus.vocabulary))
+    return corpus
+
+
+def _held(folder: RunFolder) -> FileLock:
+    try:
+        return FileLock(folder.lock.path)
+    except BlockingIOError as error:
+        sentence = f"The run in {folder.path} is open already, here or in the background."
+        raise InputError("held", sentence) from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("folder", f"{folder.path} cannot be written: {reason}.") from error

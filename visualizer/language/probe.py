@@ -1,0 +1,158 @@
+"""What a model makes of a text: the attention of every layer and head, and the next tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from visualizer.attention.spec import Projection
+from visualizer.attention.tensor_cache import readable
+from visualizer.errors import InputError
+from visualizer.language.corpora.expected_attention import attending, partners
+from visualizer.language.language_models import MixingLayer
+from visualizer.language.memory_estimate import ITEM
+from visualizer.language.training_settings import TASKS
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from visualizer.attention.trace import Trace
+    from visualizer.language.language_models import LanguageModel
+    from visualizer.language.tokenizers import Vocabulary
+
+MOST_BYTES = 256 * 2**20
+"""Of the weights and the scores that a text may have."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Probe:
+    """A text, as a model sees it.
+
+    Parameters
+    ----------
+    ids : Tensor
+        Token numbers [token], at most a block of them: the last.
+    cut : int
+        How many tokens before them are not seen.
+    """
+
+    tokens: tuple[str, ...]
+    ids: Tensor
+    cut: int
+
+    @classmethod
+    def of(cls, text: str, vocabulary: Vocabulary, model: LanguageModel) -> Probe:
+        """Take the end of a text, as much as fits into a block.
+
+        Raises
+        ------
+        InputError
+            Of ``text``, when nothing is in it or something that is not in the vocabulary.
+        """
+        tokens, numbers = vocabulary.read(text)
+        if not tokens:
+            raise InputError("text", "There is nothing to read yet. Type some of the text.")
+        block = model.settings.block
+        device = model.projection.weight.device
+        ids = torch.from_numpy(numbers[-block:]).to(device)
+        return cls(tokens[-block:], ids, max(0, len(tokens) - block))
+
+
+@torch.no_grad()
+def read(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
+    """Read a text with a model.
+
+    Returns
+    -------
+    dict
+        ``logits`` [token, vocabulary]; of models with attention also ``weights`` and, where scores
+        are compared, ``masked`` [layer, head, query, key]; of those trained on a task of which it
+        is known who should read whom, ``attending`` [layer, head]: the mean weight there.
+
+    Raises
+    ------
+    InputError
+        Of ``text``, when so much attention is paid in it that it is not to be held.
+    """
+    model.eval()
+    _check_room(model, len(probe.tokens))
+    logits, traces = model.read(probe.ids)
+    found = {"logits": readable(logits)}
+    for stage in ("masked", "weights"):
+        if traces and stage in traces[0]:
+            found[stage] = np.stack([trace.read(stage) for trace in traces])
+    kind = model.settings.source.kind
+    if "weights" in found and kind in TASKS:
+        found["attending"] = attending(found["weights"], partners(kind, probe.tokens))
+    return found
+
+
+@torch.no_grad()
+def layer(
+    model: LanguageModel, probe: Probe, number: int
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Give what computes the attention of a layer anew: its spec, and its input and weights.
+
+    Parameters
+    ----------
+    number : int
+        The layer, counted from 0.
+
+    Returns
+    -------
+    dict
+        The fields of the spec by name, but for those of own numbers.
+    dict
+        ``input`` [token, d_in], and weights by the names of `AttentionSpec.own_weights`.
+
+    Raises
+    ------
+    InputError
+        Of ``layer``, when the model has no such layer; of ``text``, as of `read`.
+    """
+    model.eval()
+    _check_room(model, len(probe.tokens))
+    _, traces = model.read(probe.ids)
+    if not 0 <= number < len(traces):
+        have = f"{len(traces)} layer{'s' * (len(traces) != 1)}"
+        raise InputError("layer", f"This model has {have} of attention.")
+    trace = traces[number]
+    return _plain(trace), {"input": trace.read("input"), **_weights(trace)}
+
+
+def _check_room(model: LanguageModel, tokens: int) -> None:
+    heads = sum(
+        layer.attention.spec.heads for layer in model.layers if isinstance(layer, MixingLayer)
+    )
+    a_pair = 2 * ITEM * heads  # its score and its weight
+    if tokens**2 * a_pair > MOST_BYTES:
+        asked = f"The attention of {tokens:,} tokens in {heads:,} heads takes"
+        taken = f"{tokens**2 * a_pair / 2**20:,.0f} MiB"
+        most = f"of which {MOST_BYTES // 2**20} can be shown"
+        fits = isqrt(MOST_BYTES // a_pair)
+        sentence = f"{asked} {taken}, {most}: use a shorter text, of {fits:,} tokens or fewer."
+        raise InputError("text", sentence)
+
+
+_SPEC = (
+    *("d_in", "d_out", "heads", "projection", "bias", "arrangement", "output_projection"),
+    *("scale", "normalisation", "mask"),
+)
+
+
+def _plain(trace: Trace) -> dict[str, Any]:
+    """Give what of a spec decides the numbers, out of training."""
+    return {name: getattr(trace.spec, name) for name in _SPEC}
+
+
+def _weights(trace: Trace) -> dict[str, np.ndarray]:
+    if trace.spec.projection is Projection.NONE:
+        return {}
+    found = {name: trace.read(f"{name}.weight").T for name in ("W_query", "W_key", "W_value")}
+    found["W_output"] = trace.read("out_proj.weight").T
+    found["W_output.bias"] = trace.read("out_proj.bias")[None]
+    return found

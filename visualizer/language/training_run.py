@@ -1,0 +1,318 @@
+"""Why a run cannot go on, in sentences; no torch.
+
+A run: training step by step, with its losses, snapshots and checkpoints kept in a folder.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from visualizer.attention.run import is_out_of_memory
+from visualizer.errors import InputError
+from visualizer.language.baselines import bigram_loss, frequency_loss
+from visualizer.language.checkpoints import (
+    TrainerState,
+    read_checkpoint,
+    read_weights,
+    write_checkpoint,
+    write_weights,
+)
+from visualizer.language.corpora.corpus import Split
+from visualizer.language.language_models import build
+from visualizer.language.loss_log import MISSING, LossLog, LossRow
+from visualizer.language.run_folder import GROWTH, RunMetadata, forget_after, is_first, thin
+from visualizer.language.training import Trainer, usual_threads
+from visualizer.language.training_settings import BATCHES_AT_END, CorpusKind, check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.language.corpora.corpus import Corpus
+    from visualizer.language.run_folder import RunFolder
+    from visualizer.language.training_settings import CorpusSource, TrainingSettings
+
+
+def too_much(step: int) -> str:
+    """Say that the memory ran out."""
+    return (
+        f"The memory ran out at step {step:,}; the model is as it was before. Go on when there is "
+        "more, or begin again with a smaller batch, block or embedding size."
+    )
+
+
+def changed(source: CorpusSource) -> str:
+    """Say that a text is not the one that was learned."""
+    if source.kind is CorpusKind.FILE:
+        name = Path(source.path).name
+        sentence = f"“{name}” is not the text that was learned: it was changed since."
+        return f"{sentence} Bring the old one back, or begin a new run."
+    sentence = "This version makes another text of these settings than the one that was learned."
+    return f"{sentence} Begin a new run."
+
+
+MEASURED_EVERY, MEASURED_GROWTH = 100, 1.3
+"""The validation loss is measured every so many steps, and earlier each time they grow so much."""
+MEASURED_TOKENS = 8_192
+"""Of about how many tokens it is the mean, while training; at the end, of more."""
+CHECKPOINT_EVERY_S = 30.0
+PATIENT = 20
+FAR = 1.5
+"""A loss so many times the first one, for so many steps on end, is no learning."""
+SAMPLE = 600
+
+
+class DivergedError(Exception):
+    """The loss has grown beyond all bounds; the model is back where it was still good."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+
+
+@dataclass(frozen=True, slots=True)
+class FinalLosses:
+    """Mean losses over many batches, when all steps are done."""
+
+    training: float
+    validation: float
+
+
+def described(settings: TrainingSettings, corpus: Corpus) -> RunMetadata:
+    """Say what a run of settings on a corpus is, the number of threads decided."""
+    return RunMetadata(
+        replace(settings, threads=settings.threads or usual_threads()),
+        corpus.vocabulary.tokens,
+        frequency_loss(corpus),
+        bigram_loss(corpus),
+        corpus.text[:SAMPLE],
+        corpus.digest,
+        corpus.notices,
+    )
+
+
+class TrainingRun:
+    """A run that is trained by this program, once `begin` has been called.
+
+    Until then its folder is only read.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Of a run that has begun; what is in it is taken up.
+    about : About
+        What it is.
+    corpus : Corpus
+        What it learns.
+
+    Raises
+    ------
+    InputError
+        When the text is not the one that was learned, or the folder is damaged.
+    """
+
+    def __init__(self, folder: RunFolder, about: RunMetadata, corpus: Corpus) -> None:
+        if corpus.digest != about.fingerprint:
+            raise InputError("path", changed(about.settings.source))
+        torch.set_num_threads(about.settings.threads or usual_threads())
+        self.folder, self.about = folder, about
+        self.training = Trainer(about.settings, corpus)
+        self.stand, self.notice = TrainerState(), ""
+        if folder.checkpoint.exists():
+            self.stand = read_checkpoint(folder.checkpoint, self.training)
+        self._journal = LossLog(folder.losses)
+        # How it came to no good is part of what it is, as is what has come of it; what is done
+        # again is not.
+        is_over = self.stand.is_ended or self.final is not None
+        rows = self._journal.read(sys.maxsize if is_over else self.step)
+        self._rows = [row for row in rows if self.final is None or row.step < self.step]
+        self._saved_at = time.monotonic()
+
+    def begin(self) -> None:
+        """Forget in the folder what comes again after this step, so that it can be gone on.
+
+        Only for who holds the lock.
+
+        Raises
+        ------
+        InputError
+            Of ``folder`` or ``export``, when it cannot be written.
+        """
+        self.folder.make()
+        forget_after(self.folder, self.step)
+        self._journal.begin()
+
+    @property
+    def settings(self) -> TrainingSettings:
+        """What it was begun with, but for the number of steps."""
+        return self.training.settings
+
+    @property
+    def step(self) -> int:
+        """How many steps are done."""
+        return self.training.step
+
+    @property
+    def final(self) -> FinalLosses | None:
+        """What has come of it; None before all steps are done."""
+        return FinalLosses(*self.stand.final) if self.stand.final else None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing to be done, as it stands."""
+        return self.step >= self.settings.steps or self.stand.is_ended
+
+    def take_rows(self) -> list[LossRow]:
+        """Give what was measured since it was taken last; at first, all from the run's folder."""
+        taken, self._rows = self._rows, []
+        return taken
+
+    def lengthen(self, steps: int) -> None:
+        """Have it end after so many steps in all; with those that are done, where it is fewer.
+
+        Raises
+        ------
+        InputError
+            Of ``steps``, when there cannot be so many; of ``batch``, as of `advance`.
+        """
+        check(replace(self.settings, steps=steps))
+        settings = self.training.settings = replace(self.settings, steps=max(steps, self.step))
+        self.about = replace(self.about, settings=settings)
+        if self.final and steps > self.step:
+            self.stand = replace(self.stand, final=None)
+            self._journal.cut(self.step)  # without what was measured at the end
+        self.folder.write_about(self.about)
+        if self.is_done and not self.final:
+            self._refusing(self._finish)
+
+    def advance(self) -> None:
+        """Do a step, and what is due before it; with the last one, measure what has come of it.
+
+        Raises
+        ------
+        DivergedError
+            When the loss is no number any more, or stays far above the first one. The run has
+            ended then, and stands at the last good snapshot.
+        InputError
+            Of ``batch``, when the memory ran out; nothing has changed, and it can be tried again.
+        """
+        self._refusing(self._advance)
+
+    def _refusing(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise InputError("batch", too_much(self.step)) from error
+
+    def _advance(self) -> None:
+        began, step = time.perf_counter(), self.step
+        validation = self._measured()
+        loss = self.training.advance()
+        seconds = self.stand.seconds + time.perf_counter() - began
+        self._add(LossRow(step, loss, validation, self.settings.rate_at(step), seconds))
+        self.stand = self._watched(loss, seconds)
+        if self.stand.high >= PATIENT or not math.isfinite(loss):
+            raise DivergedError(self._end_badly(loss, step))
+        if self.is_done:
+            self._finish()
+        elif time.monotonic() - self._saved_at > CHECKPOINT_EVERY_S:
+            self.save()
+
+    def save(self) -> None:
+        """Write the losses and a checkpoint; what stands in the way is kept as a notice."""
+        self._saved_at = time.monotonic()
+        try:
+            self._journal.flush()
+            write_checkpoint(self.folder.checkpoint, self.training, self.about, self.stand)
+            self.notice = ""
+        except InputError as refused:
+            self.notice = f"{refused.sentence} {self._then}"
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            self.notice = f"There was no memory to write a checkpoint. {self._then}"
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self.notice = f"The losses could not be written: {reason}. {self._then}"
+
+    @property
+    def _then(self) -> str:
+        """Say what comes after what could not be written."""
+        done = "Make room before you close it: it is tried once more then."
+        return done if self.is_done else "The training goes on, and it is tried again."
+
+    def _measured(self) -> float:
+        """Keep the weights, and measure the validation loss, where either is due."""
+        step, settings = self.step, self.settings
+        if is_first(step, GROWTH) and not self.stand.high:
+            self._keep_snapshot()
+        if step % MEASURED_EVERY and not (
+            step < MEASURED_EVERY and is_first(step, MEASURED_GROWTH)
+        ):
+            return MISSING
+        batches = MEASURED_TOKENS // (settings.batch * settings.block)
+        return self.training.evaluate(Split.VALIDATION, max(1, batches))
+
+    def _watched(self, loss: float, seconds: float) -> TrainerState:
+        first = loss if self.stand.first is None else self.stand.first
+        high = self.stand.high + 1 if not loss <= FAR * first else 0
+        return replace(self.stand, seconds=seconds, first=first, high=high)
+
+    def _add(self, row: LossRow) -> None:
+        self._rows.append(row)
+        self._journal.add([row])
+
+    def _finish(self) -> None:
+        self._keep_snapshot()
+        evaluate = self.training.evaluate
+        training, validation = (evaluate(split, BATCHES_AT_END) for split in Split)
+        self.stand = replace(self.stand, final=(training, validation))
+        self._journal_end(validation)
+        self.save()
+
+    def _journal_end(self, validation: float) -> None:
+        # Not among the rows: when the run is made longer, the step comes again.
+        rate = self.settings.rate_at(self.step)
+        self._journal.add([LossRow(self.step, MISSING, validation, rate, self.stand.seconds)])
+
+    def _end_badly(self, loss: float, step: int) -> str:
+        good = self._go_back(step + 1 - self.stand.high)
+        self.stand = replace(self.stand, is_ended=True)
+        self.save()
+        said = f"grew to {loss:,.4g}" if math.isfinite(loss) else "is no number any more"
+        rate = self.settings.rate
+        return (
+            f"The loss {said} at step {step:,}: the learning rate {rate:g} is too large. The model "
+            f"is as it was at step {good:,}. Begin again with {rate / 10:g}."
+        )
+
+    def _go_back(self, bad: int) -> int:
+        """Take up the last snapshot before a step with a bad loss, and give its step."""
+        for step in self.folder.snapshots():
+            if step >= bad:
+                self.folder.snapshot(step).unlink(missing_ok=True)
+        model, kept = self.training.model, self.folder.snapshots()
+        if kept:
+            read_weights(self.folder.snapshot(kept[-1]), model)
+        else:  # none could be written
+            model.load_state_dict(build(self.settings, len(self.about.tokens)).state_dict())
+        self.training.step = kept[-1] if kept else 0
+        return self.training.step
+
+    # --------------------------------------------------------------------- snapshots
+
+    def _keep_snapshot(self) -> None:
+        try:
+            write_weights(self.folder.snapshot(self.step), self.training.model, self.about)
+            thin(self.folder)
+        except (InputError, OSError) as error:
+            said = error.sentence if isinstance(error, InputError) else str(error)
+            self.notice = f"A snapshot is left out. {said}"

@@ -1,0 +1,293 @@
+"""A run behind messages: each is answered between two steps of its training."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from visualizer.attention.run import is_out_of_memory
+from visualizer.errors import InputError
+from visualizer.language import probe as language_probe
+from visualizer.language.checkpoints import write_weights
+from visualizer.language.loss_log import curves
+from visualizer.language.open_run import OpenRun
+from visualizer.language.run_folder import RunFolder, plain_settings, settings_of
+from visualizer.language.training_progress import TrainingSpeed
+from visualizer.language.training_run import DivergedError
+from visualizer.language.training_settings import check
+from visualizer.language.wire_format import Message
+from visualizer.storage.json_coding import DamagedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from visualizer.language.loss_log import LossRow
+    from visualizer.language.training_run import TrainingRun
+
+AT_ONCE = 100_000
+"""Rows of losses in a message: a window takes in a long run's one after the other, and answers."""
+TOLD_EVERY_S = 0.2
+LOOKED_EVERY_S = 1.0
+"""How often it looks for a file that asks it to stop."""
+
+
+class TrainingServer:
+    """Answers messages, and trains while there are none.
+
+    Parameters
+    ----------
+    send : callable
+        Takes each message to the window.
+    """
+
+    def __init__(self, send: Callable[[Message], None]) -> None:
+        self._send = send
+        self.opened: OpenRun | None = None
+        self.state, self.is_ended, self.stays = "paused", False, False
+        self._left = 0
+        """Steps to be done before it pauses; less than 0 is all."""
+        self._told_at, self._looked_at = 0.0, 0.0
+        self._pace = TrainingSpeed()
+
+    @property
+    def is_training(self) -> bool:
+        """Whether it has steps to do."""
+        return self.state == "running" and not self.is_ended
+
+    # ------------------------------------------------------------------ messages
+
+    def take(self, message: Message) -> None:
+        """Do what a message asks; what cannot be done is refused in a sentence."""
+        try:
+            _TAKE[message.says](self, message.values)
+        except InputError as refused:
+            self._refuse(refused, message.values.get("id"))
+        except DamagedError as damaged:
+            said = InputError("settings", f"What was sent {damaged}")
+            self._refuse(said, message.values.get("id"))
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            sentence = "The memory ran out. Use a smaller batch, block or embedding size."
+            self._refuse(InputError("batch", sentence), message.values.get("id"))
+
+    def _open(self, values: Mapping[str, Any]) -> None:
+        settings = settings_of(values["settings"]) if values.get("settings") else None
+        if settings:
+            check(settings)
+        if self.opened:
+            self.opened.close()
+        self.opened = OpenRun(RunFolder(Path(values["folder"])), settings, is_held=False)
+        running = self.opened.running
+        self.state = "paused"
+        if running is None or running.stand.is_ended:
+            self.state = "stopped" if running is None else "diverged"
+        elif running.is_done:
+            self.state = "done"
+        self._tell_opened(self.opened)
+
+    def _tell_opened(self, opened: OpenRun) -> None:
+        about, running = opened.about, opened.running
+        model, step = opened.model(None) if running or opened.snapshots() else (None, 0)
+        rows = running.take_rows() if running else []
+        values = {
+            "settings": plain_settings(about.settings),
+            "step": step,
+            "tokens": about.tokens,
+            "parameters": sum(one.numel() for one in model.parameters()) if model else 0,
+            "device": running.training.device_name if running else "",
+            "frequency": about.frequency,
+            "bigram": about.bigram,
+            "snapshots": opened.snapshots(),
+            "notices": [*about.notices, *_said(opened.obstacle)],
+            "sample": about.sample,
+            "state": self.state,
+            "final": _final(running),
+        }
+        self._send(Message("opened", values, curves(rows[:AT_ONCE])))
+        for first in range(AT_ONCE, len(rows), AT_ONCE):
+            self._tell_progress(opened, rows[first : first + AT_ONCE])
+
+    def _run(self, values: Mapping[str, Any]) -> None:
+        self._begin(-1)
+
+    def _step(self, values: Mapping[str, Any]) -> None:
+        self._begin(int(values.get("count", 1)))
+
+    def _begin(self, count: int) -> None:
+        opened = self._one()
+        if opened.running is None:
+            raise InputError("path", opened.obstacle)
+        if opened.running.is_done:
+            raise InputError("steps", "All steps are done. Train for more of them.")
+        opened.hold()
+        self._left, self.state = count, "running"
+        self._pace = TrainingSpeed()
+
+    def _pause(self, values: Mapping[str, Any]) -> None:
+        if self.state == "running":
+            self.state = "paused"
+            self._save()
+        self.tell()
+
+    def _stop(self, values: Mapping[str, Any]) -> None:
+        self.end()
+
+    def _leave(self, values: Mapping[str, Any]) -> None:
+        self.stays = True
+
+    def _lengthen(self, values: Mapping[str, Any]) -> None:
+        opened = self._one()
+        if opened.running and not opened.running.stand.is_ended:
+            opened.hold()
+            opened.running.lengthen(int(values["steps"]))
+            opened.about = opened.running.about
+            if opened.running.is_done:
+                self.state = "done"
+            elif self.state == "done":
+                self.state = "paused"
+        self.tell()
+
+    def _read(self, values: Mapping[str, Any]) -> None:
+        opened = self._one()
+        model, step = opened.model(values.get("step"))
+        probe = language_probe.Probe.of(values["text"], opened.about.vocabulary, model)
+        arrays = language_probe.read(model, probe)
+        sizes = arrays["weights"].shape[:2] if "weights" in arrays else (0, 0)
+        said = {"id": values["id"], "step": step, "tokens": probe.tokens, "cut": probe.cut}
+        self._send(Message("read", said | {"layers": sizes[0], "heads": sizes[1]}, arrays))
+
+    def _layer(self, values: Mapping[str, Any]) -> None:
+        opened = self._one()
+        model, step = opened.model(values.get("step"))
+        probe = language_probe.Probe.of(values["text"], opened.about.vocabulary, model)
+        spec, arrays = language_probe.layer(model, probe, int(values["layer"]))
+        said = {"id": values["id"], "step": step, "tokens": probe.tokens, "spec": spec}
+        self._send(Message("layer", said | {"layer": values["layer"]}, arrays))
+
+    def _save_weights(self, values: Mapping[str, Any]) -> None:
+        opened = self._one()
+        model, _ = opened.model(values.get("step"))
+        path = Path(values["path"])
+        opened.folder.check_export(path)
+        write_weights(path, model, opened.about)
+        self._send(Message("said", {"id": values["id"]}))
+
+    def _one(self) -> OpenRun:
+        if self.opened is None:
+            raise InputError("folder", "No run is open.")
+        return self.opened
+
+    def _refuse(self, refused: InputError, identity: object = None) -> None:
+        said = {"field": refused.field, "sentence": refused.sentence, "remedy": refused.remedy}
+        self._send(Message("refused", {"id": identity, **said}))
+
+    # ------------------------------------------------------------------ training
+
+    def advance(self) -> None:
+        """Do a step, and tell of it when it is time."""
+        running = self._one().running
+        assert running, "only a run with its text is trained"
+        try:
+            running.advance()
+        except DivergedError as diverged:
+            self.state = "diverged"
+            self._refuse(InputError("rate", diverged.sentence))
+        except InputError as refused:
+            self.state = "paused"
+            self._save()
+            self._refuse(refused)
+        self._left -= 1
+        tokens = running.settings.batch * running.settings.block
+        self._pace.add(tokens, time.monotonic())
+        if running.is_done and self.state == "running":
+            self.state = "done"
+        elif self._left == 0 and self.state == "running":
+            self.state = "paused"
+            self._save()
+        self._look_around()
+
+    def _look_around(self) -> None:
+        now = time.monotonic()
+        if now - self._told_at >= TOLD_EVERY_S or not self.is_training:
+            self.tell()
+        if now - self._looked_at >= LOOKED_EVERY_S:
+            self._looked_at = now
+            if self._one().folder.stop.exists():
+                self.end()
+
+    def tell(self) -> None:
+        """Say how far it is, with what was measured since it was said last."""
+        self._told_at = time.monotonic()
+        if self.opened and self.opened.running:
+            self._tell_progress(self.opened, self.opened.running.take_rows())
+
+    def _tell_progress(self, opened: OpenRun, rows: Sequence[LossRow]) -> None:
+        running = opened.running
+        assert running
+        left = max(0, running.settings.steps - running.step)
+        tokens = running.settings.batch * running.settings.block
+        values = {
+            "state": self.state,
+            "step": running.step,
+            "steps": running.settings.steps,
+            "seconds": running.stand.seconds,
+            "tokens_a_second": self._pace.a_second,
+            "seconds_left": self._pace.seconds_for(left * tokens),
+            "rate": running.settings.rate_at(running.step),
+            "snapshots": opened.snapshots(),
+            "notice": running.notice,
+            "final": _final(running),
+        }
+        self._send(Message("progress", values, curves(rows)))
+
+    def _save(self) -> None:
+        if self.opened and self.opened.running and self.opened.is_held:
+            self.opened.running.save()
+
+    def end(self) -> None:
+        """Make a checkpoint and end."""
+        if self.is_ended:
+            return
+        self.is_ended = True
+        if self.state in {"running", "paused"}:
+            self.state = "stopped"
+            self._save()
+        elif self.opened and self.opened.running and self.opened.running.notice:
+            self._save()  # there may be room by now
+        self.tell()
+        if self.opened:
+            self._forget_wishes(self.opened)
+            self.opened.close()
+
+    def _forget_wishes(self, opened: OpenRun) -> None:
+        """Remove from the folder what this program was asked through it."""
+        with suppress(OSError):
+            if opened.is_held:
+                opened.folder.stop.unlink(missing_ok=True)
+            if self.stays:  # whoever said so wrote it there
+                opened.folder.orders.unlink(missing_ok=True)
+
+
+_TAKE: dict[str, Callable[[TrainingServer, Mapping[str, Any]], None]] = {
+    "open": TrainingServer._open,
+    "run": TrainingServer._run,
+    "pause": TrainingServer._pause,
+    "step": TrainingServer._step,
+    "stop": TrainingServer._stop,
+    "leave": TrainingServer._leave,
+    "lengthen": TrainingServer._lengthen,
+    "read": TrainingServer._read,
+    "layer": TrainingServer._layer,
+    "save": TrainingServer._save_weights,
+}
+
+
+def _final(running: TrainingRun | None) -> tuple[float, float] | None:
+    return running.stand.final if running else None
+
+
+def _said(sentence: str) -> list[str]:
+    return [sentence] if sentence else []

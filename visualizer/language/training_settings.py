@@ -1,0 +1,341 @@
+"""Settings to begin with, each for something to be seen; no torch.
+
+What a language model is made of and how it is trained, as one value; no torch.
+
+The models are steps towards the transformer: each adds one thing to the one before.
+
+Sources: Karpathy 2023, "Let's build GPT" (the steps, the block size, the optimiser); Elhage et al.
+2021, "A Mathematical Framework for Transformer Circuits" (models of attention only); Xiong et al.
+2020, "On Layer Normalization in the Transformer Architecture" (normalising before each part).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from visualizer.attention.spec import Device
+from visualizer.errors import InputError, Problem
+from visualizer.language.tokenizers import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Settings with what can be seen in them.
+
+    Parameters
+    ----------
+    name : str
+        One word or several with hyphens, for a command line.
+    title : str
+        For a menu.
+    says : str
+        One sentence: what is to be seen.
+    """
+
+    name: str
+    title: str
+    says: str
+    settings: TrainingSettings
+
+
+class CorpusKind(StrEnum):
+    """Where a text to learn comes from."""
+
+    FILE = "file"
+    WORLD = "world"
+    REPEAT = "repeat"
+    COPY = "copy"
+    BRACKETS = "brackets"
+    SORTING = "sorting"
+    ADDITION = "addition"
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusSource:
+    """A text to learn.
+
+    Parameters
+    ----------
+    path : str
+        Of a text file; unused where the text is generated.
+    size : int
+        Tokens, about, of what is generated.
+    seed : int
+        Of what is generated.
+    """
+
+    kind: CorpusKind = CorpusKind.REPEAT
+    path: str = ""
+    size: int = 500_000
+    seed: int = 0
+    tokenizer: Tokenizer = Tokenizer.CHARACTERS
+
+
+class ModelKind(StrEnum):
+    """A kind of language model."""
+
+    BIGRAM = "bigram"
+    AVERAGE = "average"
+    DOT_PRODUCT = "dot-product"
+    TRANSFORMER = "transformer"
+    ATTENTION_ONLY = "attention-only"
+
+
+class LearningRateDecay(StrEnum):
+    """What becomes of the learning rate after the warm-up."""
+
+    NONE = "none"
+    COSINE = "cosine"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSettings:
+    """All that decides a training, so that the same settings end with the same losses.
+
+    They may be invalid while someone types; `problems` says what is wrong with them.
+
+    Parameters
+    ----------
+    block : int
+        Tokens that are seen at once, at most.
+    width : int
+        Numbers in a token's vector: the residual stream.
+    heads, layers, dropout
+        Of `LAYERED` models; others have one head and one layer, or none.
+    batch : int
+        Blocks a step.
+    rate : float
+        Learning rate of AdamW, after the warm-up.
+    warmup : int
+        Steps in which the rate grows from 0.
+    steps : int
+        After so many the training is done; it can be made longer.
+    threads : int
+        Of the CPU; 0 leaves a core to the window. Another number may change the last digits.
+    """
+
+    source: CorpusSource = field(default_factory=CorpusSource)
+    model: ModelKind = ModelKind.ATTENTION_ONLY
+    block: int = 32
+    width: int = 64
+    heads: int = 2
+    layers: int = 2
+    dropout: float = 0.0
+    batch: int = 64
+    rate: float = 1e-3
+    warmup: int = 100
+    decay: LearningRateDecay = LearningRateDecay.NONE
+    steps: int = 1_500
+    seed: int = 1337
+    device: Device = Device.AUTO
+    threads: int = 0
+
+    @property
+    def is_layered(self) -> bool:
+        """Whether heads, layers and dropout count."""
+        return self.model in LAYERED
+
+    def rate_at(self, step: int) -> float:
+        """Give the learning rate of a step, counted from 0."""
+        if step < self.warmup:
+            return self.rate * (step + 1) / self.warmup
+        if self.decay is LearningRateDecay.NONE:
+            return self.rate
+        done = (step - self.warmup) / max(1, self.steps - self.warmup)
+        return self.rate * (1 + math.cos(math.pi * min(done, 1))) / 2
+
+
+_WORLD = TrainingSettings(
+    source=CorpusSource(CorpusKind.WORLD, tokenizer=Tokenizer.WORDS),
+    warmup=0,
+    steps=2_000,
+)
+_NOTES = TrainingSettings(
+    source=CorpusSource(CorpusKind.FILE),
+    model=ModelKind.BIGRAM,
+    block=8,
+    batch=128,
+    warmup=0,
+    steps=1_000,
+)
+
+PRESETS = (
+    Preset(
+        "repeat",
+        "Repeated segments: an induction head",
+        "In the second layer, heads come to read the letter after the previous occurrence of the "
+        "query's own.",
+        TrainingSettings(),
+    ),
+    Preset(
+        "brackets",
+        "Brackets: a head that finds the partner",
+        "In the second layer, the head comes to read the innermost bracket that is still open.",
+        TrainingSettings(
+            source=CorpusSource(CorpusKind.BRACKETS),
+            block=16,
+            heads=1,
+            rate=5e-3,
+            decay=LearningRateDecay.COSINE,
+        ),
+    ),
+    Preset(
+        "world-bigram",
+        "Small world: bigram",
+        "Embedding and projection alone reach what counting pairs of words reaches, and no more.",
+        replace(_WORLD, model=ModelKind.BIGRAM, rate=1e-2, steps=1_000),
+    ),
+    Preset(
+        "world-average",
+        "Small world: average of the block",
+        "It sees even the words that are to be said, but not in which order, and pairs do better.",
+        replace(_WORLD, model=ModelKind.AVERAGE, rate=1e-2, steps=1_000),
+    ),
+    Preset(
+        "world-dot-product",
+        "Small world: causal dot-product average",
+        "Attention without weights to learn hardly does better than pairs of words.",
+        replace(_WORLD, model=ModelKind.DOT_PRODUCT, rate=3e-3, steps=1_500),
+    ),
+    Preset(
+        "world-transformer",
+        "Small world: transformer",
+        "It reads further back than one word, and its loss goes far below that of pairs.",
+        replace(_WORLD, model=ModelKind.TRANSFORMER, heads=4, layers=3, warmup=100),
+    ),
+    Preset(
+        "notes",
+        "The notes: a text of yours, bigram",
+        "The notes' settings for the first three models, by letters: choose a text and a model.",
+        _NOTES,
+    ),
+    Preset(
+        "notes-transformer",
+        "The notes: a text of yours, transformer",
+        "The notes' transformer of three blocks, by letters: choose a text.",
+        replace(_NOTES, model=ModelKind.TRANSFORMER, heads=4, layers=3, steps=10_000),
+    ),
+)
+"""In the order of a menu."""
+
+
+def preset_of(settings: TrainingSettings) -> Preset | None:
+    """Find the preset that settings are, whichever file is learned; None where they are none."""
+    for preset in PRESETS:
+        alike = replace(_with_file_of(preset, settings), threads=settings.threads)
+        if alike == settings:
+            return preset
+    return None
+
+
+def with_preset(settings: TrainingSettings, name: str) -> TrainingSettings:
+    """Take a preset's settings; a file of one's own stays where the preset learns a file."""
+    return _with_file_of(next(one for one in PRESETS if one.name == name), settings)
+
+
+def _with_file_of(preset: Preset, settings: TrainingSettings) -> TrainingSettings:
+    made = preset.settings
+    if {made.source.kind, settings.source.kind} != {CorpusKind.FILE}:
+        return made
+    source = replace(settings.source, tokenizer=made.source.tokenizer)
+    return replace(made, source=source)
+
+
+TITLES = {
+    ModelKind.BIGRAM: "Bigram: embedding and projection",
+    ModelKind.AVERAGE: "Average of the whole block",
+    ModelKind.DOT_PRODUCT: "Causal dot-product average",
+    ModelKind.TRANSFORMER: "Transformer",
+    ModelKind.ATTENTION_ONLY: "Attention only",
+}
+
+LAYERED = (ModelKind.TRANSFORMER, ModelKind.ATTENTION_ONLY)
+"""The models that have layers with heads, weights and dropout."""
+POSITIONED = (ModelKind.DOT_PRODUCT, *LAYERED)
+"""The models that add a vector for the position."""
+
+
+BATCHES_AT_END = 200
+"""Of how many batches the losses are the means that are measured when all steps are done."""
+TASKS = (
+    CorpusKind.REPEAT,
+    CorpusKind.COPY,
+    CorpusKind.BRACKETS,
+    CorpusKind.SORTING,
+    CorpusKind.ADDITION,
+)
+"""Of which it is known what a query should read; each row is a block and one token more."""
+
+
+NAMES = {
+    "block": "The block size",
+    "width": "The embedding size",
+    "heads": "The heads",
+    "layers": "The layers",
+    "batch": "The batch size",
+    "warmup": "The warm-up",
+    "steps": "The steps",
+    "seed": "The seed",
+    "threads": "The threads",
+    "size": "The size of the text",
+}
+LIMITS = {
+    "block": (1, 1_024),
+    "width": (1, 1_024),
+    "heads": (1, 64),
+    "layers": (1, 24),
+    "batch": (1, 4_096),
+    "warmup": (0, 1_000_000),
+    "steps": (1, 10_000_000),
+    "seed": (0, 2**31 - 1),
+    "threads": (0, 256),
+    "size": (1_000, 50_000_000),
+}
+"""The least and the most that a whole number may be."""
+
+
+def problems(settings: TrainingSettings) -> tuple[Problem, ...]:
+    """Say what is wrong with settings, field by field; empty when they can be trained."""
+    found = [problem for name in LIMITS for problem in _whole(settings, name)]
+    if not 0 <= settings.dropout < 1:
+        found.append(Problem("dropout", "Dropout is from 0 to less than 1.", ("dropout", 0.0)))
+    if not (math.isfinite(settings.rate) and 0 < settings.rate <= 100):
+        sentence = "The learning rate is more than 0 and at most 100. A usual one is 0.001."
+        found.append(Problem("rate", sentence, ("rate", 1e-3)))
+    if settings.is_layered and not found and settings.width % settings.heads:
+        found.append(_indivisible(settings.width, settings.heads))
+    if settings.source.kind is CorpusKind.FILE and not settings.source.path:
+        found.append(Problem("path", "Choose a text file to learn."))
+    return tuple(found)
+
+
+def check(settings: TrainingSettings) -> None:
+    """Raise `InputError` for the first problem of settings."""
+    for problem in problems(settings):
+        raise InputError(problem.field, problem.sentence, problem.remedy)
+
+
+def _whole(settings: TrainingSettings, name: str) -> list[Problem]:
+    if name in {"heads", "layers"} and not settings.is_layered:
+        return []
+    if name == "size" and settings.source.kind is CorpusKind.FILE:
+        return []
+    value = getattr(settings.source if name == "size" else settings, name)
+    least, most = LIMITS[name]
+    nearest = min(max(value, least), most)
+    if value == nearest:
+        return []
+    more = "or more" if value < least else "or less"
+    return [
+        Problem(
+            name, f"{NAMES[name]} cannot be {value:,}. Use {nearest:,} {more}.", (name, nearest)
+        )
+    ]
+
+
+def _indivisible(width: int, heads: int) -> Problem:
+    fitting = max(count for count in range(1, heads + 1) if width % count == 0)
+    sentence = f"{width} does not divide into {heads} heads. Use {fitting}."
+    return Problem("heads", sentence, ("heads", fitting))

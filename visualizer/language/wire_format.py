@@ -1,0 +1,114 @@
+"""Messages between a window and a training that runs beside it: JSON and arrays; no torch.
+
+A message is its header's length (four bytes, the largest first), the header in JSON, and the bytes
+of the arrays that it names, one after the other.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_LENGTH = struct.Struct(">I")
+LONGEST = 2**28
+"""Bytes of a header; what a program prints would be read as a length beyond it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Message:
+    """What is said.
+
+    Parameters
+    ----------
+    says : str
+        What kind of message it is.
+    values : dict
+        Plain values, as JSON has them.
+    arrays : dict
+        Numbers by name; those of a message that was received are read-only.
+    """
+
+    says: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def pack(self) -> bytes:
+        """Give its bytes."""
+        parts = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
+        sizes = [[name, part.dtype.str, part.shape] for name, part in parts.items()]
+        header = json.dumps([self.says, dict(self.values), sizes]).encode()
+        return b"".join(
+            [_LENGTH.pack(len(header)), header, *(part.tobytes() for part in parts.values())]
+        )
+
+
+class MessageUnpacker:
+    """Makes messages of bytes that come in any pieces."""
+
+    def __init__(self) -> None:
+        self._left = bytearray()
+        self._at = 0
+        """Where in it the next message begins."""
+        self._header: MessageHeader | None = None
+        """Of the next message, when it is whole: a long message comes in hundreds of pieces."""
+
+    def feed(self, piece: bytes) -> Iterator[Message]:
+        """Take a piece, and give the messages that are whole now."""
+        del self._left[: self._at]
+        self._at = 0
+        self._left += piece
+        while (message := self._next()) is not None:
+            yield message
+
+    def _next(self) -> Message | None:
+        header = self._header = self._header or self._read_header()
+        if header is None or len(self._left) - self._at < header.size:
+            return None
+        arrays = {}
+        with memoryview(self._left) as left:
+            for name, kind, shape in header.kinds:
+                end = self._at + _size(kind, shape)
+                arrays[name] = np.frombuffer(bytes(left[self._at : end]), kind).reshape(shape)
+                self._at = end
+        self._header = None
+        return Message(header.says, header.values, arrays)
+
+    def _read_header(self) -> MessageHeader | None:
+        """Take the next header where it is whole."""
+        left, start = self._left, self._at + _LENGTH.size
+        if len(left) < start:
+            return None
+        size = _LENGTH.unpack_from(left, self._at)[0]
+        if size > LONGEST:
+            raise ValueError(f"no message, but {bytes(left[self._at : self._at + 40])!r}")
+        if len(left) < start + size:
+            return None
+        says, values, sizes = json.loads(left[start : start + size])
+        kinds = tuple((name, np.dtype(kind), tuple(shape)) for name, kind, shape in sizes)
+        self._at = start + size
+        return MessageHeader(says, values, kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageHeader:
+    """What a message says, and the names, types and shapes of the arrays that follow it."""
+
+    says: str
+    values: Mapping[str, Any]
+    kinds: tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...]
+
+    @property
+    def size(self) -> int:
+        """How many bytes the arrays take."""
+        return sum(_size(kind, shape) for _, kind, shape in self.kinds)
+
+
+def _size(kind: np.dtype[Any], shape: tuple[int, ...]) -> int:
+    return kind.itemsize * int(np.prod(shape, dtype=np.int64))

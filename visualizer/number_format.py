@@ -1,0 +1,46 @@
+"""Numbers and sizes in words, the same everywhere."""
+
+from __future__ import annotations
+
+import math
+
+LONGEST_WORD = 16
+
+
+def format_number(value: float, decimals: int = 4) -> str:
+    """Write a number with the book's four decimals; very large and very small ones by exponent."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    size = abs(value)
+    plain = size == 0 or 0.5 * 10**-decimals <= size < 1e5
+    written = f"{size:.{decimals}f}" if plain else f"{size:.2e}"
+    return f"−{written}" if value < 0 and written.strip("0.") else written
+
+
+def format_share(value: float) -> str:
+    """Write a share as a percentage, with as many digits as it has."""
+    percent = 100 * value
+    if percent == 0 or percent >= 10:
+        return f"{percent:.0f} %"
+    return f"{percent:.1f} %" if percent >= 0.1 else "less than 0.1 %"
+
+
+def format_size(count: float) -> str:
+    """Write a number of bytes."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
+
+
+def format_count(count: int, name: str) -> str:
+    """Write a count with its noun: 1 token, 1,024 tokens."""
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
+
+
+def shorten(word: str) -> str:
+    """Cut a word that is too long for a sentence."""
+    return word if len(word) <= LONGEST_WORD else f"{word[: LONGEST_WORD - 1]}…"

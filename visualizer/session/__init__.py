@@ -1,0 +1,1 @@
+"""The state of a session: document, view, timeline, history, workspace and worker."""

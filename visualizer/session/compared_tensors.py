@@ -1,0 +1,138 @@
+"""What is compared with what, and where the numbers of each side are read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from visualizer.attention.derived import WeightTransform
+from visualizer.language.tokenizers import visible
+from visualizer.number_format import format_count, format_number, shorten
+from visualizer.session.cells import ComparedSide
+from visualizer.session.comparison_state import ComparisonKind, mean_of
+
+if TYPE_CHECKING:
+    from visualizer.attention.derived import HeadAggregate
+    from visualizer.attention.run import Run
+    from visualizer.attention.stages import Stage
+    from visualizer.attention.tensor_cache import CachedTensor
+    from visualizer.session.cells import Cell
+    from visualizer.session.comparison_state import Comparison
+    from visualizer.session.resolve import Resolved
+# What is smaller, beside the numbers that it is the difference of, is lost in their rounding.
+ROUNDING = 2e-6
+
+
+def mismatch(kept: Run, run: Run, stage: Stage) -> str:
+    """Say why a stage of A cannot be taken from that of B; empty where it can."""
+    mine, yours = kept.trace, run.trace
+    if mine.sides != yours.sides:
+        return _other_sides(mine.sides, yours.sides)
+    if len(kept.texts) != len(run.texts):
+        return f"A has {format_count(len(kept.texts), kept.part)} and B {len(run.texts):,}"
+    if stage.name not in mine:
+        return f"A has no {stage.title.lower()}"
+    old, new = (trace.tensor(stage.name).shape for trace in (mine, yours))
+    if old == new:
+        return ""
+    if "head" in stage.dims and old[-3] != new[-3]:
+        return f"A has {format_count(old[-3], 'head')} and B {new[-3]:,}"
+    return f"A has {format_count(old[-1], 'number')} a vector and B {new[-1]:,}"
+
+
+def _other_sides(mine: tuple[int, int], yours: tuple[int, int]) -> str:
+    if mine[0] == mine[1] and yours[0] == yours[1]:
+        return f"A has {format_count(mine[0], 'token')} and B {yours[0]:,}"
+    return "A has {:,} × {:,} queries and keys and B {:,} × {:,}".format(*mine, *yours)
+
+
+def change_of(
+    resolved: Resolved, stage: str, fold: HeadAggregate | None
+) -> tuple[CachedTensor, tuple[int, ...]]:
+    """Give a difference, and where in it the text that is looked at begins."""
+    run, comparison, index = resolved.run, resolved.comparison, resolved.index
+    assert comparison
+    lens = _lens(resolved)
+    live = run.trace.seen(stage, lens, fold)
+    if comparison.against is ComparisonKind.HEAD:
+        return comparison.of(live, lambda: live.between_heads(*comparison.heads)), index
+    if comparison.against is ComparisonKind.SAMPLES:
+        weights, mean = run.trace.holding("weights"), mean_held(run, comparison)
+        return comparison.of(mean, lambda: mean.minus(weights)), index
+    assert comparison.kept
+    kept = comparison.kept.trace.seen(stage, lens, fold)
+    return comparison.of(live, lambda: live.minus(kept)), index
+
+
+def size_of(resolved: Resolved, stage: str, fold: HeadAggregate | None) -> float:
+    """Give the largest of the numbers of either side: what its rounding loses is no change."""
+    kept = resolved.comparison.kept if resolved.comparison else None
+    runs = (kept, resolved.run) if kept else (resolved.run,)
+    sides = [one.trace.seen(stage, _lens(resolved), fold).limits() for one in runs]
+    return max(abs(end) for side in sides for end in side)
+
+
+def mean_held(run: Run, comparison: Comparison) -> CachedTensor:
+    """Give the mean of the samples."""
+    # Of what one sample left, as other rates and seeds leave other weights than these.
+    sample = run.trace.holding("dropped")
+    return comparison.of(sample, lambda: mean_of(run, comparison.count, comparison.tally))
+
+
+def held_of(resolved: Resolved, cell: Cell) -> tuple[CachedTensor, tuple[int, ...]]:
+    """Give what a cell's number is read of, and where its rows begin there."""
+    comparison, run, lens = resolved.comparison, resolved.run, resolved.view.lens
+    whole = (*resolved.index, *cell.place[:-2])
+    against = comparison.against if comparison else None
+    if comparison and comparison.kept and cell.part is ComparedSide.A:
+        return comparison.kept.trace.seen(cell.stage, lens, cell.fold), whole
+    if comparison and against is ComparisonKind.SAMPLES and cell.part is ComparedSide.MEAN:
+        return mean_held(run, comparison), whole
+    if comparison and cell.part is ComparedSide.CHANGE:
+        held, start = change_of(resolved, cell.stage, cell.fold)
+        return held, start if against is ComparisonKind.HEAD else whole
+    lens = _lens(resolved) if comparison else lens
+    return run.trace.seen(cell.stage, lens, cell.fold), whole
+
+
+def _lens(resolved: Resolved) -> WeightTransform:
+    """Give what weights are compared as: samples of dropout are of the weights as they are."""
+    comparison = resolved.comparison
+    is_sampled = comparison is not None and comparison.against is ComparisonKind.SAMPLES
+    return WeightTransform.PLAIN if is_sampled else resolved.view.lens
+
+
+def signed(value: float) -> str:
+    """Write a difference, with its sign."""
+    written = format_number(value)
+    return written if written.startswith("−") or value == 0 else f"+{written}"
+
+
+@dataclass(frozen=True, slots=True)
+class LargestChange:
+    """The largest difference there is, and where: within what an index left."""
+
+    value: float
+    place: tuple[int, ...]
+
+
+def largest_change(held: CachedTensor, index: tuple[int, ...], size: float) -> LargestChange | None:
+    """Find the largest difference; None where it is no more than what rounding leaves."""
+    place = held.farthest(index)
+    value = float(held.read((*index, *place)))
+    is_change = math.isfinite(value) and abs(value) > ROUNDING * size
+    return LargestChange(value, place) if is_change else None
+
+
+def whose(run: Run, text: int, stage: Stage, place: tuple[int, ...]) -> str:
+    """Name the tokens of a cell, or the token and the column; its head, where the place has one."""
+    row, column = place[-2:]
+    joined = shorten(visible(run.words(text)[row]))
+    if stage.dims[-1] == "key":
+        key = run.words(text, "key")[column]
+        joined += f" → {shorten(visible(key))}"
+    else:
+        joined += f", column {column + 1}"
+    has_head = len(place) == 3 and run.trace.spec.heads > 1
+    return f"{joined} in head {place[0] + 1}" if has_head else joined

@@ -1,0 +1,207 @@
+"""The settings as a table: what each is called, which values it takes, when it counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum, auto
+from typing import TYPE_CHECKING, Any
+
+from visualizer.attention.mechanisms import TITLES
+from visualizer.attention.spec import (
+    Arrangement,
+    AttentionSpec,
+    BooleanMatrix,
+    Device,
+    Dtype,
+    Mask,
+    Mode,
+    Normalisation,
+    NumberMatrix,
+    Position,
+    Projection,
+    Route,
+    Scale,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.errors import Problem
+
+
+LONGEST_MASK = 64
+
+
+class SettingKind(StrEnum):
+    """How a setting is chosen."""
+
+    CHOICE = auto()
+    COUNT = auto()
+    RATE = auto()
+    NUMBER = auto()
+    SWITCH = auto()
+    SEED = auto()
+    MATRIX = auto()
+    OWN = auto()
+    WHOLE = auto()
+    SMALL = auto()
+    FILE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the settings.
+
+    Parameters
+    ----------
+    choices : tuple of (value, words)
+        What a choice offers.
+    top : float
+        Where a slider ends; larger values can be typed.
+    counts : callable
+        Whether the setting has any effect on what is made, such as a spec.
+    """
+
+    name: str
+    label: str
+    kind: SettingKind
+    common: bool
+    help: str
+    choices: tuple[tuple[Any, str], ...] = ()
+    top: float = 0
+    counts: Callable[[Any], bool] = lambda made: True
+
+
+def _projects(spec: AttentionSpec) -> bool:
+    return spec.projection is not Projection.NONE
+
+
+def _compares(spec: AttentionSpec) -> bool:
+    return spec.normalisation is not Normalisation.UNIFORM
+
+
+def _drops(spec: AttentionSpec) -> bool:
+    return spec.dropout > 0
+
+
+def _has_weights(spec: AttentionSpec) -> bool:
+    return bool(spec.counting_weights)
+
+
+# fmt: off
+SETTINGS: tuple[Setting, ...] = (
+    Setting("mechanism", "Mechanism", SettingKind.CHOICE, True,
+            "Which of the chapter's modules to start from", tuple(TITLES.items())),
+    Setting("d_in", "Embedding size", SettingKind.COUNT, True,
+            "Numbers in a token's vector (d_in)", top=64),
+    Setting("d_out", "Output size", SettingKind.COUNT, True,
+            "Width of all heads together, or of each stacked head (d_out)", top=64,
+            counts=_projects),
+    Setting("heads", "Heads", SettingKind.COUNT, True,
+            "How many times attention runs side by side", top=12),
+    Setting("causal", "Causal mask", SettingKind.SWITCH, True, "No token reads a later one"),
+    Setting("dropout", "Dropout", SettingKind.RATE, True,
+            "Share of the weights dropped in training; the others become larger", top=0.9),
+    Setting("device", "Device", SettingKind.CHOICE, True, "Where the numbers are computed", (
+        (Device.AUTO, "Best available"), (Device.CPU, "CPU"), (Device.CUDA, "CUDA GPU"),
+        (Device.MPS, "Apple GPU (MPS)"))),
+
+    Setting("mode", "Dropout acts", SettingKind.CHOICE, False, "Dropout acts in training only", (
+        (Mode.TRAIN, "Training"), (Mode.EVAL, "Evaluation (off)")), counts=_drops),
+    Setting("dropout_seed", "Dropout seed", SettingKind.SEED, False,
+            "Decides which weights are dropped", counts=_drops),
+    Setting("seed", "Weights seed", SettingKind.SEED, False,
+            "Decides the vectors of tokens and the weights"),
+    Setting("own_input", "Own vectors", SettingKind.OWN, False,
+            "Vectors of the text's tokens that are given instead of drawn",
+            ((None, "None: drawn from the seed"),), counts=lambda spec: spec.own_input is not None),
+    Setting("own_weights", "Own weights", SettingKind.OWN, False,
+            "Weights of queries, keys, values and the output that are given instead of drawn",
+            (((), "None: drawn from the seed"),), counts=_has_weights),
+    Setting("projection", "Projection", SettingKind.CHOICE, False,
+            "How queries, keys and values come from the input", (
+        (Projection.NONE, "None: Q = K = V = X"), (Projection.UNIFORM, "Uniform in [0, 1)"),
+        (Projection.LINEAR, "Linear layers"))),
+    Setting("bias", "Bias in Q, K, V", SettingKind.SWITCH, False,
+        "Linear layers add a bias (qkv_bias)",
+            counts=lambda spec: spec.projection is Projection.LINEAR),
+    Setting("arrangement", "Heads are", SettingKind.CHOICE, False,
+            "Whether heads share the output size or have it each", (
+        (Arrangement.SPLIT, "Split: share the size"),
+        (Arrangement.STACKED, "Stacked: the size each"))),
+    Setting("output_projection", "Output projection", SettingKind.SWITCH, False,
+            "Mix the heads by a last linear layer (W_O)"),
+    Setting("position", "Positions", SettingKind.CHOICE, False,
+            "What is added to the embedding to tell places apart", (
+        (Position.NONE, "None"), (Position.LEARNED, "Learned (untrained)"),
+        (Position.SINUSOIDAL, "Sinusoidal"))),
+    Setting("scale", "Scale", SettingKind.CHOICE, False, "What the scores are divided by", (
+        (Scale.NONE, "None"), (Scale.D_HEAD, "√ head size"), (Scale.D_MODEL, "√ embedding size")),
+            counts=_compares),
+    Setting("temperature", "Temperature", SettingKind.NUMBER, False,
+            "Divides the scores once more: below 1 sharper, above 1 flatter", counts=_compares),
+    Setting("normalisation", "Normalisation", SettingKind.CHOICE, False,
+            "How a row of scores becomes weights", (
+        (Normalisation.SOFTMAX, "Softmax"), (Normalisation.NAIVE_SOFTMAX, "Naive softmax"),
+        (Normalisation.SUM, "Divide by the sum"), (Normalisation.UNIFORM, "Uniform average"))),
+    Setting("mask", "Mask", SettingKind.CHOICE, False, "Which keys a query may read", (
+        (Mask.NONE, "None"), (Mask.CAUSAL, "Causal"), (Mask.WINDOW, "Sliding window"),
+        (Mask.OWN, "Own matrix"))),
+    Setting("window", "Window", SettingKind.COUNT, False,
+            "Tokens a query reads: itself and those just before", top=32,
+            counts=lambda spec: spec.mask is Mask.WINDOW),
+    Setting("own_mask", "Own matrix", SettingKind.MATRIX, False,
+            "A row a query, a column a key: 1 allowed, 0 forbidden",
+            counts=lambda spec: spec.mask is Mask.OWN),
+    Setting("route", "Mask acts", SettingKind.CHOICE, False, "Where the mask acts", (
+        (Route.BEFORE, "−∞ before normalising"),
+        (Route.AFTER_RENORMALISED, "0 after, rows renormalised"),
+        (Route.AFTER, "0 after, not renormalised")),
+            counts=lambda spec: spec.mask is not Mask.NONE),
+    Setting("dtype", "Precision", SettingKind.CHOICE, False,
+        "Floating-point type of every number", (
+        (Dtype.FLOAT32, "float32"), (Dtype.FLOAT64, "float64"))),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingState:
+    """A setting with its present value and what is wrong with it."""
+
+    setting: Setting
+    value: object
+    counts: bool
+    problem: Problem | None
+    mends: str = ""
+    """What the problem's remedy would do, in words; empty where there is none."""
+    is_of_use: bool = True
+    """Whether it would count, were it not held fast."""
+
+
+def remedy_in_words(field: str, value: object, settings: tuple[Setting, ...] = SETTINGS) -> str:
+    """Say what a remedy would do, in the words of the settings."""
+    setting = next(setting for setting in settings if setting.name == field)
+    if setting.kind is SettingKind.OWN:
+        return "Draw them from the seed"
+    number = f"{value:g}" if isinstance(value, int | float) else value
+    words = dict(setting.choices).get(value, number)
+    return f"Set {setting.label.lower()} to {words}"
+
+
+def own_in_words(setting: Setting, value: Any) -> str:
+    """Say which own numbers are given: how many, or of which layers."""
+    if not value:
+        return setting.choices[0][1]
+    if isinstance(value, NumberMatrix):
+        return f"{value.rows:,} × {value.columns:,} given"
+    return f"{', '.join(name for name, _ in value)} given"
+
+
+def written_mask(own: BooleanMatrix | None) -> tuple[str, str]:
+    """Write a mask as rows of 0 and 1, where it is not too long; and what may be written there."""
+    if own is None or own.rows <= LONGEST_MASK:
+        rows = own.array().astype(int).tolist() if own else []
+        text = "\n".join(" ".join(map(str, row)) for row in rows)
+        return text, "1 may read, 0 may not:\n1 0 0\n1 1 0\n1 1 1"
+    size = f"{own.rows:,} × {own.columns:,}"
+    return "", f"{size}: too long to be written here. Rows of 0 and 1 would replace it."

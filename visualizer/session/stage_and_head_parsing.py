@@ -1,0 +1,81 @@
+"""Stages and heads that are asked for, by name and by number."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from visualizer.errors import InputError
+from visualizer.session.timeline import ORDER
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from visualizer.attention.run import Run
+    from visualizer.session.view import View
+
+_PART = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+def stages_of(text: str) -> frozenset[str]:
+    """Read the names of stages with commas between them."""
+    return named_stages([part.strip() for part in text.split(",")])
+
+
+def named_stages(names: Collection[str]) -> frozenset[str]:
+    """Check the names of stages against the stage table.
+
+    Raises
+    ------
+    InputError
+        When one of them is no stage of any module.
+    """
+    for name in names:
+        if name not in ORDER:
+            sentence = f"There is no stage “{name}”. There are {', '.join(ORDER)}."
+            raise InputError("stages", sentence)
+    return frozenset(names)
+
+
+def heads_of(text: str) -> frozenset[int]:
+    """Read numbers of heads, from 1, such as ``1,3-5``, as places from 0; none for ``all``."""
+    if text == "all":
+        return frozenset()
+    parts = [_PART.fullmatch(part.strip()) for part in text.split(",")]
+    found: set[int] = set()
+    for part in parts:
+        first, last = (int(part[1]), int(part[2] or part[1])) if part else (0, 0)
+        if not 1 <= first <= last <= 1_000:
+            raise InputError("heads_shown", f"got '{text}', takes heads such as 1,3-5, or all")
+        found |= set(range(first - 1, last))
+    return frozenset(found)
+
+
+def looked_at(
+    run: Run, view: View, stages: frozenset[str] | None, heads: frozenset[int] | None
+) -> View:
+    """Look at stages and heads of a run; None for those that are looked at already.
+
+    No head at all means every head.
+
+    Raises
+    ------
+    InputError
+        When the run has not all of them.
+    """
+    lacking = [name for name in ORDER if name in (stages or ()) and name not in run.trace]
+    if lacking:
+        raise InputError("stages", no_stage(run, lacking[0]))
+    count = run.trace.spec.heads
+    if heads is not None and not heads <= frozenset(range(count)):
+        have = "There is 1 head" if count == 1 else f"There are {count} heads"
+        raise InputError("heads_shown", f"There is no head {max(heads) + 1}. {have}.")
+    view = view if stages is None else replace(view, stages=stages)
+    return view if heads is None else replace(view, heads=heads or None)
+
+
+def no_stage(run: Run, name: str) -> str:
+    """Say that a run has no such stage, and which it has."""
+    whose = run.captured.called if run.captured else "This module"
+    return f"{whose} has no stage “{name}”. It has {', '.join(run.trace.names)}."

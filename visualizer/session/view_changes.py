@@ -1,0 +1,59 @@
+"""The trail of cells that one has followed from number to number, back and on again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from visualizer.session.resolve import existing
+
+if TYPE_CHECKING:
+    from visualizer.attention.run import Run
+    from visualizer.session.cells import Cell
+    from visualizer.session.resolve import Resolved
+    from visualizer.session.view import View
+
+
+def toggled(resolved: Resolved, stage: str) -> View:
+    """Show or hide a stage; the last one stays. With a panel goes the cell that is pinned in it."""
+    view, shown = resolved.view, resolved.chosen ^ {stage}
+    absent = view.stages.difference(resolved.run.trace.names)
+    if view.pinned and view.pinned.stage == stage:
+        view = pin_cell(view, None)
+        shown -= {stage}
+    return replace(view, stages=absent | shown) if shown else view
+
+
+LONGEST = 100
+
+
+def pin_cell(view: View, cell: Cell | None) -> View:
+    """Pin a cell and remember where one came from; to let go is to forget it."""
+    if cell is None:
+        return replace(view, pinned=None, past=(), future=())
+    if cell == view.pinned:
+        return view
+    left = (view.pinned,) if view.pinned else ()
+    return replace(view, pinned=cell, past=(*view.past, *left)[-LONGEST:], future=())
+
+
+def go_back(run: Run, view: View) -> View:
+    """Pin the cell again that one came from, of those that there still are."""
+    cells = _there(run, view.past)
+    if not cells:
+        return view
+    future = (*view.future, view.pinned) if view.pinned else view.future
+    return replace(view, pinned=cells[-1], hovered=None, past=cells[:-1], future=future)
+
+
+def go_forward(run: Run, view: View) -> View:
+    """Pin the cell again that one went on to, of those that there still are."""
+    cells = _there(run, view.future)
+    if not cells:
+        return view
+    past = (*view.past, view.pinned) if view.pinned else view.past
+    return replace(view, pinned=cells[-1], hovered=None, past=past, future=cells[:-1])
+
+
+def _there(run: Run, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
+    return tuple(cell for cell in cells if existing(run, cell))

@@ -1,0 +1,387 @@
+"""The present values, one method for each thing a user can want, and one signal."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from visualizer.attention.kept_weights import are_kept, kept_weights
+from visualizer.attention.masks import parse_mask
+from visualizer.attention.spec import Mask
+from visualizer.errors import InputError
+from visualizer.session import requests
+from visualizer.session.document import Document, typed
+from visualizer.session.history import History
+from visualizer.session.prediction import begun_anew
+from visualizer.session.requests import Shown, as_far_as_read, in_window
+from visualizer.session.resolve import Resolved, resolve
+from visualizer.session.screen import Moment, Screen, Snapshot
+from visualizer.session.view import View
+from visualizer.session.view_changes import toggled
+from visualizer.session.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from visualizer.attention.run import Run
+    from visualizer.session.requests import ComputeFunction
+    from visualizer.session.screen import Presenter
+
+
+PATIENCE_MS = 16
+"""So long an answer is waited for before it is said that numbers are on their way."""
+MOST_KEPT = 2**28
+"""Bytes of own numbers that are kept to be undone."""
+
+
+class Workspace(QObject):
+    """Holds the document, the view, the last good run and the screen made of them.
+
+    Every method is something a user wants; each ends in `changed`, if anything did.
+
+    Parameters
+    ----------
+    presenter : Presenter
+        Makes the screen, and says what has to be read for it.
+    """
+
+    changed = Signal()
+    edited = Signal()
+    """The document is another one; what is shown of it follows."""
+    broke = Signal(str)
+    """A bug: the whole of what Python says of it."""
+
+    def __init__(
+        self,
+        compute: ComputeFunction,
+        presenter: Presenter,
+        document: Document,
+        parent: QObject | None = None,
+        rest: Callable[[], object] | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.document = document
+        self.view = View()
+        self.run: Run | None = None
+        self.computed: Document | None = None
+        self._history: History[Document] = History()
+        self._refused: InputError | None = None
+        self._complaints: dict[str, InputError] = {}
+        self._asked: Document | None = None
+        self._wanted = self.view
+        self._has_started = False
+        self._compute, self._presenter = compute, presenter
+        self._late = QTimer(self, singleShot=True, interval=PATIENCE_MS)
+        self._late.timeout.connect(self._show)
+        self._worker = Worker(self, rest)
+        self._worker.answered.connect(self._take)
+        self._worker.failed.connect(self._fail)
+        self.screen: Screen = self._present({}, None)
+
+    # ------------------------------------------------------------------ the document
+
+    def set(
+        self, name: str, value: object, *, going_on: bool = False, is_seen: bool = False
+    ) -> None:
+        """Change a setting.
+
+        Parameters
+        ----------
+        going_on : bool
+            Whether a drag or typing goes on, which is one change to undo.
+        is_seen : bool
+            Whether the control shows by itself what was chosen: then what else is shown may wait
+            for the answer for a moment.
+        """
+        document = self.document.set(name, value)
+        if document == self.document:
+            return
+        self._keep(name if going_on else "")
+        self._change_to(document, may_wait=is_seen)
+
+    def set_text(self, text: str) -> None:
+        """Change the text; a word typed is one change to undo."""
+        is_typed, written = typed(self.document.get("text"), text)
+        if not is_typed:  # pasted, cut, or written over: a change of its own
+            self.seal()
+            # What was chosen of another text are only places in this one.
+            self.look(tokens=replace(self._wanted.tokens, chosen=frozenset()))
+        self.set("text", text, going_on=is_typed, is_seen=True)
+        if not is_typed or written.isspace():
+            self.seal()
+
+    def leave_captured(self) -> None:
+        """Compute attention of a text again."""
+        self.seal()
+        self.set("captured", None)
+
+    def refuse_text(self, count: int) -> None:
+        """Say that a text is too long to be taken in; the one before it stays."""
+        said = f"{count:,} characters are more than can be compared with each other, so they were "
+        self._complain(InputError("text", f"{said}not taken in. Paste a part of the text."))
+
+    def write_mask(self, text: str) -> None:
+        """Change the user's own matrix, written as rows of 0 and 1."""
+        try:
+            own = parse_mask(text)
+        except InputError as refused:
+            self._complain(refused)
+        else:
+            if self._complaints.pop("own_mask", None):
+                self._show()
+            self.set("own_mask", own)
+
+    def show_document(self, document: Document, view: View) -> None:
+        """Go to another document and look at it in another way; one change to undo."""
+        if document != self.document:
+            self.seal()
+            self._keep()
+        self._wanted = view
+        self.view = as_far_as_read(view, self.view)
+        self._change_to(document)
+
+    def open(self, document: Document, view: View, restore: Callable[[], tuple[Run, View]]) -> None:
+        """Begin with a document that was read; what was there before cannot be undone.
+
+        Its numbers, and its view with the A of a comparison, are restored off the GUI thread.
+        """
+        self._catch_up()
+        self._history, self._complaints = History(), {}
+        self._forget_complaints(document)
+        self._asked, self._has_started = document, True
+        self._wanted = in_window(view, self._wanted)  # it may be saved before it is shown
+        self.view = as_far_as_read(self._wanted, self.view)
+        self._worker.ask(partial(requests.opened, restore, self._presenter, self._now()))
+        self._show()
+
+    def keep_weights(self) -> None:
+        """Compute with the present weights whatever the module becomes; or draw them again."""
+        if are_kept(self.document.spec):
+            self.set("own_weights", ())
+        elif self.run and self.computed == self.document:  # else they are those of another module
+            try:
+                self.set("own_weights", kept_weights(self.run.trace))
+            except InputError as refused:
+                self._complain(refused)
+
+    def _complain(self, refused: InputError) -> None:
+        self._complaints[refused.field] = refused
+        self._show()
+
+    def _keep(self, key: str = "") -> None:
+        """Remember the document as it is, before it changes."""
+        kept = self._history.keep(self.document, key)
+        self._history = kept.within(MOST_KEPT, Document.held)
+
+    def seal(self) -> None:
+        """End a drag or a word."""
+        self._history = self._history.seal()
+
+    def resample(self, name: str) -> None:
+        """Take the next seed."""
+        self.set(name, (self.document.get(name) + 1) % 2**31)
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is a change to go back."""
+        return bool(self._history.past)
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether there is a change to go forward again."""
+        return bool(self._history.future)
+
+    @property
+    def can_keep_weights(self) -> bool:
+        """Whether the weights of the present module are there to be kept."""
+        has_weights = bool(self.document.spec.weight_names) and self.document.captured is None
+        return self.run is not None and self.computed == self.document and has_weights
+
+    def undo(self) -> None:
+        """Go back one change."""
+        document, self._history = self._history.undo(self.document)
+        self._change_to(document)
+
+    def redo(self) -> None:
+        """Go forward one change."""
+        document, self._history = self._history.redo(self.document)
+        self._change_to(document)
+
+    # ------------------------------------------------------------------ the view
+
+    @property
+    def wanted(self) -> View:
+        """What was asked to be looked at; it is shown as soon as it has been read."""
+        return self._wanted
+
+    def look(self, **changes: Any) -> None:
+        """Look at something else, by the fields of a view; what it needs is read before."""
+        self.want(replace(self._wanted, **changes))
+
+    def want(self, wanted: View) -> None:
+        """Look at something else, as a whole view."""
+        if wanted == self._wanted:
+            return
+        self._wanted, shown = wanted, self.view
+        if self._is_read_with(wanted, shown):
+            self.view = wanted
+        else:
+            self.view = as_far_as_read(wanted, shown)
+            self._read()
+        if self.view != shown:
+            self._show()
+
+    def toggle_stage(self, stage: str) -> None:
+        """Show or hide a stage's panels; the last one stays."""
+        if self.run:
+            self.want(toggled(self.resolved(self._wanted), stage))
+
+    def show_text(self, text: int) -> None:
+        """Look at another text of a batch; a prediction of it begins anew."""
+        guess = begun_anew(self._wanted.guess)
+        self.look(text=text % (len(self.run.texts) if self.run else 1), guess=guess)
+
+    def resolved(self, view: View) -> Resolved:
+        """Find out what a view of the last good run really shows."""
+        assert self.run
+        return resolve(self.document, view, self.run, self.computed)
+
+    @property
+    def wanted_resolved(self) -> Resolved | None:
+        """What is asked for, as far as the last good run has it; None while there is none."""
+        return self.resolved(self._wanted) if self.run else None
+
+    # ------------------------------------------------------------------ computing
+
+    @property
+    def is_working(self) -> bool:
+        """Whether numbers are on their way, or will be as soon as the window can be seen."""
+        return not self._has_started or self._worker.is_working
+
+    @property
+    def shot(self) -> Snapshot | None:
+        """What can be exported of this moment; nothing while there are no numbers."""
+        if self.run is None or self.computed is None:
+            return None
+        return Snapshot(self.computed, self.view, self.run)
+
+    def start(self) -> None:
+        """Compute the first numbers, unless something else was wanted before."""
+        if not self._has_started:
+            self._change_to(self.document)
+
+    def close(self) -> None:
+        """End the background work."""
+        self._late.stop()
+        self._worker.stop()
+
+    def _change_to(self, document: Document, *, may_wait: bool = False) -> None:
+        """Go to a document and have it computed; what is shown may wait for it for a moment."""
+        if not may_wait:
+            self._catch_up()
+        self._forget_complaints(document)
+        self._has_started = True
+        if not document.problems():
+            self._asked = document
+            request = partial(requests.computed, self._compute, self._presenter, self._now())
+            self._worker.ask(request)
+            if may_wait:
+                self._show_soon()
+                return
+        if not self._is_read_with(self._wanted, self.view):
+            self._read()
+        self._show()
+
+    def _forget_complaints(self, document: Document) -> None:
+        """What was wrong with an input is said until that input, or all else, has changed."""
+        old, self.document, self._refused = self.document, document, None
+        for name in ("text", "own_mask"):
+            if old.get(name) != document.get(name):
+                self._complaints.pop(name, None)
+        self._complaints.pop("own_weights", None)
+
+    def _read(self) -> None:
+        """Have the worker read what is wanted; else it is read with what is being computed."""
+        if self.run and self._asked is None:
+            self._worker.ask(partial(requests.looked, self._presenter, self._now()))
+
+    def _now(self) -> Shown:
+        """Say what is there, for the worker."""
+        panels = self.screen.panels
+        return Shown(self.document, self._wanted, self.run, self.computed, panels)
+
+    def _is_read_with(self, view: View, other: View) -> bool:
+        """Whether all that a view needs has been read for another one."""
+        if self.run is None:
+            return True
+        keys = (self._presenter.prefetch_key(self.resolved(each)) for each in (view, other))
+        return next(keys) == next(keys)
+
+    def _take(self, answer: requests.WorkerResult) -> None:
+        replaced: list[object] = [self.run]
+        if answer.document == self._asked:
+            self._asked = None
+        if answer.run:
+            self.run, self.computed = answer.run, answer.document
+        if answer.document == self.document:
+            self._refused = answer.refused
+        if answer.opened and answer.document == self.document:  # else it has been changed since
+            self._wanted = in_window(answer.opened, self._wanted)
+        is_read = self._is_read_with(self._wanted, answer.view)
+        self.view = self._wanted if is_read else as_far_as_read(self._wanted, answer.view)
+        self._show(answer)
+        self._worker.discard(replaced)
+        if not is_read:
+            self._read()
+
+    def _fail(self, error: Exception) -> None:
+        was_read = self._asked is None
+        if not self._worker.is_working:  # else something newer is on its way
+            self._asked = None
+        if was_read:  # it would only fail again
+            self._wanted = as_far_as_read(self._wanted, self.view)
+        self._show()
+        if not self._is_read_with(self._wanted, self.view):
+            self._read()
+        self.broke.emit("".join(traceback.format_exception(error)))
+
+    def _show_soon(self) -> None:
+        """Show what there is unless the answer comes first: mostly it does, and is shown alone."""
+        self.edited.emit()
+        if not self._late.isActive():
+            self._late.start()
+
+    def _catch_up(self) -> None:
+        """Show what waits: controls must not keep what is about to be changed back."""
+        if self._late.isActive():
+            self._show()
+
+    def _show(self, answer: requests.WorkerResult | None = None) -> None:
+        self._late.stop()
+        panels, known = self.screen.panels, self.screen.resolved
+        if answer and answer.resolved:
+            panels, known = {**panels, **answer.panels}, answer.resolved
+        self.screen = self._present(panels, known)
+        self.changed.emit()
+
+    def _present(self, panels: Mapping[str, object], known: Resolved | None) -> Screen:
+        """Make the screen.
+
+        Parameters
+        ----------
+        panels : mapping
+            Those that were shown before, or that the worker has made.
+        known : Resolved or None
+            What was shown before, or what the worker has read.
+        """
+        is_own = self.document.spec.mask is Mask.OWN  # else the user's matrix does not count
+        said = (name for name in self._complaints if name != "own_mask" or is_own)
+        complaints = (self._complaints[name] for name in said)
+        refused = next(complaints, self._refused)
+        resolved = self.resolved(self.view).with_known(known) if self.run else None
+        moment = Moment(self.document, self.view, resolved, refused, self.is_working)
+        return self._presenter.present(moment, panels)

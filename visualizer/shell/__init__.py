@@ -1,0 +1,1 @@
+"""The main window: panes, commands, documents and presenter mode."""

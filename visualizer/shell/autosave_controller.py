@@ -1,0 +1,173 @@
+"""What is not saved is kept against a crash, and what a crash left behind is found.
+
+What a crash left behind is offered, once, when the program starts again.
+"""
+
+from __future__ import annotations
+
+import traceback
+from functools import partial
+from textwrap import shorten
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from visualizer.documents import recovery_file
+from visualizer.documents.document_file import UNTITLED
+from visualizer.errors import InputError
+from visualizer.session.worker import Worker
+from visualizer.widgets.app_settings import own_folder
+from visualizer.widgets.dialogs import ask_recover, refuse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from PySide6.QtWidgets import QWidget
+
+    from visualizer.documents.recovery_file import RecoveredDocument
+    from visualizer.session.document import Document
+    from visualizer.session.view import View
+
+DELAY_MS = 1000
+"""How long after a change it is kept, together with those that come in the meantime."""
+RESTS = 20
+"""How many times as long as the last one took no other one is written: some are of gigabytes."""
+
+
+class AutosaveController(QObject):
+    """Keeps the unsaved document of a window, off the GUI thread."""
+
+    found = Signal(object)
+    """What crashed programs left behind, newest first."""
+    refused = Signal(str)
+    broke = Signal(str)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._folder = own_folder() / "recovery"
+        self._file: recovery_file.RecoveryFile | None = None
+        self._latest: tuple[Document, View, Path | None] | None = None
+        self._kept: Document | None = None
+        self._inherited: list[RecoveredDocument] = []
+        self._timer = QTimer(self, singleShot=True, interval=DELAY_MS)
+        self._timer.timeout.connect(self._keep)
+        self._worker = Worker(self)
+        self._worker.answered.connect(self._take)
+        self._worker.failed.connect(self._fail)
+
+    # ------------------------------------------------------------------ against a crash
+
+    def see(self, document: Document, view: View, path: Path | None, is_saved: bool) -> None:
+        """Keep a document soon, unless it is saved; then nothing need be kept."""
+        self._latest = None if is_saved else (document, view, path)
+        if is_saved:
+            self._timer.stop()
+            if self._kept is not None:
+                self._kept = None
+                self._worker.ask(self._forget)
+        elif document is not self._kept and not self._timer.isActive():
+            self._timer.start()
+
+    def _keep(self) -> None:
+        if self._latest:
+            self._kept = self._latest[0]
+            self._worker.ask(partial(self._written, *self._latest))
+
+    def _written(self, document: Document, view: View, path: Path | None) -> int:
+        began = perf_counter()
+        if self._file is None:
+            self._file = recovery_file.RecoveryFile(self._folder)
+        self._file.keep(document, view, path)
+        self._forget_inherited()
+        return round(1000 * (perf_counter() - began))
+
+    def _forget(self) -> None:
+        if self._file:
+            self._file.forget()
+        self._forget_inherited()
+
+    def inherit(self, left: RecoveredDocument) -> None:
+        """Answer for what a crash left behind: it stays until it is kept anew, or need not be."""
+        self._inherited.append(left)
+
+    def _forget_inherited(self) -> None:
+        while self._inherited:
+            self._inherited.pop().forget()
+
+    def look_back(self) -> None:
+        """Look for what crashed programs left behind."""
+        self._worker.ask(partial(recovery_file.left_behind, self._folder))
+
+    def _take(self, answer: list[RecoveredDocument] | int | None) -> None:
+        if isinstance(answer, int):
+            self._timer.setInterval(max(DELAY_MS, RESTS * answer))
+        elif answer:
+            self.found.emit(answer)
+
+    def _fail(self, error: Exception) -> None:
+        if isinstance(error, InputError):
+            self.refused.emit(error.sentence)
+        else:
+            self.broke.emit("".join(traceback.format_exception(error)))
+
+    def close(self) -> None:
+        """End as one should: nothing is left behind."""
+        self._timer.stop()
+        self._worker.stop()
+        self._forget_inherited()
+        if self._file:
+            self._file.close()
+            self._file = None
+
+
+MOST_NAMED = 8
+LONGEST_WORDS = 40
+QUICKLY_READ = 2**20
+
+
+class RecoveryPrompt(QObject):
+    """Offers what was left behind."""
+
+    recovered = Signal(object, object)
+    """What was read, and where it was left."""
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self._window = window
+
+    def offer(self, left: list[RecoveredDocument]) -> None:
+        """Ask what is to become of it."""
+        names = "\n".join(map(_named, left[:MOST_NAMED]))
+        ask_recover(self._window, names, partial(self._open, left), partial(_forget, left))
+
+    def _open(self, left: list[RecoveredDocument]) -> None:
+        for each in left:
+            try:
+                saved = each.saved()
+            except InputError as damaged:
+                refuse(self._window, "Not recovered", damaged.sentence)
+            else:
+                self.recovered.emit(saved, each)
+
+
+def _named(left: RecoveredDocument) -> str:
+    name = left.path.stem if left.path else UNTITLED
+    said = f"“{name}”, {left.when.astimezone():%d.%m., %H:%M}"
+    begins = _beginning(left)
+    return f"{said}: {begins}" if begins else said
+
+
+def _beginning(left: RecoveredDocument) -> str:
+    """Give the first words of what was left, unless reading it would take its time."""
+    try:
+        if left.file.stat().st_size > QUICKLY_READ:
+            return ""
+        return shorten(left.saved().document.text, LONGEST_WORDS, placeholder="…")
+    except (OSError, InputError):
+        return ""
+
+
+def _forget(left: list[RecoveredDocument]) -> None:
+    for each in left:
+        each.forget()

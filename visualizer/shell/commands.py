@@ -1,0 +1,469 @@
+"""The main window's commands, a row each: text, keys, what it does, when it can be done, is on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from visualizer.attention.derived import HeadAggregate, WeightTransform
+from visualizer.attention.kept_weights import are_kept
+from visualizer.attention.spec import Mode
+from visualizer.features.cell.model import CELL
+from visualizer.features.comparison_bar.model import COMPARISON
+from visualizer.features.lessons.model import LESSON
+from visualizer.features.mask_editor.model import PAINTING
+from visualizer.features.playback.model import PLAYBACK
+from visualizer.features.setup.model import SETUP
+from visualizer.features.shapes.model import SHAPES
+from visualizer.features.tokens.model import TOKENS
+from visualizer.features.view_controls.model import LOOKS
+from visualizer.heatmap.board_picture import PICTURE
+from visualizer.heatmap.model import target_of
+from visualizer.session.comparison_state import ComparisonKind
+from visualizer.session.timeline import Grain
+from visualizer.session.view_options import CodeDialect, ColourCurve, ColourLimits
+from visualizer.shell.panes import PANES
+from visualizer.widgets import dialogs
+from visualizer.widgets.command_menus import Command, Face
+from visualizer.widgets.theme import Scheme
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtWidgets import QMainWindow
+
+    from visualizer.export.export_controller import ExportController
+    from visualizer.features.cell.widget import CellPane
+    from visualizer.features.comparison_bar.controller import ComparisonController
+    from visualizer.features.lessons.controller import LessonController
+    from visualizer.features.mask_editor.controller import MaskEditController
+    from visualizer.features.playback.controller import PlaybackController
+    from visualizer.features.setup.controller import SetupController
+    from visualizer.features.setup.widget import SetupPane
+    from visualizer.features.shapes.widget import ShapesPane
+    from visualizer.features.tokens.controller import TokenSelectionController
+    from visualizer.features.view_controls.controller import ViewController
+    from visualizer.heatmap.controller import CellSelectionController
+    from visualizer.session.document import Document
+    from visualizer.session.screen import Screen
+    from visualizer.session.view import View
+    from visualizer.session.workspace import Workspace
+    from visualizer.shell.document_controller import DocumentController
+    from visualizer.shell.panes import PaneFocusCycle
+    from visualizer.shell.presenter_mode import PresenterMode
+    from visualizer.shell.recent_files_menu import RecentFilesMenu
+    from visualizer.shell.reduced_motion_controller import ReducedMotionController
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Controllers:
+    """What the main window's commands act on."""
+
+    window: QMainWindow
+    workspace: Workspace
+    filer: DocumentController
+    recents: RecentFilesMenu
+    publisher: ExportController
+    editor: SetupPane
+    setup: SetupController
+    inspector: CellPane
+    shapes: ShapesPane
+    pointer: CellSelectionController
+    chooser: TokenSelectionController
+    painter: MaskEditController
+    player: PlaybackController
+    comparer: ComparisonController
+    gaze: ViewController
+    reader: LessonController
+    parts: PaneFocusCycle
+    presenter: PresenterMode
+    motion: ReducedMotionController
+    find_token: Callable[[], object]
+    set_scheme: Callable[[Scheme], object]
+    open_lab: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowState:
+    """What decides which commands are possible, and which are on."""
+
+    screen: Screen
+    document: Document
+    view: View
+    scheme: Scheme
+    can_undo: bool
+    can_redo: bool
+    can_keep_weights: bool
+    can_export: bool
+    can_copy_script: bool
+    keeps_numbers: bool
+    is_presenting: bool
+    is_motion_reduced: bool
+
+
+def _has_module(now: WindowState) -> bool:
+    """Captured attention has no module: none that could be changed, and not more than weights."""
+    return not now.screen.panel(SETUP).captured
+
+
+def _has_numbers(now: WindowState) -> bool:
+    return now.screen.resolved is not None
+
+
+def _has_texts(now: WindowState) -> bool:
+    return now.screen.panel(TOKENS).texts > 1
+
+
+def _is_zoomed(now: WindowState) -> bool:
+    return bool(now.screen.panel(LOOKS).part)
+
+
+def _can_go(now: WindowState, way: int) -> bool:
+    resolved = now.screen.resolved
+    return resolved is not None and way in resolved.directions
+
+
+def _can_mark(now: WindowState) -> bool:
+    resolved = now.screen.resolved
+    pinned = resolved.reached_pinned if resolved else None
+    return bool(resolved and pinned and pinned.stage in resolved.covered)
+
+
+def _can_paint_pinned(now: WindowState) -> bool:
+    pinned, painting = now.screen.panel(PICTURE).cursor.pinned, now.screen.panel(PAINTING)
+    return bool(painting and pinned and target_of(pinned) in painting.targets)
+
+
+def _has_split(now: WindowState) -> bool:
+    split = now.screen.panel(SHAPES).split
+    return split is not None and split.heads > 1
+
+
+def _can_reveal(now: WindowState) -> bool:
+    transport = now.screen.panel(PLAYBACK)
+    return transport.question is not None and not transport.is_revealed
+
+
+def _has_next_page(now: WindowState) -> bool:
+    lesson = now.screen.panel(LESSON)
+    return bool(lesson and lesson.has_next)
+
+
+def _has_previous_page(now: WindowState) -> bool:
+    lesson = now.screen.panel(LESSON)
+    return bool(lesson and lesson.number > 1)
+
+
+def _is_page_changed(now: WindowState) -> bool:
+    lesson = now.screen.panel(LESSON)
+    return bool(lesson and lesson.is_changed)
+
+
+def _can_swap(now: WindowState) -> bool:
+    bar = now.screen.panel(COMPARISON)
+    return bar is not None and bar.can_swap
+
+
+def _has_largest(now: WindowState) -> bool:
+    bar = now.screen.panel(COMPARISON)
+    return bar is not None and bar.largest is not None
+
+
+def _samples(now: WindowState) -> int:
+    """Count the samples of dropout that are compared."""
+    bar = now.screen.panel(COMPARISON)
+    return bar.count if bar and bar.against is ComparisonKind.SAMPLES else 0
+
+
+def _can_add_samples(now: WindowState) -> bool:
+    bar = now.screen.panel(COMPARISON)
+    return bar is not None and 0 < _samples(now) < bar.most
+
+
+def _play_or_pause(now: WindowState) -> Face:
+    name = "pause" if now.view.playhead.is_playing else "play"
+    return Face(name, tip=f"{name.capitalize()} (Space)")
+
+
+Row = Command[Controllers, WindowState]
+
+FILE, EDIT, MODULE, PLAY, COMPARE = "&File", "&Edit", "&Module", "&Play", "&Compare"
+VIEW, LESSONS, LAB, HELP = "&View", "&Lessons", "L&ab", "&Help"
+RECENT = "&File>Open &recent"
+MOVE, LAYOUT, WEIGHTS = "&View>&Move what is seen", "&View>Layou&t", "&View>Wei&ghts as"
+COLOURS, OPEN_PANES = "&View>Co&lours", "&View>Pan&es"
+
+# fmt: off
+COMMANDS: tuple[Row, ...] = (
+    Row("filer.new_window", FILE, "&New window", lambda c: c.filer.new_window(), ("Ctrl+N",)),
+    Row("filer.choose_to_open", FILE, "&Open…", lambda c: c.filer.choose_to_open(), ("Ctrl+O",),
+        icon="open"),
+    Row("recents.forget", RECENT, "&Forget these", lambda c: c.recents.forget(), ("Ctrl+Alt+O",)),
+    Row("filer.save", FILE, "&Save", lambda c: c.filer.save(), ("Ctrl+S",), icon="save",
+        divides=True),
+    Row("filer.save_as", FILE, "Save &as…", lambda c: c.filer.save_as(), ("Ctrl+Shift+S",)),
+    Row("filer.toggle_numbers", FILE, "Save the n&umbers too", lambda c: c.filer.toggle_numbers(),
+        ("Ctrl+Alt+N",), is_checked=lambda now: now.keeps_numbers),
+    Row("publisher.export", FILE, "&Export…", lambda c: c.publisher.export(), ("Ctrl+E",),
+        icon="export", is_enabled=lambda now: now.can_export),
+    Row("close", FILE, "&Close the window", lambda c: c.window.close(), ("Ctrl+W",), divides=True),
+    Row("filer.quit", FILE, "&Quit", lambda c: c.filer.quit(), ("Ctrl+Q",)),
+    Row("workspace.undo", EDIT, "&Undo", lambda c: c.workspace.undo(), ("Ctrl+Z",), icon="undo",
+        is_enabled=lambda now: now.can_undo),
+    Row("workspace.redo", EDIT, "&Redo", lambda c: c.workspace.redo(), ("Ctrl+Shift+Z", "Ctrl+Y"),
+        icon="redo", is_enabled=lambda now: now.can_redo),
+    Row("inspector.copy", EDIT, "&Copy cell", lambda c: c.inspector.copy(), ("Ctrl+Shift+C",),
+        icon="copy", divides=True, is_enabled=lambda now: now.screen.panel(CELL) is not None),
+    Row("publisher.copy_picture", EDIT, "Copy as p&icture", lambda c: c.publisher.copy_picture(),
+        ("Ctrl+Shift+I",), is_enabled=lambda now: now.can_export),
+    Row("publisher.copy_script", EDIT, "Copy as scri&pt", lambda c: c.publisher.copy_script(),
+        ("Ctrl+Alt+C",), is_enabled=lambda now: now.can_copy_script),
+    Row("pointer.let_go", EDIT, "&Let go of the pinned cell", lambda c: c.pointer.let_go(),
+        ("Ctrl+Shift+P",), icon="pin",
+        is_enabled=lambda now: now.screen.panel(PICTURE).cursor.pinned is not None),
+    Row("edit_sentence", EDIT, "Edit the &sentence", lambda c: c.editor.edit_sentence(),
+        ("Ctrl+L",), divides=True),
+    Row("find_token", EDIT, "&Find a token", lambda c: c.find_token(), ("Ctrl+F",)),
+    Row("chooser.turn", EDIT, "&Other role of the tokens: what they read, or who reads them",
+        lambda c: c.chooser.turn(), ("Ctrl+Shift+T",)),
+    Row("chooser.let_go", EDIT, "Let go of the chosen &tokens", lambda c: c.chooser.let_go(),
+        ("Ctrl+Shift+D",), is_enabled=lambda now: bool(now.screen.panel(TOKENS).chosen)),
+    Row("toggle_mask", MODULE, "Causal &mask", lambda c: c.setup.toggle_mask(), ("Ctrl+M",),
+        is_enabled=_has_module, is_checked=lambda now: bool(now.document.get("causal"))),
+    Row("painter.toggle", MODULE, "&Paint the mask", lambda c: c.painter.toggle(),
+        ("Ctrl+Shift+K",), is_enabled=_has_module, is_checked=lambda now: now.view.painting.is_on),
+    Row("painter.paint_pinned", MODULE, "Allow or forbid the pinned &cell",
+        lambda c: c.painter.paint_pinned(), ("X",), near=True, is_enabled=_can_paint_pinned),
+    Row("toggle_mode", MODULE, "Dropout as in &training", lambda c: c.setup.toggle_mode(),
+        ("Ctrl+T",), is_enabled=_has_module,
+        is_checked=lambda now: now.document.spec.mode is Mode.TRAIN),
+    Row("workspace.resample dropout_seed", MODULE, "&Resample dropout",
+        lambda c: c.workspace.resample("dropout_seed"), ("Ctrl+R",), icon="resample",
+        is_enabled=_has_module),
+    Row("workspace.resample seed", MODULE, "Resample &weights",
+        lambda c: c.workspace.resample("seed"), ("Ctrl+Shift+R",), is_enabled=_has_module),
+    Row("workspace.keep_weights", MODULE, "&Keep these weights",
+        lambda c: c.workspace.keep_weights(), ("Ctrl+K",),
+        is_enabled=lambda now: now.can_keep_weights,
+        is_checked=lambda now: are_kept(now.document.spec)),
+    Row("open_settings", MODULE, "Every &setting", lambda c: c.editor.open_more(), ("Ctrl+,",),
+        icon="settings", divides=True, is_enabled=_has_module),
+    Row("player.toggle", PLAY, "&Play or pause", lambda c: c.player.toggle(), ("Space",),
+        icon="play", near=True, face=_play_or_pause),
+    Row("player.step 1", PLAY, "Step &forward", lambda c: c.player.step(1), ("PgDown",),
+        icon="step-on"),
+    Row("player.step -1", PLAY, "Step &back", lambda c: c.player.step(-1), ("PgUp",),
+        icon="step-back"),
+    Row("player.to_start", PLAY, "To the &start", lambda c: c.player.to_start(), ("Home",),
+        icon="to-start", near=True),
+    Row("player.to_end", PLAY, "To the &end: all computed", lambda c: c.player.to_end(), ("End",),
+        icon="to-end", near=True),
+    Row("player.skip 1", PLAY, "&Next stage", lambda c: c.player.skip(1), ("Ctrl+Right",),
+        near=True),
+    Row("player.skip -1", PLAY, "Pre&vious stage", lambda c: c.player.skip(-1), ("Ctrl+Left",),
+        near=True),
+    Row("player.set_grain stage", PLAY, "By s&tage", lambda c: c.player.set_grain(Grain.STAGE),
+        ("Alt+1",), group="grain", divides=True,
+        is_checked=lambda now: now.view.playhead.grain is Grain.STAGE),
+    Row("player.set_grain row", PLAY, "By &row", lambda c: c.player.set_grain(Grain.ROW),
+        ("Alt+2",), group="grain", is_checked=lambda now: now.view.playhead.grain is Grain.ROW),
+    Row("player.set_grain cell", PLAY, "By &cell", lambda c: c.player.set_grain(Grain.CELL),
+        ("Alt+3",), group="grain", is_checked=lambda now: now.view.playhead.grain is Grain.CELL),
+    Row("player.change_speed 1", PLAY, "F&aster", lambda c: c.player.change_speed(1), ("Ctrl+.",),
+        divides=True),
+    Row("player.change_speed -1", PLAY, "Slo&wer", lambda c: c.player.change_speed(-1),
+        ("Ctrl+;",)),
+    Row("player.toggle_loop", PLAY, "&Loop", lambda c: c.player.toggle_loop(), ("Ctrl+Shift+L",),
+        icon="loop", is_checked=lambda now: now.view.playhead.loops),
+    Row("player.predict", PLAY, "Predict this sta&ge", lambda c: c.player.predict(), ("Ctrl+P",),
+        icon="predict", divides=True, is_enabled=_has_numbers,
+        is_checked=lambda now: now.screen.panel(PLAYBACK).question is not None),
+    Row("pointer.mark", PLAY, "&Mark the pinned cell", lambda c: c.pointer.mark(),
+        ("Return", "Enter"), near=True, is_enabled=_can_mark),
+    Row("player.reveal", PLAY, "Reveal what is &hidden", lambda c: c.player.reveal(),
+        ("Ctrl+Return",), is_enabled=_can_reveal),
+    Row("comparer.keep_as_a", COMPARE, "Keep this as &A", lambda c: c.comparer.keep_as_a(),
+        ("Ctrl+D",), is_enabled=_has_numbers),
+    Row("comparer.swap", COMPARE, "&Swap A and B", lambda c: c.comparer.swap(), ("Ctrl+B",),
+        is_enabled=_can_swap),
+    Row("comparer.compare_heads", COMPARE, "&Head against head",
+        lambda c: c.comparer.compare_heads(), ("Ctrl+H",), divides=True, is_enabled=_has_numbers),
+    Row("comparer.compare_samples", COMPARE, "&Dropout: samples and their mean",
+        lambda c: c.comparer.compare_samples(), ("Ctrl+U",), is_enabled=_has_numbers),
+    Row("comparer.scale_samples 1", COMPARE, "Twice as &many samples",
+        lambda c: c.comparer.scale_samples(1), ("Ctrl+>",), is_enabled=_can_add_samples),
+    Row("comparer.scale_samples -1", COMPARE, "Half as man&y samples",
+        lambda c: c.comparer.scale_samples(-1), ("Ctrl+<",),
+        is_enabled=lambda now: _samples(now) > 1),
+    Row("comparer.add_sample", COMPARE, "&One sample more", lambda c: c.comparer.add_sample(),
+        ("Ctrl+Shift+U",), is_enabled=_can_add_samples),
+    Row("comparer.go_to_largest", COMPARE, "&Go to the largest difference",
+        lambda c: c.comparer.go_to_largest(), ("Ctrl+G",), divides=True, is_enabled=_has_largest),
+    Row("comparer.stop", COMPARE, "Stop &comparing", lambda c: c.comparer.stop(), ("Ctrl+Shift+G",),
+        is_enabled=lambda now: now.screen.panel(COMPARISON) is not None),
+    Row("step_text 1", VIEW, "Next text or layer", lambda c: c.gaze.step_text(1), ("Ctrl+PgDown",),
+        is_enabled=_has_texts),
+    Row("step_text -1", VIEW, "&Previous text or layer", lambda c: c.gaze.step_text(-1),
+        ("Ctrl+PgUp",), is_enabled=_has_texts),
+    Row("gaze.toggle_spread", VIEW, "Te&xts or layers side by side",
+        lambda c: c.gaze.toggle_spread(), ("Ctrl+Alt+T",), is_enabled=_has_texts,
+        is_checked=lambda now: now.view.spread),
+    Row("pointer.go -1", VIEW, "Back to the cell be&fore", lambda c: c.pointer.go(-1), ("Ctrl+[",),
+        icon="back", divides=True, is_enabled=lambda now: _can_go(now, -1)),
+    Row("pointer.go 1", VIEW, "O&n to the cell after", lambda c: c.pointer.go(1), ("Ctrl+]",),
+        icon="chevron-right", is_enabled=lambda now: _can_go(now, 1)),
+    Row("gaze.closer", VIEW, "Look &closer", lambda c: c.gaze.closer(), ("Ctrl++", "Ctrl+="),
+        divides=True),
+    Row("gaze.further", VIEW, "Look from f&urther away", lambda c: c.gaze.further(), ("Ctrl+-",),
+        is_enabled=_is_zoomed),
+    Row("gaze.whole", VIEW, "Look at &all of every panel", lambda c: c.gaze.whole(), ("Ctrl+0",),
+        is_enabled=_is_zoomed),
+    Row("gaze.pan -1 0", MOVE, "&Up", lambda c: c.gaze.pan(-1, 0), ("Alt+Shift+Up",)),
+    Row("gaze.pan 1 0", MOVE, "&Down", lambda c: c.gaze.pan(1, 0), ("Alt+Shift+Down",)),
+    Row("gaze.pan 0 -1", MOVE, "&Left", lambda c: c.gaze.pan(0, -1), ("Alt+Shift+Left",)),
+    Row("gaze.pan 0 1", MOVE, "&Right", lambda c: c.gaze.pan(0, 1), ("Alt+Shift+Right",)),
+    Row("gaze.all_panels", LAYOUT, "&Stages × heads", lambda c: c.gaze.all_panels(),
+        ("Ctrl+Shift+A",)),
+    Row("gaze.one_stage", LAYOUT, "&One stage, all heads", lambda c: c.gaze.one_stage(),
+        ("Ctrl+Shift+O",)),
+    Row("gaze.one_head", LAYOUT, "One &head, large", lambda c: c.gaze.one_head(),
+        ("Ctrl+Shift+H",)),
+    Row("gaze.next_head 1", LAYOUT, "&Next head alone", lambda c: c.gaze.next_head(1),
+        ("Ctrl+Shift+N",)),
+    Row("gaze.next_head -1", LAYOUT, "&Previous head alone", lambda c: c.gaze.next_head(-1),
+        ("Ctrl+Shift+B",)),
+    Row("gaze.toggle_fold mean", LAYOUT, "&Mean of heads",
+        lambda c: c.gaze.toggle_fold(HeadAggregate.MEAN),
+        ("Ctrl+Shift+M",), divides=True,
+        is_checked=lambda now: HeadAggregate.MEAN in now.view.folds),
+    Row("gaze.toggle_fold max", LAYOUT, "&Largest of heads",
+        lambda c: c.gaze.toggle_fold(HeadAggregate.MAX),
+        ("Ctrl+Shift+X",), is_checked=lambda now: HeadAggregate.MAX in now.view.folds),
+    Row("gaze.set_lens plain", WEIGHTS, "They &are",
+        lambda c: c.gaze.set_lens(WeightTransform.PLAIN),
+        ("Ctrl+Shift+W",), group="lens",
+        is_checked=lambda now: now.view.lens is WeightTransform.PLAIN),
+    Row("gaze.set_lens without-first", WEIGHTS, "Without the &first token",
+        lambda c: c.gaze.set_lens(WeightTransform.WITHOUT_FIRST), ("Ctrl+Shift+F",), group="lens",
+        is_checked=lambda now: now.view.lens is WeightTransform.WITHOUT_FIRST),
+    Row("gaze.set_lens times-value", WEIGHTS, "Times the length of the &value",
+        lambda c: c.gaze.set_lens(WeightTransform.TIMES_VALUE), ("Ctrl+Shift+V",), group="lens",
+        is_enabled=_has_module,
+        is_checked=lambda now: now.view.lens is WeightTransform.TIMES_VALUE),
+    Row("gaze.set_curve linear", COLOURS, "By si&ze",
+        lambda c: c.gaze.set_curve(ColourCurve.LINEAR),
+        ("Ctrl+1",), group="curve",
+        is_checked=lambda now: now.view.colouring.curve is ColourCurve.LINEAR),
+    Row("gaze.set_curve log", COLOURS, "By &power (log)",
+        lambda c: c.gaze.set_curve(ColourCurve.LOG),
+        ("Ctrl+2",), group="curve",
+        is_checked=lambda now: now.view.colouring.curve is ColourCurve.LOG),
+    Row("gaze.set_curve rank", COLOURS, "By &rank", lambda c: c.gaze.set_curve(ColourCurve.RANK),
+        ("Ctrl+3",), group="curve",
+        is_checked=lambda now: now.view.colouring.curve is ColourCurve.RANK),
+    Row("gaze.set_limits automatic", COLOURS, "Ends: &automatic",
+        lambda c: c.gaze.set_limits(ColourLimits.AUTO), ("Ctrl+7",), group="limits", divides=True,
+        is_checked=lambda now: now.view.colouring.limits is ColourLimits.AUTO),
+    Row("gaze.set_limits row", COLOURS, "Ends: each ro&w’s",
+        lambda c: c.gaze.set_limits(ColourLimits.ROW), ("Ctrl+8",), group="limits",
+        is_checked=lambda now: now.view.colouring.limits is ColourLimits.ROW),
+    Row("gaze.set_limits panel", COLOURS, "Ends: each pa&nel’s",
+        lambda c: c.gaze.set_limits(ColourLimits.PANEL), ("Ctrl+9",), group="limits",
+        is_checked=lambda now: now.view.colouring.limits is ColourLimits.PANEL),
+    Row("gaze.set_limits shared", COLOURS, "Ends: shared b&y all heads",
+        lambda c: c.gaze.set_limits(ColourLimits.SHARED), ("Ctrl+Alt+9",), group="limits",
+        is_checked=lambda now: now.view.colouring.limits is ColourLimits.SHARED),
+    Row("gaze.set_limits typed", COLOURS, "Ends: &typed",
+        lambda c: c.gaze.set_limits(ColourLimits.TYPED),
+        ("Ctrl+Alt+8",), group="limits",
+        is_checked=lambda now: now.view.colouring.limits is ColourLimits.TYPED),
+    Row("set_dialect book", VIEW, "Code in the b&ook’s words",
+        lambda c: c.gaze.set_dialect(CodeDialect.BOOK), ("Ctrl+4",), group="dialect", divides=True,
+        is_checked=lambda now: now.view.dialect is CodeDialect.BOOK),
+    Row("set_dialect lecture", VIEW, "Code in the lecture’s &words",
+        lambda c: c.gaze.set_dialect(CodeDialect.LECTURE), ("Ctrl+5",), group="dialect",
+        is_checked=lambda now: now.view.dialect is CodeDialect.LECTURE),
+    Row("set_dialect sdpa", VIEW, "Code in one call of P&yTorch",
+        lambda c: c.gaze.set_dialect(CodeDialect.SDPA), ("Ctrl+6",), group="dialect",
+        is_checked=lambda now: now.view.dialect is CodeDialect.SDPA),
+    Row("shapes.drawing.turn", VIEW, "Split or &join the heads’ columns",
+        lambda c: c.shapes.drawing.turn(), ("Ctrl+J",), divides=True, is_enabled=_has_split),
+    Row("gaze.set_map viridis", COLOURS, "&viridis", lambda c: c.gaze.set_map("viridis"),
+        ("Ctrl+Alt+1",), group="map", divides=True,
+        is_checked=lambda now: now.view.colouring.sequential == "viridis"),
+    Row("gaze.set_map cividis", COLOURS, "&cividis", lambda c: c.gaze.set_map("cividis"),
+        ("Ctrl+Alt+2",), group="map",
+        is_checked=lambda now: now.view.colouring.sequential == "cividis"),
+    Row("gaze.set_map magma", COLOURS, "&magma", lambda c: c.gaze.set_map("magma"), ("Ctrl+Alt+3",),
+        group="map", is_checked=lambda now: now.view.colouring.sequential == "magma"),
+    Row("gaze.set_map CET-CBL1", COLOURS, "&blue (CET-CBL1)", lambda c: c.gaze.set_map("CET-CBL1"),
+        ("Ctrl+Alt+4",), group="map",
+        is_checked=lambda now: now.view.colouring.sequential == "CET-CBL1"),
+    Row("gaze.set_map CET-L1", COLOURS, "gr&ey (CET-L1)", lambda c: c.gaze.set_map("CET-L1"),
+        ("Ctrl+Alt+5",), group="map",
+        is_checked=lambda now: now.view.colouring.sequential == "CET-L1"),
+    Row("gaze.set_diverging automatic", COLOURS, "&Signed numbers as the theme",
+        lambda c: c.gaze.set_diverging("automatic"), ("Ctrl+Alt+6",), group="signed", divides=True,
+        is_checked=lambda now: now.view.colouring.diverging == "automatic"),
+    Row("gaze.set_diverging CET-CBD1", COLOURS, "Signed numbers &light at 0",
+        lambda c: c.gaze.set_diverging("CET-CBD1"), ("Ctrl+Alt+7",), group="signed",
+        is_checked=lambda now: now.view.colouring.diverging == "CET-CBD1"),
+    Row("gaze.set_diverging CET-D6", COLOURS, "Signed numbers &dark at 0",
+        lambda c: c.gaze.set_diverging("CET-D6"), ("Ctrl+Alt+0",), group="signed",
+        is_checked=lambda now: now.view.colouring.diverging == "CET-D6"),
+    Row("set_scheme system", VIEW, "Theme: as the &system", lambda c: c.set_scheme(Scheme.SYSTEM),
+        ("Ctrl+Alt+S",), icon="theme", group="scheme", divides=True,
+        is_checked=lambda now: now.scheme is Scheme.SYSTEM),
+    Row("set_scheme light", VIEW, "Theme: lig&ht", lambda c: c.set_scheme(Scheme.LIGHT),
+        ("Ctrl+Alt+L",), group="scheme", is_checked=lambda now: now.scheme is Scheme.LIGHT),
+    Row("set_scheme dark", VIEW, "Theme: &dark", lambda c: c.set_scheme(Scheme.DARK),
+        ("Ctrl+Alt+D",), group="scheme", is_checked=lambda now: now.scheme is Scheme.DARK),
+    Row("parts.go 1", VIEW, "To the next part of the window", lambda c: c.parts.go(1), ("F12",),
+        divides=True),
+    Row("parts.go -1", VIEW, "To the part before", lambda c: c.parts.go(-1), ("Shift+F12",)),
+    Row("presenter.toggle", VIEW, "Presenter mode (&video projector)",
+        lambda c: c.presenter.toggle(), ("F5",), divides=True,
+        is_checked=lambda now: now.is_presenting),
+    Row("presenter.hide_all", VIEW, "Blan&k the projector", lambda c: c.presenter.hide_all(),
+        ("B", "."), is_enabled=lambda now: now.is_presenting),
+    Row("motion.toggle", VIEW, "&Reduce motion", lambda c: c.motion.toggle(), ("Ctrl+Alt+M",),
+        is_checked=lambda now: now.is_motion_reduced),
+    Row("reader.step 1", LESSONS, "&Next page", lambda c: c.reader.step(1), ("Alt+Right",),
+        divides=True, is_enabled=_has_next_page),
+    Row("reader.step -1", LESSONS, "&Previous page", lambda c: c.reader.step(-1), ("Alt+Left",),
+        is_enabled=_has_previous_page),
+    Row("reader.back", LESSONS, "&Back to this page", lambda c: c.reader.back(), ("Alt+Home",),
+        is_enabled=_is_page_changed),
+    Row("reader.close", LESSONS, "&Close the lesson", lambda c: c.reader.close(), ("Alt+End",),
+        is_enabled=lambda now: now.screen.panel(LESSON) is not None),
+    Row("reader.open_folder", LESSONS, "The &folder of my lessons",
+        lambda c: c.reader.open_folder(), ("Ctrl+Alt+F",), divides=True),
+    Row("labWanted.emit", LAB, "&Language lab", lambda c: c.open_lab(), ("Ctrl+Alt+A",)),
+    Row("show_shortcuts", HELP, "&Keyboard shortcuts",
+        lambda c: dialogs.show_shortcuts(c.window, shortcut_list()), ("Ctrl+?", "F1")),
+    Row("show_about", HELP, "&About", lambda c: dialogs.show_about(c.window)),
+)
+# fmt: on
+
+
+WITHIN = (
+    ("Pin a cell, walk from cell to cell, head to head, stage to stage", "arrow keys"),
+    ("While playing, with no cell pinned: step, or go to another stage", "arrow keys"),
+    ("Let go of the pinned cell", "Esc in the heatmaps"),
+    ("Painting the mask: spread what the pinned cell is", "Shift+arrow keys"),
+    ("Leave presenter mode, with no cell pinned", "Esc"),
+    ("Open one of the first lessons", "Alt+Shift+1 to Alt+Shift+9"),
+    ("Go from token to token, choose several", "arrow keys, Shift+arrow keys in the tokens"),
+    ("Choose a token or not, let go of all", "Space, Esc in the tokens"),
+    ("Go to the next token that is found, find no more", "Enter, Esc in the search"),
+    ("See a head alone, sort by a column, copy all", "Enter, Space, Ctrl+C in the Heads pane"),
+    ("Type a number, copy, paste", "Enter, Ctrl+C, Ctrl+V in the Numbers pane"),
+)
+"""What keys do where they are pressed, with no action for it."""
+
+
+def shortcut_list() -> list[tuple[str, str]]:
+    """List what can be done with which keys."""
+    own = [(row.said, ", ".join(row.shortcuts)) for row in COMMANDS if row.shortcuts]
+    panes = [(f"Open or close the {pane.title} pane", pane.keys) for pane in PANES]
+    return [*own, *panes, *WITHIN]

@@ -1,0 +1,328 @@
+"""Documents as files: opened, saved, kept against a crash, and asked about before they are lost."""
+
+from __future__ import annotations
+
+import traceback
+from collections import deque
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from visualizer.documents.document_file import SUFFIX, UNTITLED
+from visualizer.documents.open_document import DocumentChange
+from visualizer.errors import InputError
+from visualizer.session.worker import Worker
+from visualizer.shell.autosave_controller import AutosaveController
+from visualizer.shell.document_io import OPENED, ReadResult, WriteResult, written
+from visualizer.widgets.app_settings import NOTICE_MS
+from visualizer.widgets.dialogs import ask_open_path, ask_save_path, ask_unsaved, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtWidgets import QMainWindow, QWidget
+
+    from visualizer.documents.document_file import SavedDocument
+    from visualizer.documents.recovery_file import RecoveredDocument
+    from visualizer.features.lessons.open_lessons import OpenLessons
+    from visualizer.session.document import Document
+    from visualizer.session.view import View
+    from visualizer.session.workspace import Workspace
+    from visualizer.shell.document_io import Services
+
+    WindowOn = Callable[[Path], QMainWindow | None]
+    """Gives the window in which a file is open."""
+
+SAID_MS = 5000
+
+
+class DocumentController(QObject):
+    """Opens and saves the document of a window; every method is something a user wants."""
+
+    changed = Signal()
+    """The file, or whether it is saved, is not as it was."""
+    anotherWanted = Signal(object, object)
+    """A window of its own is wanted for what was read (or nothing), and its path."""
+    recoveredApart = Signal(object, object)
+    """A window of its own is wanted for what a crash left behind, and where it was left."""
+    quitWanted = Signal()
+    lessonLeft = Signal()
+    """The user's own document is to come back, in place of a page of a lesson."""
+    said = Signal(str, int)
+    """How it goes, and for how many milliseconds that is said; 0 is until the next."""
+    broke = Signal(str)
+    settled = Signal(object)
+    """The path of a file that was opened or saved."""
+
+    def __init__(
+        self,
+        program: Services,
+        workspace: Workspace,
+        lessons: OpenLessons,
+        window: QWidget,
+        window_on: WindowOn,
+    ) -> None:
+        super().__init__(window)
+        self._program, self._workspace, self._lessons = program, workspace, lessons
+        self._window, self._window_on = window, window_on
+        self.path: Path | None = None
+        self._title = UNTITLED
+        self.keeps_numbers = False
+        self._clean: Document | None = self._workspace.document
+        self._then: Callable[[], object] | None = None
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_writing = self._is_restoring = self._has_closed = False
+        self._worker = Worker(self)
+        self._worker.answered.connect(self._take)
+        self._worker.failed.connect(self._fail)
+        self.keeper = AutosaveController(self)
+        self.keeper.refused.connect(self._say)
+        self._workspace.changed.connect(self._see)
+        self._was_saved = True
+
+    # ------------------------------------------------------------------ what there is
+
+    @property
+    def name(self) -> str:
+        """What the document is called."""
+        return self.path.stem if self.path else self._title
+
+    def figure_title(self) -> str:
+        """Give what stands over a figure at first: of a layer of a run, which it is."""
+        return "" if self.path or self.name == UNTITLED else self.name
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether there is nothing that would be lost."""
+        return self._own[0] == self._clean
+
+    @property
+    def _own(self) -> tuple[Document, View]:
+        """The user's document and view: while a lesson is read, those that come back after it."""
+        if self._workspace.wanted.lesson and self._lessons.before:
+            return self._lessons.before
+        return self._workspace.document, self._workspace.wanted
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether the window holds nothing of anybody's."""
+        return self.path is None and self.is_saved
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a file is being read or written."""
+        return self._worker.is_working or bool(self._waiting)
+
+    def _see(self) -> None:
+        self._is_restoring = self._is_restoring and self._workspace.is_working
+        is_saved = self.is_saved
+        self.keeper.see(*self._own, self.path, is_saved)
+        if is_saved != self._was_saved:
+            self._was_saved = is_saved
+            self.changed.emit()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._waiting and not self._worker.is_working:
+            self._waiting.popleft()()
+
+    # ------------------------------------------------------------------ opening
+
+    def new_window(self) -> None:
+        """Have another window, with the book's words."""
+        self.anotherWanted.emit(None, None)
+
+    def choose_to_open(self) -> None:
+        """Ask for a file and open it."""
+        folder = self.path.parent if self.path else Path.home()
+        ask_open_path(self._window, folder, OPENED, self._open_named)
+
+    def _open_named(self, name: str) -> None:
+        self.open(Path(name))
+
+    def open(self, path: Path) -> None:
+        """Open a file: here where there is nothing to lose, else in a window of its own."""
+        self._waiting.append(partial(self._start_reading, path))
+        self._go_on()
+
+    def _start_reading(self, path: Path) -> None:
+        if there := self._window_on(path):  # two would write over each other
+            there.activateWindow()
+            there.raise_()
+            there.statusBar().showMessage(f"{path.name} is open here already", SAID_MS)
+            self._go_on()
+            return
+        self._say("Opening…", 0)
+        self._worker.ask(partial(self._read, path, self._workspace.document))
+
+    def _read(self, path: Path, document: Document) -> ReadResult:
+        return ReadResult(self._program.read(path, document), path)
+
+    def take_in(self, saved: SavedDocument, path: Path | None) -> None:
+        """Show what was read; of a picture, the path is not its own; what is named is unsaved."""
+        is_own = path is not None and path.suffix.lower() == SUFFIX
+        self.path = path if is_own else None
+        self.keeps_numbers = is_own and saved.recorded is not None
+        self._title = saved.title or UNTITLED
+        self._clean, self._is_restoring = None if saved.title else saved.document, True
+        self._workspace.open(saved.document, saved.view, partial(self._program.restore, saved))
+        self.changed.emit()
+
+    def take_recovered(self, saved: SavedDocument, left: RecoveredDocument) -> None:
+        """Show what a crash left behind, here where there is nothing to lose, or else apart."""
+        is_of_this = self.path == left.path and self.is_saved  # or of none, as yet
+        if is_of_this or self.is_untouched:
+            self.recover(saved, left)
+        else:
+            self.recoveredApart.emit(saved, left)
+
+    def recover(self, saved: SavedDocument, left: RecoveredDocument) -> None:
+        """Show what a crash left behind; it is not saved yet."""
+        self.keeper.inherit(left)
+        self.take_in(saved, left.path)
+        self._clean = None
+        self._see()
+
+    # ------------------------------------------------------------------ saving
+
+    def save(self) -> None:
+        """Write the document into its file; ask for one where it has none, or a lesson is read."""
+        if self.path and not self._workspace.wanted.lesson:
+            self._write(self.path)
+        else:
+            self.save_as()
+
+    def save_as(self) -> None:
+        """Ask for a file and write the document into it."""
+        start = self.path or Path.home() / f"{self._title.lower()}{SUFFIX}"
+        dialog = ask_save_path(
+            self._window, "Save as", start, f"Document (*{SUFFIX})", self._write_named
+        )
+        dialog.rejected.connect(self._stay)
+
+    def _write_named(self, name: str) -> None:
+        is_named = name.lower().endswith(SUFFIX)
+        path = Path(name if is_named else name + SUFFIX)
+        if self._window_on(path) in (None, self._window):
+            self._write(path)
+        else:
+            self._stay()
+            said = f"“{path.name}” is open in another window. Close it there, or use another name."
+            refuse(self._window, "Not saved", said)
+
+    def _stay(self) -> None:
+        self._then = None
+
+    def toggle_numbers(self) -> None:
+        """Have the numbers written into the file too, or not."""
+        self.keeps_numbers = not self.keeps_numbers
+        self.changed.emit()
+        self._go_on()
+
+    def _write(self, path: Path) -> None:
+        self._is_writing = True
+        self._say("Saving…", 0)
+        self._waiting.append(partial(self._start_writing, path))
+        self._go_on()
+
+    def _start_writing(self, path: Path) -> None:
+        if self._workspace.is_working and (self.keeps_numbers or self._is_restoring):
+            self._waiting.appendleft(partial(self._start_writing, path))  # until they are there
+            return
+        run = self._workspace.run if self.keeps_numbers else None
+        document, view = self._workspace.document, self._workspace.wanted
+        is_copy = view.lesson is not None  # of a page of a lesson, which is nobody's document
+        self._worker.ask(partial(written, path, document, view, run, is_copy=is_copy))
+
+    # ------------------------------------------------------------------ being done
+
+    def may_close(self, then: Callable[[], object]) -> bool:
+        """Say whether nothing would be lost; else ask, and do what comes `then` once it may be."""
+        if self._is_writing:  # and what comes then asks again, if something more has changed
+            self._then = then
+            return False
+        if self.is_saved:
+            return True
+        save, lose = partial(self._save_and, then), partial(self._lose, then)
+        ask_unsaved(self._window, self.name, save, lose)
+        return False
+
+    def _save_and(self, then: Callable[[], object]) -> None:
+        self._then = then
+        self.lessonLeft.emit()  # what is saved is the user's own, and no page of a lesson
+        self.save()
+
+    def _lose(self, then: Callable[[], object]) -> None:
+        self.give_up()
+        then()
+
+    def give_up(self) -> None:
+        """Have nothing to lose: the document is as good as saved."""
+        self._clean = self._own[0]
+        self._waiting.clear()
+        self._is_writing = False
+        self._see()
+
+    def quit(self) -> None:
+        """Close every window."""
+        self.quitWanted.emit()
+
+    def close(self) -> None:
+        """Come to an end: what is being written is written, and nothing need be recovered."""
+        self._has_closed, self._then = True, None
+        while self._worker.is_working:
+            self._worker.wait(10)
+        self._worker.stop()
+        self.keeper.close()
+
+    # ------------------------------------------------------------------ how it went
+
+    def _take(self, answer: ReadResult | WriteResult) -> None:
+        self.settled.emit(answer.path)
+        if self._has_closed:
+            return
+        if isinstance(answer, WriteResult):
+            self._take_written(answer)
+        else:
+            self._take_read(answer.what, answer.path)
+        self._go_on()
+
+    def _take_written(self, done: WriteResult) -> None:
+        if not done.is_copy:
+            self.path, self._clean = done.path, done.document
+        self._say(f"Saved {'a copy in ' * done.is_copy}{done.path}")
+        self._see()
+        self.changed.emit()
+        if not self.is_busy:
+            self._is_writing = False
+            then, self._then = self._then, None
+            if then:
+                then()
+
+    def _take_read(self, what: SavedDocument | DocumentChange, path: Path) -> None:
+        self._say(f"Opened {path}")
+        if isinstance(what, DocumentChange):
+            self._workspace.show_document(what.document, self._workspace.wanted)
+            self._say(f"Opened {path.name}. {what.notice}", NOTICE_MS)
+        elif self.is_untouched:
+            self.take_in(what, path)
+        else:
+            self.anotherWanted.emit(what, path)
+
+    def _fail(self, error: Exception) -> None:
+        if self._has_closed:
+            return
+        self._then, self._is_writing = None, bool(self._waiting)
+        self._say("")
+        self._go_on()
+        if isinstance(error, InputError):
+            refuse(
+                self._window, "Not opened" if error.field == "open" else "Not saved", error.sentence
+            )
+        else:
+            self.broke.emit("".join(traceback.format_exception(error)))
+
+    def _say(self, words: str, for_ms: int = SAID_MS) -> None:
+        self.said.emit(words, for_ms)

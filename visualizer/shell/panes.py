@@ -1,0 +1,247 @@
+"""The panes around the heatmaps, as a table; each is a dock that can be moved and closed.
+
+From part to part of the window by one key, as there are many controls for the tab key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtWidgets import QApplication, QDockWidget, QMainWindow, QTabBar, QToolBar, QWidget
+from shiboken6 import isValid
+
+from visualizer.features.cell.widget import CellPane
+from visualizer.features.code.widget import CodePane
+from visualizer.features.head_table.widget import HeadTablePane
+from visualizer.features.lessons.widget import LessonPane
+from visualizer.features.line_view.widget import LinePane
+from visualizer.features.number_table.widget import NumberTablePane
+from visualizer.features.setup.widget import SetupPane
+from visualizer.features.shapes.widget import ShapesPane
+from visualizer.features.view_controls.colours_widget import ColoursPane
+from visualizer.widgets.labels import PlainLabel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from PySide6.QtGui import QAction
+    from PySide6.QtWidgets import QMenu
+
+
+_DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
+LEFT, RIGHT = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
+
+
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """One pane.
+
+    Parameters
+    ----------
+    id : str
+        What saved window states and views name it by, whatever its title.
+    make : callable
+        Makes its widget, which has ``show_screen(screen, theme)``.
+    keys : str
+        What opens and closes it.
+    height : int
+        Its share of its side's height, beside the others'.
+    beside : str
+        The id of the pane with which it shares a place, as tabs; it is closed at first.
+    width : int
+        Of the place that it has for itself, next to the heatmaps; it is closed at first.
+    """
+
+    id: str
+    title: str
+    make: Callable[[], QWidget]
+    keys: str
+    side: Qt.DockWidgetArea
+    height: int
+    beside: str = ""
+    width: int = 0
+
+    @property
+    def is_closed_at_first(self) -> bool:
+        """Whether it waits to be asked for."""
+        return bool(self.beside or self.width)
+
+
+PANES: tuple[Pane, ...] = (
+    Pane("Lesson", "Lesson", LessonPane, "F6", LEFT, 430),
+    Pane("Setup", "Setup", SetupPane, "F2", LEFT, 220),
+    Pane("Lines", "Lines", LinePane, "F9", RIGHT, 0, width=300),
+    Pane("Cell", "Cell", CellPane, "F3", RIGHT, 360),
+    Pane("Code", "Code", CodePane, "F4", RIGHT, 280),
+    Pane("Colours", "Colours", ColoursPane, "F11", RIGHT, 280, beside="Code"),
+    Pane("Numbers", "Numbers", NumberTablePane, "F7", RIGHT, 280, beside="Code"),
+    Pane("Shapes", "Shapes", ShapesPane, "Shift+F4", RIGHT, 280, beside="Code"),
+    Pane("Heads", "Heads", HeadTablePane, "F8", RIGHT, 280, beside="Code"),
+)
+LEFT_WIDTH, RIGHT_WIDTH = 248, 264
+
+
+class PaneDocks(QObject):
+    """The window's docks, by the ids of their panes."""
+
+    changed = Signal(object)
+    """The ids of the panes that can be seen; of tabs, the one in front."""
+
+    def __init__(self, window: QMainWindow, widgets: Mapping[str, QWidget]) -> None:
+        super().__init__(window)
+        self._window = window
+        self._seen: frozenset[str] = frozenset()
+        self.by_id = {pane.id: _dock(window, pane, widgets[pane.id]) for pane in PANES}
+        for dock in self.by_id.values():
+            dock.visibilityChanged.connect(self._see)
+            dock.toggleViewAction().triggered.connect(self._keep_widths)
+        for pane in PANES:
+            if pane.width:
+                self._set_apart(pane)
+        for pane in PANES:
+            if pane.beside:
+                window.tabifyDockWidget(self.by_id[pane.beside], self.by_id[pane.id])
+                self.by_id[pane.id].hide()
+        usual = {LEFT: LEFT_WIDTH, RIGHT: RIGHT_WIDTH}
+        widths = [pane.width or usual[pane.side] for pane in PANES]
+        docks = list(self.by_id.values())
+        window.resizeDocks(docks, widths, Qt.Orientation.Horizontal)
+        self.share_height(RIGHT)
+
+    def _set_apart(self, pane: Pane) -> None:
+        """Give a pane the whole height of its side; the side's others stand beyond it."""
+        apart = self.by_id[pane.id]
+        others = [self.by_id[other.id] for other in PANES if _is_beyond(other, pane)]
+        self._window.splitDockWidget(apart, others[0], Qt.Orientation.Horizontal)
+        for above, below in pairwise(others):
+            self._window.splitDockWidget(above, below, Qt.Orientation.Vertical)
+        apart.hide()
+
+    def share_height(self, side: Qt.DockWidgetArea) -> None:
+        """Give the panes of a side their usual heights."""
+        panes = [pane for pane in PANES if pane.side is side and not pane.is_closed_at_first]
+        docks = [self.by_id[pane.id] for pane in panes]
+        heights = [pane.height for pane in panes]
+        self._window.resizeDocks(docks, heights, Qt.Orientation.Vertical)
+
+    def add_to_menu(self, menu: QMenu) -> None:
+        """Let panes be opened and closed from a menu and by their keys."""
+        for pane in PANES:
+            self.actions[pane.id].setShortcut(pane.keys)
+            menu.addAction(self.actions[pane.id])
+
+    @property
+    def actions(self) -> dict[str, QAction]:
+        """What opens and closes each pane."""
+        return {id_: dock.toggleViewAction() for id_, dock in self.by_id.items()}
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """The ids of the panes that can be seen; of tabs, the one in front."""
+        return self._seen
+
+    def _keep_widths(self) -> None:
+        """Have the heatmaps take the room of a pane that closes, not the panes that stay."""
+        staying = [dock for dock in self.by_id.values() if dock.isVisible()]
+        widths = [dock.width() for dock in staying]
+        self._window.resizeDocks(staying, widths, Qt.Orientation.Horizontal)
+
+    def _see(self, is_seen: bool) -> None:
+        if not isValid(self._window):  # torn down from outside, as when the screen has gone
+            return
+        pane = frozenset({self.sender().objectName()})
+        self._seen = self._seen | pane if is_seen else self._seen - pane
+        for bar in self._window.findChildren(QTabBar, options=_DIRECT):
+            bar.setAccessibleName("Panes")
+            bar.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every pane has its key
+        self.changed.emit(self._seen)
+
+
+def _is_beyond(pane: Pane, apart: Pane) -> bool:
+    return pane.side is apart.side and pane is not apart and not pane.beside
+
+
+def _dock(window: QMainWindow, pane: Pane, widget: QWidget) -> QDockWidget:
+    dock = QDockWidget(pane.title, window)
+    dock.setObjectName(pane.id)
+    dock.setWidget(widget)
+    title = PlainLabel(pane.title)
+    title.setProperty("role", "pane")
+    dock.setTitleBarWidget(title)  # in line with what is under it; can still be dragged
+    dock.setFeatures(
+        QDockWidget.DockWidgetFeature.DockWidgetMovable
+        | QDockWidget.DockWidgetFeature.DockWidgetClosable
+    )
+    window.addDockWidget(pane.side, dock)
+    # A pane in front of others that is opened from the menu is to be seen, not its tab only.
+    dock.toggleViewAction().triggered.connect(dock.raise_)
+    return dock
+
+
+def add_bar(
+    window: QMainWindow, id_: str, title: str, widget: QWidget, side: Qt.ToolBarArea
+) -> None:
+    """Put a bar along a whole edge of the window; saved window states name it by its id."""
+    bar = QToolBar(title, window)
+    bar.setObjectName(id_)
+    bar.setMovable(False)
+    bar.addWidget(widget)
+    window.addToolBar(side, bar)
+
+
+class PaneFocusCycle:
+    """The parts of a window that are seen.
+
+    Parameters
+    ----------
+    fixed : tuple of QWidget
+        Where a round through them begins, at the first.
+    panes : mapping
+        By their ids.
+    bars : tuple of QWidget
+        Those that come and go, after the panes.
+    """
+
+    def __init__(
+        self,
+        fixed: tuple[QWidget, ...],
+        panes: Mapping[str, QWidget],
+        docks: PaneDocks,
+        bars: tuple[QWidget, ...],
+    ) -> None:
+        self._fixed, self._panes, self._docks, self._bars = fixed, panes, docks, bars
+
+    def go(self, steps: int) -> None:
+        """Give the keys to the next part, or to the one before."""
+        parts = {part: entry for part in self._seen() if (entry := _entry(part)) is not None}
+        here = QApplication.focusWidget()
+        at = (number for number, part in enumerate(parts) if _holds(part, here))
+        before_all = -1 if steps > 0 else 0
+        following = [*parts.values()][(next(at, before_all) + steps) % len(parts)]
+        following.setFocus(Qt.FocusReason.TabFocusReason)
+
+    def _seen(self) -> list[QWidget]:
+        panes = [self._panes[pane.id] for pane in PANES if pane.id in self._docks.seen]
+        return [*self._fixed, *panes, *(bar for bar in self._bars if bar.isVisible())]
+
+
+def _holds(part: QWidget, widget: QWidget | None) -> bool:
+    return widget is not None and (part is widget or part.isAncestorOf(widget))
+
+
+def _entry(part: QWidget) -> QWidget | None:
+    """Give the first within a part that takes the keys; itself, where none is within."""
+    widget = part.nextInFocusChain()
+    while widget is not None and widget is not part:
+        if part.isAncestorOf(widget) and _takes_keys(widget):
+            return widget
+        widget = widget.nextInFocusChain()
+    return part if _takes_keys(part) else None
+
+
+def _takes_keys(widget: QWidget) -> bool:
+    takes = widget.focusPolicy() & Qt.FocusPolicy.TabFocus
+    return bool(takes) and widget.isVisible() and widget.isEnabled()

@@ -1,0 +1,246 @@
+"""The table of panels: how each is made, and what has to be read for it beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from visualizer.features.cell.model import CELL, present_cell
+from visualizer.features.code.model import CODE, present_code
+from visualizer.features.comparison_bar import model as comparison_bar_model
+from visualizer.features.comparison_bar.model import COMPARISON, present_bar
+from visualizer.features.head_table import model as head_table_model
+from visualizer.features.head_table.model import HEADS, present_heads
+from visualizer.features.lessons.model import LESSON, present_position
+from visualizer.features.line_view import line_selection
+from visualizer.features.line_view.model import LINES, present_lines
+from visualizer.features.mask_editor.model import PAINTING, present_painting
+from visualizer.features.number_table.model import TABLE, present_table
+from visualizer.features.playback.model import PLAYBACK, PlaybackBarState, present_transport
+from visualizer.features.setup.model import SETUP, present_setup
+from visualizer.features.shapes.model import SHAPES, ShapesPanel, present_shapes
+from visualizer.features.stage_bar.model import RAIL, present_rail
+from visualizer.features.tokens import model as tokens_model
+from visualizer.features.tokens.model import TOKENS, TokenPanel, present_tokens
+from visualizer.features.view_controls.model import LOOKS, ViewControlsPanel, present_looks
+from visualizer.heatmap import board_picture
+from visualizer.heatmap.board_picture import PICTURE, Picture, present_picture
+from visualizer.session.run_caption import facts
+from visualizer.session.screen import PanelId, Screen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping
+
+    from visualizer.features.lessons.model import LessonPanel, Lessons
+    from visualizer.features.setup.model import SetupPanel
+    from visualizer.session.resolve import Resolved
+    from visualizer.session.screen import Moment
+
+WAITING = "The heatmaps will be here in a moment: loading PyTorch."
+EMPTY = "The heatmaps will be here, as soon as the text and the settings can be used."
+
+
+@dataclass(frozen=True, slots=True)
+class StatusLine:
+    """The line at the foot: what was computed where, and what must be said of it."""
+
+    facts: str = ""
+    notices: tuple[str, ...] = ()
+    is_working: bool = False
+
+
+STATUS: PanelId[StatusLine] = PanelId("Status")
+
+Panel = TypeVar("Panel")
+
+
+def _nothing(*given: object) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class PanelRow(Generic[Panel]):
+    """How one panel is made.
+
+    Parameters
+    ----------
+    present : callable
+        Makes it of what is shown, of the panels of the rows above, and of the one before.
+    empty : object
+        What stands for it while there are no numbers, and while its pane is closed.
+    pane : str
+        The pane that it is seen in, where that can be closed: until it is seen it costs nothing.
+    prefetch_key : callable
+        Names what has to be read for it of a large tensor.
+    prefetch : callable
+        Reads it, and gives the panel where that was made on the way; it is handed the panels that
+        the rows above gave, and the one before.
+    """
+
+    id: PanelId[Panel]
+    present: Callable[[Resolved, Moment, Panel], Panel]
+    empty: Panel
+    pane: str = ""
+    prefetch_key: Callable[[Resolved], Hashable] = _nothing
+    prefetch: Callable[[Resolved, Mapping[str, object], Any], Panel | None] = _nothing
+
+    def is_seen(self, resolved: Resolved) -> bool:
+        """Whether anybody can see it."""
+        return not self.pane or self.pane in resolved.view.panes
+
+
+def _warm(read: Callable[[Resolved], object], resolved: Resolved, *given: object) -> None:
+    read(resolved)
+
+
+def _board(moment: Moment) -> Any:
+    return moment.panel(PICTURE).board
+
+
+ROWS: tuple[PanelRow[Any], ...] = (
+    PanelRow(
+        PICTURE,
+        lambda resolved, moment, previous: present_picture(resolved, previous),
+        Picture(),
+        prefetch_key=board_picture.needs,
+        prefetch=lambda resolved, made, previous: board_picture.warm(resolved, previous),
+    ),
+    PanelRow(RAIL, lambda resolved, moment, previous: present_rail(resolved), ()),
+    PanelRow(
+        TOKENS,
+        lambda resolved, moment, previous: present_tokens(resolved, moment.panel(PICTURE).cursor),
+        TokenPanel(),
+        prefetch_key=tokens_model.needs,
+        prefetch=partial(_warm, tokens_model.warm),
+    ),
+    PanelRow(
+        CELL,
+        lambda resolved, moment, previous: present_cell(resolved, _board(moment), previous),
+        None,
+    ),
+    PanelRow(
+        PLAYBACK,
+        lambda resolved, moment, previous: present_transport(
+            resolved, previous, moment.panel(PICTURE).step_lights
+        ),
+        PlaybackBarState(),
+        prefetch=lambda resolved, made, previous: present_transport(
+            resolved, previous, PICTURE.of(made).step_lights
+        ),
+    ),
+    PanelRow(CODE, lambda resolved, moment, previous: present_code(resolved), None, "Code"),
+    PanelRow(
+        SHAPES,
+        lambda resolved, moment, previous: present_shapes(resolved, previous),
+        ShapesPanel(),
+        "Shapes",
+    ),
+    PanelRow(
+        HEADS,
+        lambda resolved, moment, previous: present_heads(resolved, previous),
+        None,
+        "Heads",
+        prefetch_key=lambda resolved: True,
+        prefetch=partial(_warm, head_table_model.warm),
+    ),
+    PanelRow(
+        COMPARISON,
+        lambda resolved, moment, previous: present_bar(resolved),
+        None,
+        prefetch_key=comparison_bar_model.needs,
+        prefetch=partial(_warm, comparison_bar_model.warm),
+    ),
+    PanelRow(
+        LOOKS,
+        lambda resolved, moment, previous: present_looks(resolved, _board(moment)),
+        ViewControlsPanel(),
+    ),
+    PanelRow(TABLE, lambda resolved, moment, previous: present_table(resolved), None, "Numbers"),
+    PanelRow(
+        LINES,
+        lambda resolved, moment, previous: present_lines(
+            resolved, moment.panel(PICTURE).cursor, previous
+        ),
+        None,
+        "Lines",
+        prefetch_key=line_selection.needs,
+        prefetch=partial(_warm, line_selection.warm),
+    ),
+    PanelRow(
+        PAINTING,
+        lambda resolved, moment, previous: present_painting(resolved, _board(moment)),
+        None,
+    ),
+)
+"""What is made of numbers, each after those that it reads."""
+
+
+class PanelTable:
+    """Makes screens of the rows.
+
+    Parameters
+    ----------
+    lessons : callable
+        Gives the lessons of which one can be read.
+    """
+
+    def __init__(self, lessons: Callable[[], Lessons] = dict) -> None:
+        self._lessons = lessons
+
+    def present(self, moment: Moment, previous: Mapping[str, object]) -> Screen:
+        """Make a screen; panels that did not change are the very same objects."""
+        resolved, made = moment.resolved, moment.panels
+        setup = present_setup(moment.document, moment.refused)
+        made[SETUP.name] = setup
+        made[LESSON.name] = self._lesson(moment)
+        for row in ROWS:
+            before = previous.get(row.id.name, row.empty)
+            made[row.id.name] = (
+                row.present(resolved, moment, before)
+                if resolved is not None and row.is_seen(resolved)
+                else row.empty
+            )
+        if resolved is None:
+            made[PICTURE.name] = Picture(message=WAITING if moment.is_working else EMPTY)
+        made[STATUS.name] = _status(moment, setup)
+        return Screen(moment.document, moment.view, resolved, made)
+
+    def prefetch_key(self, resolved: Resolved) -> Hashable:
+        """Name all that has to be read; two views that need the same are read together."""
+        return tuple(row.prefetch_key(resolved) if row.is_seen(resolved) else None for row in ROWS)
+
+    def prefetch(self, resolved: Resolved, previous: Mapping[str, object]) -> Mapping[str, object]:
+        """Read all that is needed, and give the panels that were made on the way."""
+        made: dict[str, object] = {}
+        for row in ROWS:
+            if row.is_seen(resolved):
+                panel = row.prefetch(resolved, made, previous.get(row.id.name, row.empty))
+                if panel is not None:
+                    made[row.id.name] = panel
+        return made
+
+    def _lesson(self, moment: Moment) -> LessonPanel | None:
+        position, resolved = moment.view.lesson, moment.resolved
+        lessons = self._lessons()
+        if position is None or position.lesson_id not in lessons:
+            return None
+        run, computed = (resolved.run, resolved.computed) if resolved else (None, None)
+        return present_position(
+            lessons, position, moment.document, run, computed, moment.is_working
+        )
+
+
+def _status(moment: Moment, setup: SetupPanel) -> StatusLine:
+    if moment.resolved is None:
+        return StatusLine(is_working=moment.is_working)
+    run, painting = moment.resolved.run, moment.panel(PAINTING)
+    said = painting.says if painting else facts(run)
+    return StatusLine(said, (*_unused(setup), *run.notices), moment.is_working)
+
+
+def _unused(setup: SetupPanel) -> tuple[str, ...]:
+    """Say over the picture, too, what is wrong: its place in the settings may be scrolled away."""
+    wrong = [shown.problem.sentence for shown in setup.settings if shown.problem]
+    wrong += [setup.text_problem] if setup.text_problem else []
+    return tuple(f"The picture stays as it was. {sentence}" for sentence in wrong[:1])

@@ -1,0 +1,210 @@
+"""Presenter mode: the window as a room sees it from a projector, led by a clicker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QByteArray, QEvent, QObject, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QAccessible,
+    QColor,
+    QFont,
+    QGuiApplication,
+    QKeySequence,
+    QPainter,
+    QShortcut,
+)
+from PySide6.QtWidgets import QApplication, QWidget
+
+from visualizer.features.cell.model import CELL
+from visualizer.features.lessons.model import LESSON
+from visualizer.features.mask_editor.model import PAINTING
+from visualizer.heatmap.board_picture import PICTURE
+from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
+from visualizer.widgets.labels import AutoFitLabel
+from visualizer.widgets.theme import LIGHT, Theme, larger_font
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent
+    from PySide6.QtWidgets import QMainWindow
+
+    from visualizer.session.screen import Screen
+    from visualizer.session.workspace import Workspace
+    from visualizer.shell.panes import PaneDocks
+
+LARGER = 1.5
+STROKE = 1.75
+"""How much thicker frames are, to be seen from the back of a room."""
+HINT = (
+    "Presenter mode  ·  Page Down and Page Up step  ·  B or . blanks the screen  ·  "
+    "F5 or Esc leaves"
+)
+BLANK_HINT = "Presenter mode  ·  any key shows the heatmaps again"
+TALLEST = 2**24 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class WindowArrangement:
+    """What a window was like before."""
+
+    panes: QByteArray
+    state: Qt.WindowState
+    font: QFont
+
+
+class BlankScreen(QWidget):
+    """Paper over the window, so that a room looks at who speaks; any key or click takes it away."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.LayeredPane
+    taken = Signal()
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setProperty(SHOWS_OWN_FOCUS, True)
+        self.setAccessibleName("Blank. Any key shows the heatmaps again")
+        self._theme = LIGHT
+        self.hide()
+
+    def show_theme(self, theme: Theme) -> None:
+        """Take the colours of a theme."""
+        self._theme = theme
+        self.update()
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ShortcutOverride:
+            event.accept()  # no key does what cannot be seen
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        self.taken.emit()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self.taken.emit()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), QColor(self._theme.paper))
+        painter.end()
+
+
+class PresenterMode(QObject):
+    """Goes into presenter mode and out of it; all is as it was before."""
+
+    styleChanged = Signal()
+    """The size of the type and the stroke of the frames are others."""
+    paintingLeft = Signal()
+    cellLeft = Signal()
+    said = Signal(str)
+    """Which keys there are."""
+
+    def __init__(
+        self, workspace: Workspace, window: QMainWindow, docks: PaneDocks, board: QWidget
+    ) -> None:
+        super().__init__(window)
+        self._workspace, self._window = workspace, window
+        self._docks, self._board = docks, board
+        self._before: WindowArrangement | None = None
+        self.sentence = AutoFitLabel("The cell that is looked at")
+        self.sentence.setContentsMargins(16, 0, 16, 0)
+        self.sentence.hide()
+        self.blank = BlankScreen(window)
+        self.blank.taken.connect(self.show_again)
+        self._escape = QShortcut(QKeySequence(Qt.Key.Key_Escape), window)
+        self._escape.setEnabled(False)
+        self._escape.activated.connect(self._go_back)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the window is in presenter mode."""
+        return self._before is not None
+
+    @property
+    def stroke(self) -> float:
+        """How much thicker frames are than usual."""
+        return STROKE if self.is_on else 1.0
+
+    def toggle(self) -> None:
+        """Go into presenter mode, or out of it."""
+        if self.is_on:
+            self.leave()
+        else:
+            self._enter()
+
+    def _enter(self) -> None:
+        window = self._window
+        font = QFont(QGuiApplication.font())
+        self._before = WindowArrangement(window.saveState(), window.windowState(), font)
+        for dock in self._docks.by_id.values():
+            dock.hide()
+        window.menuBar().setFixedHeight(0)  # and not hidden: its keys are to work
+        window.setWindowState(window.windowState() | Qt.WindowState.WindowFullScreen)
+        self._show_mode(larger_font(LARGER))
+        self._board.setFocus()
+
+    def leave(self) -> None:
+        """Go out of presenter mode."""
+        window, before = self._window, self._before
+        if before is None:
+            return
+        self.show_again()
+        self._before = None
+        window.menuBar().setMinimumHeight(0)
+        window.menuBar().setMaximumHeight(TALLEST)
+        window.setWindowState(before.state)
+        self._show_mode(before.font)
+        self._restore(before.panes)  # last, as the type makes them larger
+        again = partial(self._restore, before.panes)
+        QTimer.singleShot(0, self, again)  # and once the window has its old size
+
+    def _restore(self, panes: QByteArray) -> None:
+        if not self.is_on:
+            self._window.restoreState(panes)
+            has_lesson = self._workspace.screen.panel(LESSON) is not None
+            self._docks.by_id["Lesson"].setVisible(has_lesson)
+
+    def _show_mode(self, font: QFont) -> None:
+        QApplication.setFont(font)  # all sizes follow it
+        self.sentence.setVisible(self.is_on)
+        self._escape.setEnabled(self.is_on)
+        self.styleChanged.emit()
+
+    def _go_back(self) -> None:
+        """Paint no more; else let go of the pinned cell; where none is, leave."""
+        if self._workspace.screen.panel(PAINTING):
+            self.paintingLeft.emit()
+        elif self._workspace.screen.panel(PICTURE).cursor.pinned:
+            self.cellLeft.emit()
+        else:
+            self.leave()
+
+    def hide_all(self) -> None:
+        """Lay paper over all but the line at the foot."""
+        window = self._window
+        self.blank.setGeometry(window.rect().adjusted(0, 0, 0, -window.statusBar().height()))
+        self.blank.show()
+        self.blank.raise_()
+        self.blank.setFocus()
+        self._say_keys()
+
+    def show_again(self) -> None:
+        """Take the paper away."""
+        if self.blank.isVisible():
+            self.blank.hide()
+            self._board.setFocus()
+            self._say_keys()
+
+    def _say_keys(self) -> None:
+        self.said.emit(BLANK_HINT if self.blank.isVisible() else HINT)
+
+    def show_screen(self, screen: Screen, theme: Theme) -> None:
+        """Say the sentence of the cell that is looked at, as large as that of playback."""
+        self.blank.show_theme(theme)
+        if not self.is_on:
+            return
+        cursor, readout = screen.panel(PICTURE).cursor, screen.panel(CELL)
+        is_looked_at = readout is not None and (cursor.hovered or cursor.pinned)
+        self.sentence.tell(readout.sentence if readout and is_looked_at else "")
+        self._say_keys()

@@ -1,0 +1,253 @@
+"""A long work of the windows' own thread, a part at a turn of the event loop.
+
+The windows of the program: one a document, opened by each other, closed one by one.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QCoreApplication, QObject, QPoint, Qt, QTimer, Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication
+
+from visualizer.features.lessons.open_lessons import OpenLessons
+from visualizer.session.document import Document
+from visualizer.session.workspace import Workspace
+from visualizer.shell.window import MainWindow
+from visualizer.widgets import app_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from visualizer.documents.document_file import SavedDocument
+    from visualizer.documents.recovery_file import RecoveredDocument
+    from visualizer.lab.window import LabWindow
+    from visualizer.shell.document_io import Services
+
+
+class IncrementalTask(QObject):
+    """Goes on with a work until it ends; what else is to be done is done between its parts.
+
+    Parameters
+    ----------
+    work : iterator
+        Does a part of the work each time that it is asked for the next; no part takes long.
+    """
+
+    ended = Signal()
+    """It is done, was stopped, or broke."""
+
+    def __init__(self, work: Iterator[None], parent: QObject) -> None:
+        super().__init__(parent)
+        self._work = work
+        self.is_working = True
+        self._timer = QTimer(self, singleShot=True, interval=1)
+        self._timer.timeout.connect(self._go_on)
+        self._timer.start()
+
+    def stop(self) -> None:
+        """Do no more of it."""
+        self.is_working = False
+        self._timer.stop()
+        self.deleteLater()
+        self.ended.emit()
+
+    def _go_on(self) -> None:
+        try:
+            next(self._work)
+        except StopIteration:
+            self.stop()
+        except BaseException:
+            self.stop()  # so that it can be tried again
+            raise
+        else:
+            self._timer.start()  # behind all that came due during this part
+
+
+_ONCE = Qt.ConnectionType(
+    Qt.ConnectionType.QueuedConnection.value | Qt.ConnectionType.SingleShotConnection.value
+)
+LAB_PARTS = (
+    "visualizer.lab.settings.model",
+    "visualizer.lab.screen",
+    "visualizer.lab.loss_plot.model",
+    "visualizer.lab.generation.next_tokens_widget",
+    "visualizer.lab.lab_controller",
+    "visualizer.lab.runs.controller",
+    "visualizer.lab.settings.controller",
+    "visualizer.lab.training_film.run_export_controller",
+    "visualizer.lab.attention_view.controller",
+    "visualizer.lab.generation.widget",
+    "visualizer.lab.settings.widget",
+    "visualizer.lab.attention_view.widget",
+    "visualizer.lab.snapshot_bar.widget",
+)
+"""Modules of the lab, in an order in which none takes long to load after those before it."""
+PLOT_PARTS = (
+    "visualizer.lab.loss_plot.widget",
+    "visualizer.lab.loss_plot.controller",
+    "visualizer.lab.window",
+)
+"""Modules that need pyqtgraph, which takes half a second to load and is loaded on a thread."""
+STEP = QPoint(32, 32)
+"""How far a window stands from the one that it came from."""
+
+
+def make_window(program: Services, document: Document) -> MainWindow:
+    """Make a window on a document; its first numbers are computed once it can be seen."""
+    lessons = OpenLessons()
+    presenter = program.presenter(lessons)
+    workspace = Workspace(program.compute, presenter, document, rest=program.rest)
+    window = MainWindow(workspace, program, lessons, window_on)
+    workspace.setParent(window)
+    # Not before there is a window to be seen: loading torch would hold it up.
+    window.board.painted.connect(window.begin, _ONCE)
+    return window
+
+
+def window_on(path: Path) -> MainWindow | None:
+    """Give the window in which a file is open, of all that are seen."""
+    file = path.resolve()
+    windows = (each for each in QApplication.topLevelWidgets() if isinstance(each, MainWindow))
+    seen = ((each, each.filer.path) for each in windows if each.isVisible())
+    return next((each for each, its in seen if its and its.resolve() == file), None)
+
+
+class WindowManager(QObject):
+    """Holds every window that is open."""
+
+    def __init__(self, program: Services, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._program = program
+        self.all: list[MainWindow] = []
+        self.lab: LabWindow | None = None
+        self._making: IncrementalTask | None = None
+        self._run: Path | None = None
+        """On which the lab is to be opened."""
+
+    def open(self, document: Document) -> MainWindow:
+        """Open one more window on a document."""
+        window = make_window(self._program, document)
+        window.filer.anotherWanted.connect(self._open_another)
+        window.filer.recoveredApart.connect(self._recover_apart)
+        window.filer.quitWanted.connect(self.quit)
+        window.labWanted.connect(self.open_lab)
+        window.closed.connect(self._forget)
+        if self.all:
+            beside = window.frameGeometry().translated(self.all[-1].pos() + STEP - window.pos())
+            if window.screen().availableGeometry().contains(beside):
+                window.move(beside.topLeft())
+        self.all.append(window)
+        window.show()
+        return window
+
+    def begin(self, saved: SavedDocument, path: Path | None) -> None:
+        """Open the first window: on a file, on what was asked for, or on what was last open."""
+        window = self.open(saved.document)
+        window.board.painted.connect(window.filer.keeper.look_back, _ONCE)
+        if path:
+            window.filer.take_in(saved, path)
+        elif saved.document == Document() and (last := app_settings.load_last()):
+            window.filer.open(last)
+
+    @property
+    def front(self) -> MainWindow | LabWindow | None:
+        """The window to say something in that is of none alone; None where none is open."""
+        if self.lab and self.lab.isVisible() and (self.lab.isActiveWindow() or not self.all):
+            return self.lab
+        return self.all[-1] if self.all else None
+
+    def open_lab(self, folder: Path | None = None) -> None:
+        """Open the language lab, or bring it to the front; on a run, where one is named."""
+        self._run = folder or self._run
+        if self.lab:
+            self._show_lab()
+        elif self._making is None or not self._making.is_working:
+            QGuiApplication.setQuitOnLastWindowClosed(False)  # the last may be closed meanwhile
+            self._making = IncrementalTask(self._made_lab(), self)
+            self._making.ended.connect(self._end_making)
+
+    def _made_lab(self) -> Iterator[None]:
+        """Make the lab, a part at a turn: the windows that are open answer between."""
+        loading = Thread(target=import_module, args=("pyqtgraph",))
+        loading.start()
+        for part in LAB_PARTS:
+            import_module(part)
+            yield
+        while loading.is_alive():
+            yield
+        for part in PLOT_PARTS:
+            import_module(part)
+            yield
+        from visualizer.lab.settings.widget import SettingsPane
+        from visualizer.lab.window import LabWindow
+
+        pane = SettingsPane()
+        yield
+        self.lab = LabWindow(settings_pane=pane)
+        self.lab.layerOpened.connect(partial(self._open_another, path=None))
+        self.lab.closed.connect(self._forget_lab)
+        yield
+        self.lab.style_parts()
+        yield
+        self._show_lab()
+
+    def _show_lab(self) -> None:
+        assert self.lab
+        self.lab.show()
+        self.lab.raise_()
+        self.lab.activateWindow()
+        run, self._run = self._run, None
+        if run:
+            self.lab.open_run(run)
+
+    def _stop_making(self) -> None:
+        if self._making and self._making.is_working:
+            self._making.stop()
+
+    def _end_making(self) -> None:
+        QGuiApplication.setQuitOnLastWindowClosed(True)
+        if not self.all and not (self.lab and self.lab.isVisible()):
+            QCoreApplication.quit()
+
+    def _forget_lab(self, lab: LabWindow) -> None:
+        self._stop_making()
+        self.lab = None
+        lab.deleteLater()
+
+    def give_up(self) -> None:
+        """End the program, as no window could be opened."""
+        QCoreApplication.exit(1)
+
+    def quit(self) -> None:
+        """Close every window, one after the other; each that would lose something asks first."""
+        self._stop_making()
+        if self.lab:
+            if not self.lab.may_close(self.quit):
+                return
+            self.lab.close()
+        for window in self.all.copy():
+            if not window.filer.may_close(partial(self._close_and_go_on, window)):
+                return
+            window.close()
+
+    def _close_and_go_on(self, window: MainWindow) -> None:
+        if window.close():
+            self.quit()
+
+    def _open_another(self, saved: SavedDocument | None, path: Path | None) -> None:
+        window = self.open(saved.document if saved else Document())
+        if saved:
+            window.filer.take_in(saved, path)
+
+    def _recover_apart(self, saved: SavedDocument, left: RecoveredDocument) -> None:
+        self.open(saved.document).filer.recover(saved, left)
+
+    def _forget(self, window: MainWindow) -> None:
+        self.all.remove(window)
+        window.deleteLater()

@@ -1,1 +1,0 @@
-"""The meaning: documents, views and what is shown of them, as values. No Qt, no torch."""

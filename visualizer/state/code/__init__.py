@@ -1,1 +1,0 @@
-"""The lines of Python that make a run, in the words of three dialects."""

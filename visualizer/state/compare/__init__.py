@@ -1,1 +1,0 @@
-"""Comparing: what was kept with what is live, a head with a head, samples of dropout with none."""

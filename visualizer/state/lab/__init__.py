@@ -1,1 +1,0 @@
-"""What the language lab shows, as values: no Qt, no torch."""

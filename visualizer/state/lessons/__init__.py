@@ -1,1 +1,0 @@
-"""Lessons as data: pages, and claims that are compared with print."""

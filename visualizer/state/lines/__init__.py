@@ -1,1 +1,0 @@
-"""The weights as lines from the queries to the keys."""

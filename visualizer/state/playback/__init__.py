@@ -1,1 +1,0 @@
-"""Step by step: where playback stands, what lights up, what is said, what is predicted."""

@@ -1,1 +1,0 @@
-"""The document file: written, read with suspicion, and kept while one works."""

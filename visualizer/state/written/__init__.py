@@ -1,1 +1,0 @@
-"""The very numbers of a run as text: for spreadsheets, for documents, for other programs."""

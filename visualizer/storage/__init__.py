@@ -1,0 +1,1 @@
+"""Atomic files, locks, JSON coding and archives."""

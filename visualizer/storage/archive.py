@@ -1,0 +1,212 @@
+"""A zip that nobody is trusted to have written: every size is checked before it is taken.
+
+Arrays are stored as they are, so that they take no more memory than the file has bytes; only the
+few texts are compressed, and have a limit of their own. Nothing is ever written to the disk.
+
+Sources: PKWARE, "APPNOTE.TXT", §4.3.16 (end of central directory); NumPy, "NEP 1: a simple file
+format for NumPy arrays".
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import stat
+import struct
+import zipfile
+import zlib
+from typing import IO, TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from visualizer.storage.json_coding import DamagedError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOST_MEMBERS = 10_000
+MOST_BYTES = 2_000_000_000
+"""Of all members together: more would need the larger kind of zip."""
+MOST_TEXT = 2**24
+"""Bytes of one text."""
+MOST_TEXTS = 2**25
+"""Bytes of all texts."""
+LONGEST_NAME = 200
+DTYPES = ("<f4", "<f8", "|u1", "<i4")
+TEXTS = (".json", ".txt")
+_END = struct.Struct("<4s4H2LH")
+_LARGER = struct.Struct("<4sLQL")
+"""Stands before the end in the larger kind of zip, which is not read."""
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
+_HEADER = re.compile(
+    r"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': "
+    r"\((|\d{1,19},|\d{1,19}(?:, \d{1,19})+)\), \} *\n"
+)
+_BLOCK = 2**20
+_SAME_TIME = (1980, 1, 1, 0, 0, 0)  # so that the same document is the same bytes
+
+# What zipfile and zlib raise for files that are none of theirs.
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
+
+
+# ------------------------------------------------------------------------------ writing
+
+
+def write_archive(
+    file: BinaryIO, texts: Mapping[str, bytes], arrays: Mapping[str, np.ndarray]
+) -> None:
+    """Write texts and arrays, by their names without the ending of arrays.
+
+    Raises
+    ------
+    DamagedError
+        When there is more than could be read again.
+    """
+    sizes = [len(text) for text in texts.values()]
+    total = sum(sizes) + sum(array.nbytes for array in arrays.values())
+    if max(sizes, default=0) > MOST_TEXT or sum(sizes) > MOST_TEXTS or total > MOST_BYTES:
+        raise DamagedError("is too large")
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, text in texts.items():
+            info = _info(name, zipfile.ZIP_DEFLATED)
+            archive.writestr(info, text)
+        for name, array in arrays.items():
+            with archive.open(_info(f"{name}.npy", zipfile.ZIP_STORED), "w") as member:
+                plain = np.ascontiguousarray(array)
+                np.lib.format.write_array(member, plain, version=(1, 0), allow_pickle=False)
+
+
+def _info(name: str, compression: int) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, _SAME_TIME)
+    info.compress_type = compression
+    info.external_attr = 0o600 << 16
+    info.create_system = 3
+    return info
+
+
+# ------------------------------------------------------------------------------ reading
+
+
+def read_archive(file: BinaryIO) -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
+    """Read texts, and arrays by their names without the ending.
+
+    Raises
+    ------
+    DamagedError
+        For whatever is not a zip as `write_archive` makes it.
+    """
+    _check_end(file)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+            _check(members, file.seek(0, 2))
+            texts = {one.filename: _text(archive, one) for one in members if _is_text(one)}
+            arrays = {
+                one.filename.removesuffix(".npy"): _array(archive, one)
+                for one in members
+                if not _is_text(one)
+            }
+            return texts, arrays
+    except DamagedError:
+        raise
+    except _BROKEN as error:
+        raise DamagedError("is damaged: what is in it does not fit together.") from error
+
+
+def _check_end(file: BinaryIO) -> None:
+    """Check that the list of members is where it should be, and short, before it is read."""
+    size = file.seek(0, 2)
+    file.seek(0)
+    if file.read(2) != b"PK":
+        raise DamagedError("is no document of Attention Visualizer.")
+    file.seek(max(0, size - _END.size - _LARGER.size))
+    tail = file.read()
+    larger, end = tail[: -_END.size], tail[-_END.size :]
+    if len(end) < _END.size or end[:4] != b"PK\5\6":
+        raise DamagedError("is cut off: its end is missing.")
+    _, _, _, _, count, length, start, comment = _END.unpack(end)
+    is_whole = start + length + _END.size == size and not comment
+    if not is_whole or count > MOST_MEMBERS or larger.startswith(b"PK\6\7"):
+        raise DamagedError("is damaged: the list of what is in it is wrong.")
+    if length > count * (LONGEST_NAME + 100):
+        raise DamagedError("is damaged: the list of what is in it is too long.")
+
+
+def _is_text(member: zipfile.ZipInfo) -> bool:
+    return member.filename.endswith(TEXTS)
+
+
+def _check(members: list[zipfile.ZipInfo], size: int) -> None:
+    names = [member.filename for member in members]
+    for member in members:
+        _check_member(member)
+    if len({name.casefold() for name in names}) < len(names):
+        raise DamagedError("has two things of the same name in it.")
+    if sum(member.compress_size for member in members) > size:
+        raise DamagedError("is damaged: what is in it overlaps.")
+    texts = sum(member.file_size for member in members if _is_text(member))
+    if texts > MOST_TEXTS or sum(member.file_size for member in members) > MOST_BYTES:
+        raise DamagedError("is too large to be opened.")
+
+
+def _check_member(member: zipfile.ZipInfo) -> None:
+    name, mode = member.filename, member.external_attr >> 16
+    is_plain = _NAME.fullmatch(name) and len(name) <= LONGEST_NAME and ".." not in name
+    if not is_plain or not name.endswith((*TEXTS, ".npy")):
+        raise DamagedError(f"has a member with a strange name: “{shown(name)}”.")
+    if stat.S_IFMT(mode) not in (0, stat.S_IFREG) or member.flag_bits & 1:
+        raise DamagedError(f"has a member that is no plain file: “{shown(name)}”.")
+    is_stored = member.compress_type == zipfile.ZIP_STORED
+    if not is_stored and not (_is_text(member) and member.compress_type == zipfile.ZIP_DEFLATED):
+        raise DamagedError(f"has a member that is packed in another way: “{shown(name)}”.")
+    if is_stored and member.file_size != member.compress_size:
+        raise DamagedError(f"has a member of two sizes: “{shown(name)}”.")
+    if _is_text(member) and member.file_size > MOST_TEXT:
+        raise DamagedError(f"has a text that is too long: “{shown(name)}”.")
+
+
+def _text(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    with archive.open(member) as opened:
+        text = opened.read(member.file_size)  # without a size all would be unpacked at once
+    if len(text) != member.file_size:
+        raise EOFError
+    return text
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """Read an array; its size is held against the bytes there are before memory is taken."""
+    wrong = DamagedError(f"has no plain numbers in “{shown(member.filename)}”.")
+    with archive.open(member) as opened:
+        start = opened.read(10)
+        if len(start) < 10 or start[:8] != b"\x93NUMPY\x01\x00":
+            raise wrong
+        length = int.from_bytes(start[8:], "little")
+        header = _HEADER.fullmatch(opened.read(length).decode("latin-1"))
+        if not header or header[1] not in DTYPES:
+            raise wrong
+        shape = tuple(int(size) for size in header[2].split(",") if size)
+        needed = math.prod(shape) * int(header[1][2:])
+        if len(shape) > 8 or needed != member.file_size - 10 - length:
+            raise wrong
+        array = np.empty(shape, header[1])
+        _fill(opened, array.reshape(-1).view(np.uint8))
+    return array
+
+
+def _fill(opened: IO[bytes], room: np.ndarray) -> None:
+    at = 0
+    while block := opened.read(_BLOCK):
+        room[at : at + len(block)] = np.frombuffer(block, np.uint8)
+        at += len(block)
+    if at < len(room):
+        raise EOFError

@@ -1,0 +1,48 @@
+"""Files that are whole or not there: written beside their place, then moved into it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from visualizer.errors import InputError
+from visualizer.storage.contained_folder import ContainedFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def write(place: Path | ContainedFile, fill: Callable[[BinaryIO], object]) -> None:
+    """Write a file; what was there stays whole if that fails.
+
+    Parameters
+    ----------
+    place : Path or ContainedFile
+        A file, there or not yet. Where a path is a link, the file it leads to is written; a
+        contained file that is a link is refused.
+    fill : callable
+        Writes the content into a file that is open for writing bytes.
+
+    Raises
+    ------
+    InputError
+        Of ``export`` with the system's reason, when the folder cannot be written or the disk is
+        full; of ``memory`` when the content does not fit into it.
+    """
+    path = place if isinstance(place, Path) else place.path
+    file = ContainedFile.at(Path(os.path.realpath(place))) if isinstance(place, Path) else place
+    try:
+        file.write(fill)
+    except OSError as error:
+        raise InputError("export", _refusal(path, file.path, error)) from error
+    except MemoryError as error:
+        sentence = f"There is not enough memory to write “{path.name}”. Use a shorter text."
+        raise InputError("memory", sentence) from error
+
+
+def _refusal(path: Path, target: Path, error: OSError) -> str:
+    is_elsewhere = os.path.realpath(path.parent) != os.path.realpath(target.parent)
+    folder = target.parent if is_elsewhere or path.parent == Path() else path.parent
+    reason = error.strerror or str(error)
+    return f"“{path.name}” could not be written to {folder}: {reason}."

@@ -1,0 +1,83 @@
+"""A lock that ends with the program that holds it, however it ends.
+
+Files are opened here and locked by filelock: its own `FileLock` would make the folders above the
+file, and in some versions empty it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from filelock import lock_descriptor
+
+from visualizer.storage.contained_folder import ContainedFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class FileLock:
+    """Holds a file that no other program can hold; let go of with `release`.
+
+    Parameters
+    ----------
+    path : Path
+        The file, there or not yet; a link is not followed.
+
+    Raises
+    ------
+    BlockingIOError
+        When another program holds it, or this one elsewhere.
+    OSError
+        When the file cannot be made, or is a link.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._contained = ContainedFile.at(path)
+        self._file = self._contained.descriptor(os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if not lock_descriptor(self._file, blocking=False):
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
+            self._check()
+        except OSError:
+            os.close(self._file)
+            raise
+
+    def _check(self) -> None:
+        """Whoever held it before may have removed the file in between."""
+        if sys.platform != "win32" and os.fstat(self._file).st_ino != self._contained.stat().st_ino:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path))
+
+    def release(self) -> None:
+        """Let go of the file and remove it."""
+        if sys.platform == "win32":  # where a file that is open cannot be removed
+            os.close(self._file)
+            with suppress(OSError):
+                self._contained.unlink(missing_ok=True)
+        else:
+            with suppress(OSError):
+                self._contained.unlink(missing_ok=True)
+            os.close(self._file)
+
+
+def is_held(path: Path) -> bool:
+    """Whether a program holds a file; nothing is made, written or removed.
+
+    Raises
+    ------
+    OSError
+        When the file is there and cannot be read, or is a link.
+    """
+    try:
+        file = ContainedFile.at(path).descriptor(os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        return not lock_descriptor(file, blocking=False)
+    finally:
+        os.close(file)

@@ -1,0 +1,246 @@
+"""Frozen dataclasses as JSON and back: exact, strict, and made of nothing but the types named.
+
+What a value looks like in JSON follows from its type hint alone. Bytes are not put into JSON: they
+go out as members of their own, under the path at which they stand in the tree.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+LARGEST = 2**63
+"""Whole numbers are smaller than this, both ways."""
+LONGEST = 2**31
+"""A range ends before this."""
+NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+Members = dict[str, bytes]
+"""Bytes by the path at which they stand."""
+
+
+class DamagedError(ValueError):
+    """What is wrong with a file, as the end of a sentence that begins with its name."""
+
+
+class JsonCoding:
+    """Turns trees of dataclasses into JSON values and back.
+
+    Parameters
+    ----------
+    names : mapping
+        Types that the hints of the dataclasses name, where their modules import them for the type
+        checker alone.
+    left_out : mapping
+        Fields that are not kept, by the dataclass that has them: they come back as they are at
+        first.
+    """
+
+    def __init__(
+        self, names: Mapping[str, Any], left_out: Mapping[type, frozenset[str]] | None = None
+    ) -> None:
+        self._names = dict(names)
+        self._left_out = left_out or {}
+        self._hints: dict[type, dict[str, Any]] = {}
+
+    def hints(self, kind: type) -> dict[str, Any]:
+        """Give the kept fields of a dataclass and their types."""
+        if kind not in self._hints:
+            hints = get_type_hints(kind, localns=self._names)
+            left_out = self._left_out.get(kind, frozenset())
+            named = (field.name for field in fields(kind) if field.name not in left_out)
+            self._hints[kind] = {name: hints[name] for name in named}
+        return self._hints[kind]
+
+    # ------------------------------------------------------------------ to JSON
+
+    def encode(self, value: Any, hint: Any, path: str, members: Members) -> Any:
+        """Write a value of a type as JSON; its bytes go into the members."""
+        origin = get_origin(hint)
+        if origin is UnionType:
+            return None if value is None else self.encode(value, _present(hint), path, members)
+        if origin is tuple:
+            kinds = _kinds(hint, len(value))
+            pairs = enumerate(zip(value, kinds, strict=True))
+            return [self.encode(one, kind, f"{path}/{at}", members) for at, (one, kind) in pairs]
+        if origin is frozenset:
+            kind = get_args(hint)[0]
+            return sorted((self.encode(one, kind, path, members) for one in value), key=json.dumps)
+        if isinstance(hint, type) and is_dataclass(hint):
+            kept = self.hints(hint)
+            return {
+                name: self.encode(getattr(value, name), kind, f"{path}/{name}", members)
+                for name, kind in kept.items()
+            }
+        if hint is bytes:
+            members[path] = value
+            return len(value)
+        return _WRITE[hint](value) if hint in _WRITE else value.value
+
+    # ------------------------------------------------------------------ from JSON
+
+    def decode(self, given: Any, hint: Any, path: str, members: Members) -> Any:
+        """Read a value of a type from JSON; its bytes are taken out of the members.
+
+        Raises
+        ------
+        DamagedError
+            Naming the first place where something else stands than the type allows.
+        """
+        origin = get_origin(hint)
+        if origin is UnionType:
+            return None if given is None else self.decode(given, _present(hint), path, members)
+        if origin is tuple:
+            _must(isinstance(given, list), path, "a list", given)
+            kinds = _kinds(hint, len(given))
+            _must(len(kinds) == len(given), path, f"a list of {len(kinds)}", given)
+            pairs = enumerate(zip(given, kinds, strict=True))
+            return tuple(
+                self.decode(one, kind, f"{path}/{at}", members) for at, (one, kind) in pairs
+            )
+        if origin is frozenset:
+            return self._decoded_set(given, get_args(hint)[0], path, members)
+        if is_dataclass(hint):
+            return self._decoded(given, hint, path, members)
+        if hint is bytes:
+            return _taken(given, path, members)
+        if isinstance(hint, type) and issubclass(hint, Enum):
+            return _chosen(given, hint, path)
+        return _READ[hint](given, path)
+
+    def _decoded_set(self, given: Any, kind: Any, path: str, members: Members) -> frozenset[Any]:
+        _must(isinstance(given, list), path, "a list", given)
+        found = frozenset(self.decode(one, kind, path, members) for one in given)
+        _must(len(found) == len(given), path, "a list without repetitions", given)
+        return found
+
+    def _decoded(self, given: Any, kind: Any, path: str, members: Members) -> Any:
+        _must(isinstance(given, dict), path, "a table", given)
+        kept = self.hints(kind)
+        if more := sorted(given.keys() - kept.keys()):
+            raise DamagedError(f"has something unknown at {path}: “{shown(more[0])}”.")
+        if missing := sorted(kept.keys() - given.keys()):
+            raise DamagedError(f"lacks “{missing[0]}” at {path}.")
+        return kind(
+            **{
+                name: self.decode(given[name], hint, f"{path}/{name}", members)
+                for name, hint in kept.items()
+            }
+        )
+
+
+def shown(value: object) -> str:
+    """Write what stands in a file, short and so that it can be printed."""
+    written = value if isinstance(value, str) else _brief(value)
+    short = written if len(written) <= 24 else f"{written[:23]}…"
+    return "".join(letter if letter.isprintable() else "�" for letter in short)
+
+
+def _brief(value: object) -> str:
+    kinds = {list: "a list", dict: "a table", NoneType: "nothing", bool: str(value).lower()}
+    if isinstance(value, int) and abs(value) > LARGEST:
+        return "a very large number"  # which Python may refuse to write out
+    return kinds.get(type(value)) or str(value)
+
+
+def _must(holds: bool, path: str, wanted: str, given: object) -> None:
+    if not holds:
+        raise DamagedError(f"has {shown(given)} at {path}, where {wanted} should be.")
+
+
+def _present(hint: Any) -> Any:
+    """Give the type of an optional value that is there."""
+    return next(kind for kind in get_args(hint) if kind is not NoneType)
+
+
+def _kinds(hint: Any, count: int) -> tuple[Any, ...]:
+    kinds = get_args(hint)
+    return (kinds[0],) * count if kinds[1:] == (...,) else kinds
+
+
+def _chosen(given: Any, kind: type[Enum], path: str) -> Enum:
+    found = {member.value: member for member in kind}
+    wanted = f"one of {', '.join(found)}"
+    _must(isinstance(given, str) and given in found, path, wanted, given)
+    return found[given]
+
+
+def _taken(given: Any, path: str, members: Members) -> bytes:
+    count = _whole(given, path)
+    if path not in members:
+        raise DamagedError(f"lacks the numbers of {path}.")
+    found = members.pop(path)
+    if len(found) != count:
+        raise DamagedError(f"has {len(found):,} bytes of {path}, where {shown(count)} should be.")
+    return found
+
+
+# ------------------------------------------------------------------------------ plain values
+
+
+def _write_whole(value: int) -> int:
+    if not _is_whole(value):
+        raise DamagedError("has a number in it that is too large")
+    return value
+
+
+def _write_float(value: float) -> Any:
+    value = float(value)
+    if math.isfinite(value):
+        return value
+    return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+
+
+def _text(given: Any, path: str) -> str:
+    _must(isinstance(given, str), path, "text", given)
+    return str(given)
+
+
+def _truth(given: Any, path: str) -> bool:
+    _must(isinstance(given, bool), path, "true or false", given)
+    return bool(given)
+
+
+def _is_whole(given: Any) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool) and abs(given) < LARGEST
+
+
+def _whole(given: Any, path: str) -> int:
+    _must(_is_whole(given), path, "a whole number", given)
+    return int(given)
+
+
+def _number(given: Any, path: str) -> float:
+    if isinstance(given, str) and given in NOT_FINITE:
+        return NOT_FINITE[given]
+    _must(isinstance(given, float) or _is_whole(given), path, "a number", given)
+    return float(given)
+
+
+def _range(given: Any, path: str) -> range:
+    is_pair = isinstance(given, list) and len(given) == 2 and all(map(_is_whole, given))
+    _must(is_pair and 0 <= given[0] <= given[1] < LONGEST, path, "a start and an end", given)
+    return range(*given)
+
+
+_READ: dict[Any, Callable[[Any, str], Any]] = {
+    str: _text,
+    bool: _truth,
+    int: _whole,
+    float: _number,
+    range: _range,
+}
+_WRITE: dict[Any, Callable[[Any], Any]] = {
+    str: str,
+    bool: bool,
+    int: _write_whole,
+    float: _write_float,
+    range: lambda value: [value.start, value.stop],
+}

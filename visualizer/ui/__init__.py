@@ -1,1 +1,0 @@
-"""The pixels: windows, widgets and pictures. No torch."""

@@ -1,1 +1,0 @@
-"""What is shown, as files, painted by what paints the window. No torch."""

@@ -1,0 +1,1 @@
+"""Theme and reusable widgets that know nothing of attention."""

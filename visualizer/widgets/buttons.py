@@ -1,0 +1,73 @@
+"""Buttons whose words change and whose width does not, so that nothing beside them moves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import QComboBox, QPushButton, QStyle, QStyleOptionButton, QToolButton
+
+from visualizer.widgets.input_filters import install_input_filters
+from visualizer.widgets.tooltips import plain_tooltip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from PySide6.QtWidgets import QAbstractButton
+
+SHORTCUTS = Qt.TextFlag.TextShowMnemonic.value
+
+
+class FixedWidthButton(QPushButton):
+    """A button with words; it is as wide as the widest of those that it may have."""
+
+    def __init__(self, *words: str) -> None:
+        super().__init__(words[0])
+        self._words = words
+
+    def sizeHint(self) -> QSize:
+        option = QStyleOptionButton()
+        self.initStyleOption(option)
+        hint = super().sizeHint()
+        for words in self._words:  # each has a least width: asked as Qt does
+            option.text = words
+            inner = QSize(_width(self, words), self.fontMetrics().height())
+            kind = QStyle.ContentsType.CT_PushButton
+            hint = hint.expandedTo(self.style().sizeFromContents(kind, option, inner, self))
+        return hint
+
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
+
+
+class FixedWidthToolButton(QToolButton):
+    """A button of a bar; it is as wide as the widest of the words that it may have."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        super().__init__()
+        self._words = tuple(words)
+
+    def sizeHint(self) -> QSize:
+        hint = super().sizeHint()
+        more = max(_width(self, words) for words in self._words) - _width(self, self.text())
+        return QSize(hint.width() + max(0, more), hint.height())
+
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
+
+
+def _width(button: QAbstractButton, words: str) -> int:
+    """Measure words as Qt does, to the pixel."""
+    return button.fontMetrics().size(SHORTCUTS, words).width()
+
+
+def choice(name: str, choices: Iterable[tuple[object, str]]) -> QComboBox:
+    """Make a list to choose from: values with their words."""
+    box = QComboBox()
+    for value, words in choices:
+        box.addItem(words, value)
+    box.setAccessibleName(name)
+    box.setToolTip(plain_tooltip(name))
+    box.setObjectName(name)
+    install_input_filters(box)
+    return box

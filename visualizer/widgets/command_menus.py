@@ -1,0 +1,185 @@
+"""Commands as a table: actions, shortcuts and menus made of it, and what is possible and on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction, QActionGroup, QKeySequence
+
+from visualizer.widgets.icons import icon
+from visualizer.widgets.tooltips import plain_tooltip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from PySide6.QtWidgets import QMainWindow, QMenu, QWidget
+
+    from visualizer.widgets.theme import Theme
+
+ControllersT = TypeVar("ControllersT")
+"""What the commands of a window act on."""
+StateT = TypeVar("StateT")
+"""What decides which commands of a window are possible and which are on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """What a button shows whose command is not always the same.
+
+    Parameters
+    ----------
+    text : str
+        Beside the icon; the command's own where it is empty.
+    tip : str
+        The command's own where it is empty.
+    """
+
+    icon: str
+    text: str = ""
+    tip: str = ""
+
+
+@dataclass(frozen=True)  # no slots: Python 3.11 makes none of a generic alias that has them
+class Command(Generic[ControllersT, StateT]):
+    """One row of the table: what it is called, what it does, when it is possible and on.
+
+    Parameters
+    ----------
+    id : str
+        The object name of its action.
+    menu : str
+        The menu that it is in, or one within another: ``&View>Co&lours``.
+    do : callable
+        Does it, given the controllers of the window.
+    group : str
+        Commands of which one is chosen share a group.
+    divides : bool
+        Whether a line stands before it in the menu.
+    near : bool
+        Whether its keys work only at the heatmaps and the track, as others type with them.
+    is_enabled : callable, optional
+        Whether it is possible; without it, it always is.
+    is_checked : callable, optional
+        Whether it is on, or chosen of its group; what has none cannot be on or off.
+    face : callable, optional
+        What its buttons show, where that changes.
+    """
+
+    id: str
+    menu: str
+    text: str
+    do: Callable[[ControllersT], object]
+    shortcuts: tuple[str, ...] = ()
+    icon: str = ""
+    group: str = ""
+    divides: bool = False
+    near: bool = False
+    is_enabled: Callable[[StateT], bool] | None = None
+    is_checked: Callable[[StateT], bool] | None = None
+    face: Callable[[StateT], Face] | None = None
+
+    @property
+    def said(self) -> str:
+        """What it does, in words that are enough where its menu is not seen."""
+        within = self.menu.partition(">")[2]
+        return (f"{within}: {self.text}" if within else self.text).replace("&", "")
+
+
+class CommandAction(QAction):
+    """The action of a command; it acts on the controllers that it was given."""
+
+    def __init__(self, command: Command[Any, Any], window: QMainWindow) -> None:
+        super().__init__(command.text, window)
+        self.command = command
+        self.controllers: object = None
+        self.setObjectName(command.id)
+        self.setShortcuts([QKeySequence(keys) for keys in command.shortcuts])
+        self.setCheckable(command.is_checked is not None)
+        if command.near:
+            self.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        self.triggered.connect(self._do)
+
+    def _do(self) -> None:
+        self.command.do(self.controllers)
+
+
+class CommandMenus(Generic[ControllersT, StateT]):
+    """A window's actions, by the ids of their commands, and its menus."""
+
+    def __init__(
+        self, window: QMainWindow, commands: Iterable[Command[ControllersT, StateT]]
+    ) -> None:
+        self._window = window
+        self._commands = tuple(commands)
+        self.menus: dict[str, QMenu] = {}
+        self._groups: dict[str, QActionGroup] = {}
+        self._faces: dict[str, Face] = {}
+        self.by_id = {command.id: self._make(command) for command in self._commands}
+        # Asked with every change of the window, so only those are that can change.
+        rows = [(self.by_id[command.id], command) for command in self._commands]
+        self._enabling = [(action, row.is_enabled) for action, row in rows if row.is_enabled]
+        self._checking = [(action, row.is_checked) for action, row in rows if row.is_checked]
+        self._facing = [(action, row.face) for action, row in rows if row.face]
+
+    def _make(self, command: Command[ControllersT, StateT]) -> CommandAction:
+        action = CommandAction(command, self._window)
+        if command.group:
+            group = self._groups.setdefault(command.group, QActionGroup(self._window))
+            group.addAction(action)
+        menu = self.menu(command.menu)
+        if command.divides:
+            menu.addSeparator()
+        menu.addAction(action)
+        return action
+
+    def menu(self, path: str) -> QMenu:
+        """Give a menu by its name, or one within another: ``&View>Co&lours``."""
+        if path not in self.menus:
+            above, _, name = path.rpartition(">")
+            parent = self.menu(above) if above else self._window.menuBar()
+            self.menus[path] = parent.addMenu(name)
+        return self.menus[path]
+
+    def act_on(self, controllers: ControllersT) -> None:
+        """Have the commands act on the window's controllers."""
+        for action in self.by_id.values():
+            action.controllers = controllers
+
+    def give_keys(self, *widgets: QWidget) -> None:
+        """Have the keys work that work only near some widgets."""
+        for command in self._commands:
+            if command.near:
+                for widget in widgets:
+                    widget.addAction(self.by_id[command.id])
+
+    # ------------------------------------------------------------------ showing
+
+    def show_state(self, state: StateT, theme: Theme) -> None:
+        """Let what is possible now be done, and only that; mark what is on."""
+        for action, is_enabled in self._enabling:
+            action.setEnabled(is_enabled(state))
+        for action, is_checked in self._checking:
+            is_on = is_checked(state)
+            if is_on or not action.command.group:  # of a group, the others go off by themselves
+                action.setChecked(is_on)
+        for action, face in self._facing:
+            self._show_face(action, face(state), theme)
+
+    def _show_face(self, action: CommandAction, face: Face, theme: Theme) -> None:
+        if self._faces.get(action.command.id) == face:
+            return
+        self._faces[action.command.id] = face
+        action.setIcon(icon(face.icon, theme.ink))
+        if face.text:
+            action.setIconText(face.text)
+        if face.tip:
+            action.setToolTip(plain_tooltip(face.tip))
+
+    def show_theme(self, theme: Theme) -> None:
+        """Draw the icons in a theme's ink."""
+        self._faces.clear()  # to be drawn with the next state
+        for command in self._commands:
+            if command.icon:
+                self.by_id[command.id].setIcon(icon(command.icon, theme.ink))

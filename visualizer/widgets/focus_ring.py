@@ -1,0 +1,91 @@
+"""A ring around what the keys act on: the style's own marks can hardly be seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt
+from PySide6.QtGui import QAccessible, QColor, QGuiApplication, QPainter, QPen
+from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QWidget
+from shiboken6 import isValid
+
+from visualizer.widgets.theme import LIGHT, Theme
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QPaintEvent
+
+SHOWS_OWN_FOCUS = "shows own focus"
+"""The property of widgets that need no ring: they show it themselves, or are all there is."""
+AROUND = 3
+MOVES = {QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.Show, QEvent.Type.Hide}
+
+
+class FocusRing(QWidget):
+    """Lies over a window, around the widget that has the focus; who clicked there needs none."""
+
+    ACCESSIBLE_ROLE = QAccessible.Role.Border
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.hide()
+        self._window = window
+        self._theme = LIGHT
+        self._around: QWidget | None = None
+        self._watched: list[QWidget] = []
+        QApplication.instance().focusChanged.connect(self._follow)  # type: ignore[union-attr]
+
+    def show_theme(self, theme: Theme) -> None:
+        """Take the colours of a theme."""
+        self._theme = theme
+        self.update()
+
+    def _follow(self, old: QWidget | None, new: QWidget | None) -> None:
+        is_clicked = QGuiApplication.mouseButtons() != Qt.MouseButton.NoButton
+        is_ours = new is not None and self._window.isAncestorOf(new)
+        shows_own = new is not None and bool(new.property(SHOWS_OWN_FOCUS))
+        self._around = new if is_ours and not is_clicked and not shows_own else None
+        for widget in filter(isValid, self._watched):  # a window that goes takes its parts first
+            widget.removeEventFilter(self)
+        self._watched = list(self._chain())
+        for widget in self._watched:
+            widget.installEventFilter(self)
+        self._place()
+
+    def _chain(self) -> list[QWidget]:
+        """Give the widget and all that it moves with."""
+        chain, widget = [], self._around
+        while widget is not None and widget is not self._window:
+            chain.append(widget)
+            widget = widget.parentWidget()
+        return chain
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() in MOVES:
+            self._place()
+        return False
+
+    def _place(self) -> None:
+        around = self._around
+        if around is None or not all(map(isValid, self._watched)) or not around.isVisible():
+            self.hide()
+            return
+        seen = self._area(around)
+        for widget in self._watched[1:]:
+            if isinstance(widget.parentWidget(), QAbstractScrollArea):
+                seen = seen.intersected(self._area(widget))
+        self.setVisible(not seen.isEmpty())
+        ring = seen.adjusted(-AROUND, -AROUND, AROUND, AROUND)
+        self.setGeometry(ring.intersected(self._window.rect()))
+        self.raise_()
+
+    def _area(self, widget: QWidget) -> QRect:
+        return QRect(widget.mapTo(self._window, QPoint()), widget.size())
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(QColor(self._theme.accent), 2))
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 4, 4)
+        painter.end()

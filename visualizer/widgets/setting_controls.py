@@ -1,0 +1,300 @@
+"""One control a kind of setting. A control shows a value and says what the user chose; no more.
+
+One row of settings: a name, a control, and what is wrong at it.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDoubleSpinBox,
+    QHBoxLayout,
+    QSlider,
+    QSpinBox,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from visualizer.session.settings_table import Setting, SettingKind, SettingState
+from visualizer.widgets.icons import icon
+from visualizer.widgets.input_filters import install_input_filters
+from visualizer.widgets.labels import PlainLabel, RichLabel
+from visualizer.widgets.tooltips import plain_tooltip
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QWheelEvent
+
+    from visualizer.widgets.theme import Theme
+
+STEPS_PER_UNIT = 100
+
+
+class SettingControl(QWidget):
+    """What every control has.
+
+    `chosen` carries the new value and whether it is part of a drag or of typing; `settled` says
+    that the drag is over.
+    """
+
+    chosen = Signal(object, bool)
+    settled = Signal()
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__()
+        self.setting = setting
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(8)
+        self.row = row
+
+    def add(self, widget: QWidget, part: str, stretch: int = 0) -> None:
+        """Add a part, which takes its name for readers of the screen from the setting.
+
+        Parameters
+        ----------
+        part : str
+            What its object name ends with, after the setting's name.
+        """
+        widget.setAccessibleName(self.setting.label)
+        widget.setObjectName(f"{self.setting.name} {part}")
+        self.row.addWidget(widget, stretch)
+        if not self.focusProxy():
+            self.setFocusProxy(widget)
+
+    def show_value(self, value: Any) -> None:
+        """Show the document's value."""
+        raise NotImplementedError
+
+    def show_theme(self, theme: Theme) -> None:
+        """Take the colours of a theme."""
+
+
+class TypedSlider(QSlider):
+    """A slider that leaves the wheel to the page that scrolls."""
+
+    def __init__(self) -> None:
+        super().__init__(Qt.Orientation.Horizontal)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()
+
+
+class ChoiceControl(SettingControl):
+    """One of a few."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.box = QComboBox()
+        install_input_filters(self.box)
+        for _, words in setting.choices:
+            self.box.addItem(words)
+        self.box.setMinimumContentsLength(8)
+        self.box.setSizeAdjustPolicy(
+            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        )
+        self.box.activated.connect(self._choose)
+        self.add(self.box, "QComboBox", 1)
+
+    def show_value(self, value: Any) -> None:
+        values = [choice for choice, _ in self.setting.choices]
+        self.box.setCurrentIndex(values.index(value))
+
+    def _choose(self, index: int) -> None:
+        self.chosen.emit(self.setting.choices[index][0], False)
+
+
+class TypedControl(SettingControl):
+    """What every number has that can be typed."""
+
+    def take(self, box: QSpinBox | QDoubleSpinBox, part: str, stretch: int = 0) -> None:
+        """Add the box that is typed into."""
+        install_input_filters(box)
+        box.valueChanged.connect(self._type)
+        box.editingFinished.connect(self.settled)
+        self.add(box, part, stretch)
+
+    def _type(self, value: float) -> None:
+        self.chosen.emit(round(value, 3), True)
+
+
+class CountControl(TypedControl):
+    """A whole number, by slider or typed."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.slider, self.box = TypedSlider(), QSpinBox()
+        self.slider.setRange(1, int(setting.top))
+        self.slider.actionTriggered.connect(self._slide)
+        self.slider.sliderReleased.connect(self.settled)
+        self.box.setRange(0, 9_999_999)
+        self.box.setFixedWidth(self.box.fontMetrics().horizontalAdvance("00000") + 44)
+        self.add(self.slider, "Slider", 1)
+        self.take(self.box, "QSpinBox")
+
+    def show_value(self, value: Any) -> None:
+        self.slider.setValue(value)
+        show_number(self.box, value)
+
+    def _slide(self, action: int) -> None:
+        self.chosen.emit(self.slider.sliderPosition(), self.slider.isSliderDown())
+
+
+class DecimalSpinBox(QDoubleSpinBox):
+    """A number with as many decimals as it has, up to three."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setDecimals(3)
+
+    def textFromValue(self, value: float) -> str:
+        return f"{value:g}"
+
+
+class RateControl(TypedControl):
+    """A share, by slider or typed; what is no share can be typed, and is explained."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.slider, self.box = TypedSlider(), DecimalSpinBox()
+        self.slider.setRange(0, round(setting.top * STEPS_PER_UNIT))
+        self.slider.setPageStep(STEPS_PER_UNIT // 10)
+        self.slider.actionTriggered.connect(self._slide)
+        self.slider.sliderReleased.connect(self.settled)
+        self.box.setRange(-9.999, 9.999)
+        self.box.setSingleStep(0.05)
+        self.box.setFixedWidth(self.box.fontMetrics().horizontalAdvance("00000") + 44)
+        self.add(self.slider, "Slider", 1)
+        self.take(self.box, "Decimal")
+
+    def show_value(self, value: Any) -> None:
+        self.slider.setValue(round(value * STEPS_PER_UNIT))
+        show_number(self.box, value)
+
+    def _slide(self, action: int) -> None:
+        self.chosen.emit(self.slider.sliderPosition() / STEPS_PER_UNIT, self.slider.isSliderDown())
+
+
+class NumberControl(TypedControl):
+    """A number, typed."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.box = DecimalSpinBox()
+        self.box.setRange(-1000, 1000)
+        self.box.setSingleStep(0.1)
+        self.take(self.box, "Decimal", 1)
+
+    def show_value(self, value: Any) -> None:
+        show_number(self.box, value)
+
+
+class SwitchControl(SettingControl):
+    """Yes or no."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.box = QCheckBox(setting.label)
+        self.box.clicked.connect(self._click)
+        self.add(self.box, "QCheckBox", 1)
+
+    def show_value(self, value: Any) -> None:
+        self.box.setChecked(value)
+
+    def _click(self, is_on: bool) -> None:
+        self.chosen.emit(is_on, False)
+
+
+class SeedControl(TypedControl):
+    """A seed, typed, or the next one."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.box, self.next = QSpinBox(), QToolButton()
+        self.box.setRange(0, 2**31 - 1)
+        self.take(self.box, "QSpinBox", 1)
+        self.add(self.next, "QToolButton")
+        self.next.setToolTip("Take the next seed")
+        self.next.setAccessibleName(f"Next {setting.label.lower()}")
+        self.next.clicked.connect(self._resample)
+
+    def show_value(self, value: Any) -> None:
+        show_number(self.box, value)
+
+    def show_theme(self, theme: Theme) -> None:
+        self.next.setIcon(icon("resample", theme.ink))
+
+    def _resample(self) -> None:
+        self.chosen.emit((self.box.value() + 1) % 2**31, False)
+
+
+def show_number(box: QSpinBox | QDoubleSpinBox, value: Any) -> None:
+    """Show a number that was not chosen at this box."""
+    if value != box.value():  # else what is being typed would be rewritten: 1 to 1.00 before the .5
+        with QSignalBlocker(box):
+            box.setValue(value)
+
+
+CONTROLS: dict[SettingKind, type[SettingControl]] = {
+    SettingKind.CHOICE: ChoiceControl,
+    SettingKind.COUNT: CountControl,
+    SettingKind.RATE: RateControl,
+    SettingKind.NUMBER: NumberControl,
+    SettingKind.SWITCH: SwitchControl,
+    SettingKind.SEED: SeedControl,
+}
+
+_DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
+
+
+class SettingRow(QWidget):
+    """A setting: its name, its control, and what is wrong with it, with an offer to mend it."""
+
+    remedied = Signal(str)
+
+    def __init__(self, control: SettingControl) -> None:
+        super().__init__()
+        self.control = control
+        self.setting = setting = control.setting
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(2)
+        if setting.kind is not SettingKind.SWITCH:
+            label = PlainLabel(setting.label)
+            label.setProperty("role", "quiet")
+            column.addWidget(label)
+        control.setToolTip(plain_tooltip(setting.help))
+        column.addWidget(control)
+        self.problem = RichLabel()
+        self.problem.setWordWrap(True)
+        self.problem.setProperty("role", "warning")
+        self.problem.setTextInteractionFlags(
+            Qt.TextInteractionFlag.LinksAccessibleByMouse
+            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
+        )
+        self.problem.linkActivated.connect(self._remedy)
+        self.problem.hide()
+        column.addWidget(self.problem)
+
+    def show_setting(self, shown: SettingState) -> None:
+        """Show the setting's value and problem."""
+        self.control.show_value(shown.value)
+        self.control.setEnabled(shown.counts)
+        problem = shown.problem
+        words = escape(problem.sentence) if problem else ""
+        if shown.mends:
+            words += f" <a href='mend'>{escape(shown.mends)}</a>"
+        if self.problem.text() != words:
+            self.problem.setText(words)
+        self.problem.setVisible(problem is not None)
+        told = problem.sentence if problem else self.setting.help
+        for part in self.control.findChildren(QWidget, options=_DIRECT):
+            part.setAccessibleDescription(told)
+
+    def _remedy(self) -> None:
+        self.remedied.emit(self.setting.name)

@@ -1,0 +1,61 @@
+"""What sliders that draw themselves have in common: one points anywhere along them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter
+from PySide6.QtWidgets import QSizePolicy, QSlider, QWidget
+
+from visualizer.widgets.theme import LIGHT, Theme
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QMouseEvent
+
+USUAL_WIDTH = 400
+
+
+class TrackSlider(QSlider):
+    """A slider along which one clicks or drags; it says where, and goes nowhere by itself."""
+
+    def __init__(self, name: str, keys: str, narrowest: int, parent: QWidget | None = None) -> None:
+        super().__init__(Qt.Orientation.Horizontal, parent)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName(name)
+        self.setAccessibleDescription(keys)
+        self._narrowest = narrowest
+        self._theme: Theme = LIGHT
+
+    @property
+    def tall(self) -> float:
+        """How high it is."""
+        raise NotImplementedError
+
+    def point_at(self, x: float) -> None:
+        """Take where a hand points, in pixels from the left."""
+        raise NotImplementedError
+
+    def sizeHint(self) -> QSize:
+        return QSize(USUAL_WIDTH, round(self.tall))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(self._narrowest, round(self.tall))
+
+    def paint_focus(self, painter: QPainter) -> None:
+        """Draw a line around it where it has the keys."""
+        if self.hasFocus():
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QColor(self._theme.accent))
+            painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 4, 4)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self.setSliderDown(event.button() == Qt.MouseButton.LeftButton)
+        self.mouseMoveEvent(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        if self.isSliderDown():
+            self.point_at(event.position().x())
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        self.setSliderDown(False)
