@@ -18,7 +18,7 @@ from visualizer.app import make_application
 from visualizer.lab.training.model import Phase
 from visualizer.lab.window import LabWindow
 from visualizer.resources import resource
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 
 FORMED = 0.9
 """Mean weight of a head on what it should read."""

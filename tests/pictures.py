@@ -18,7 +18,7 @@ from PySide6.QtCore import QEventLoop, QSettings, QTimer
 
 from visualizer.app import make_application, open_window
 from visualizer.resources import resource
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:

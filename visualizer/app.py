@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from visualizer.cli.export import write_all
+from visualizer.cli.export_files import write_all
 from visualizer.cli.lab import LAB, lab_parser
 from visualizer.cli.options import complaint, document_of, look_of, option_of, parser
 from visualizer.cli.train import TRAIN, train
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.session.view import View
-    from visualizer.shell.document_io import Services
     from visualizer.shell.window import MainWindow
     from visualizer.shell.window_manager import WindowManager
+    from visualizer.shell.window_services import Services
 
 _M_MMAP_THRESHOLD = -3
 START_MS = 5_000
@@ -194,8 +194,8 @@ def show_bug(
 
 def program() -> Services:
     """Give the windows what they need of the parts that hold torch."""
-    from visualizer.shell.document_io import Services
-    from visualizer.shell.present_screen import PanelTable
+    from visualizer.shell.panel_table import PanelTable
+    from visualizer.shell.window_services import Services
 
     return Services(compute, read_file, begin, PanelTable, rest)
 

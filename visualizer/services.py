@@ -82,7 +82,7 @@ def run_of(
     """
     from visualizer.attention.run import run
     from visualizer.attention.stored_run import captured_run
-    from visualizer.session.document import typed_labels
+    from visualizer.session.captured_labels import typed_labels
 
     if document.captured:
         return captured_run(document.captured, *typed_labels(document), previous)

@@ -26,7 +26,7 @@ QT_HOMES = ("visualizer/shell", "visualizer/widgets", "visualizer/app.py")
 QT_NAMES = ("widget.py", "paint.py", "dialog.py", "controller.py")
 QT_EXCEPTIONS = {
     "visualizer/export/figures/clipboard_figure.py": "QMimeData of a figure",
-    "visualizer/export/figures/document_embedding.py": "text in QImage and QPdfWriter",
+    "visualizer/export/figures/document_attachment.py": "text in QImage and QPdfWriter",
     "visualizer/export/figures/figure_page.py": "places and paints a figure",
     "visualizer/export/figures/png_writer.py": "QImage, band by band",
     "visualizer/export/figures/svg_pdf_writer.py": "QSvgGenerator and QPdfWriter",

@@ -21,7 +21,7 @@ from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.documents.recorded_traces import parameter_sizes, unpadded
 from visualizer.errors import InputError
 from visualizer.services import compute, restore_document
-from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.session.comparison import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.view import View
 

@@ -29,7 +29,7 @@ from tests.behaviour_snapshots.driver import (
 from visualizer.lab.training.model import OPEN
 from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.lab.window import LabWindow
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
     from tests.behaviour_snapshots.driver import Step

@@ -29,7 +29,7 @@ from tests.behaviour_snapshots.driver import (
 )
 from visualizer.app import open_window
 from visualizer.export.formats import FORMATS
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from visualizer.app import program
 from visualizer.language.loss_log import HEADER
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.language.training_process import NICE
+from visualizer.language.training_process_main import NICE
 from visualizer.language.training_settings import (
     CorpusKind,
     CorpusSource,

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from visualizer.features.line_view.widget import LineView
     from visualizer.heatmap.model import Heatmap
     from visualizer.heatmap.widget import BoardView
-    from visualizer.session.cells import Cell
+    from visualizer.session.cell_address import Cell
     from visualizer.shell.window import MainWindow
 
 TIMEOUT_S = 120

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.heatmap.model import Board
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
 
 BOOK: dict[str, Any] = json.loads(
     (ROOT / "tests" / "golden" / "chapter3.json").read_text(encoding="utf-8")
@@ -150,7 +150,7 @@ HALF_WRITTEN = """
 import os, signal, sys
 from visualizer import app
 from visualizer.export import writers
-from visualizer.session.resolve import Resolved
+from visualizer.session.resolved_view import Resolved
 from visualizer.heatmap.board import present_board
 
 signal.signal(getattr(signal, sys.argv[1]), signal.SIG_DFL)  # who runs the tests may ignore it

@@ -22,10 +22,10 @@ from visualizer.documents.document_file import (
     read_document,
     write_document,
 )
-from visualizer.documents.schema import LEFT_OUT, SCHEMA, lasting
+from visualizer.documents.schema_migrations import LEFT_OUT, SCHEMA, lasting
 from visualizer.errors import InputError
-from visualizer.session.cells import Cell, ComparedSide
-from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.comparison import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.timeline import Playhead
 from visualizer.session.view import View

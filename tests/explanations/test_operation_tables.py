@@ -7,7 +7,7 @@ from visualizer.attention.stages import TABLE, Operation
 from visualizer.explanations import cell_explanation, phrases, row_explanation, stage_explanation
 from visualizer.features.cell import model as cell_model
 from visualizer.features.code import code_lines
-from visualizer.features.code.identifiers import VOCABULARIES
+from visualizer.features.code.dialect_identifiers import VOCABULARIES
 
 
 def test_every_operation_is_computed_explained_and_told() -> None:

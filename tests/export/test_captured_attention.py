@@ -17,9 +17,9 @@ from visualizer.attention.captured import CapturedAttention
 from visualizer.documents.document_file import document_bytes
 from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError
-from visualizer.export.data.safetensors_writer import write_safetensors
+from visualizer.export.data.parameters_safetensors_writer import write_safetensors
 from visualizer.export.figure_settings import FigureExtent, FigureSettings
-from visualizer.export.figures.document_embedding import MOST_CARRIED, carried
+from visualizer.export.figures.document_attachment import MOST_CARRIED, carried
 from visualizer.export.figures.figure_page import figure_of
 from visualizer.export.film_settings import FilmSettings
 from visualizer.export.films.film_layout import reel_of
@@ -27,8 +27,8 @@ from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.export.writers import export
 from visualizer.heatmap import colour_table
 from visualizer.services import compute
-from visualizer.session.cells import Cell
-from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.session.cell_address import Cell
+from visualizer.session.comparison import Comparison, ComparisonKind
 from visualizer.session.document import Document
 from visualizer.session.screen import Snapshot
 from visualizer.session.timeline import Grain

@@ -24,8 +24,8 @@ from visualizer.attention.spec import (
     Route,
 )
 from visualizer.heatmap.board import present_board
-from visualizer.heatmap.colour_scale import SHORT
 from visualizer.heatmap.model import Board
+from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.session.document import BOOK_SENTENCE
 from visualizer.session.view import View
 from visualizer.session.view_options import AUTOMATIC, ColourCurve, ColourLimits, ColourOptions

@@ -11,7 +11,7 @@ from visualizer.attention.spec import Mask, Normalisation
 from visualizer.features.cell.model import CELL
 from visualizer.heatmap.cursor import drawn, panel_of, walked
 from visualizer.heatmap.model import Board
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
 from visualizer.session.zoom import Zoom

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tests.support.colour_vision import EYES, lightness, luminance, oklab, rgb
 from tests.support.hand_made_panels import LOG, SIGNED, UNIT, a_heatmap
-from visualizer.heatmap.colour_scale import ColourScale
 from visualizer.heatmap.colour_table import (
     DROPPED,
     FORBIDDEN,
@@ -24,6 +23,7 @@ from visualizer.heatmap.colour_table import (
     light_entries,
     table,
 )
+from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.resources import resource
 from visualizer.session.view_options import AUTOMATIC, ColourCurve, ColourLimits
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme

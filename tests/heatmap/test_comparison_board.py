@@ -10,17 +10,17 @@ import pytest
 
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run
-from visualizer.attention.derived import HeadAggregate
 from visualizer.attention.spec import Mask, Mode, Projection
+from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.features.cell.model import CELL
 from visualizer.features.comparison_bar.model import ASIDE, differences, present_bar
 from visualizer.features.view_controls.model import present_looks
 from visualizer.heatmap.comparison_board import present_compared
 from visualizer.heatmap.cursor import drawn, panel_of, present_cursor, walked
 from visualizer.heatmap.model import Board, Heatmap
-from visualizer.session.cells import Cell, ComparedSide
+from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.compared_tensors import signed
-from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.session.comparison import Comparison, ComparisonKind
 from visualizer.session.document import Document
 from visualizer.session.prediction import Prediction
 from visualizer.session.timeline import Place, Playhead

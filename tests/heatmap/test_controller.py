@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QCheckBox, QToolButton
 
 from tests.support.window_input import CONTROL, SHIFT, words
 from visualizer.features.cell.model import CELL
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand

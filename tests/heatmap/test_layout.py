@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from PySide6.QtGui import QImage, QPainter
 
 from tests.support.hand_made_panels import LOG, ROW_SCALE, a_board, a_heatmap
-from visualizer.heatmap.colour_scale import ColourScale
+from visualizer.heatmap.annotation_paint import paint_bar, paint_notes
 from visualizer.heatmap.label_metrics import ends
-from visualizer.heatmap.label_paint import paint_bar, paint_notes
 from visualizer.heatmap.layout import LARGEST_CELL, SMALLEST_SIDE, lay_out, room
 from visualizer.heatmap.model import Axis, Board, Heatmap
+from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.widgets.theme import LIGHT, metrics
 

@@ -13,7 +13,7 @@ from tests.support.window_input import CONTROL
 from tests.support.zoom_gestures import press, pull, seen, turn
 from visualizer.heatmap.board_picture import PICTURE
 from visualizer.heatmap.colour_table import entries, table
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QRectF

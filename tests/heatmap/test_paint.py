@@ -13,12 +13,12 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from tests.support.hand_made_panels import LOG, SIGNED, a_heatmap, axis
-from visualizer.heatmap import label_paint
+from visualizer.heatmap import annotation_paint
 from visualizer.heatmap import paint as heatmap_paint
 from visualizer.heatmap.colour_table import LARGEST, entries, table
 from visualizer.heatmap.layout import lay_out
 from visualizer.heatmap.model import Board, Heatmap
-from visualizer.session.cells import Cell, ComparedSide
+from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.widgets.theme import DARK, LIGHT, Theme, metrics
 
 if TYPE_CHECKING:
@@ -258,7 +258,9 @@ def test_row_sums_stand_beside_the_rows() -> None:
 def test_labels_stand_on_both_sides() -> None:
     painted = Painted(a_heatmap(np.full((4, 4), 0.25)), LARGE)
     for at in range(4):
-        assert painted.within(label_paint.row_label_box(painted.slot, at)) != lower(LIGHT.paper)
+        assert painted.within(annotation_paint.row_label_box(painted.slot, at)) != lower(
+            LIGHT.paper
+        )
         above = painted.slot.cell(0, at).translated(0, -18)
         above.setHeight(16)
         assert painted.within(above) != lower(LIGHT.paper)
@@ -274,7 +276,7 @@ def test_labels_stand_on_both_sides() -> None:
     ],
 )
 def test_labels_thin_out_evenly(count: int, block: int, cell: float, shown: list[int]) -> None:
-    found = [at for at, _ in label_paint.shown_labels(axis("query", count, block), cell)]
+    found = [at for at, _ in annotation_paint.shown_labels(axis("query", count, block), cell)]
     assert found[0] == 0
     assert len({b - a for a, b in itertools.pairwise(found)}) <= 1
     assert found == shown
@@ -282,7 +284,9 @@ def test_labels_thin_out_evenly(count: int, block: int, cell: float, shown: list
 
 def test_columns_that_are_counted_show_round_numbers() -> None:
     columns = axis("d_head", 40)
-    found = [at + 1 for at, _ in label_paint.shown_labels(columns, 4, upright=False, needed=24)]
+    found = [
+        at + 1 for at, _ in annotation_paint.shown_labels(columns, 4, upright=False, needed=24)
+    ]
     assert found == [10, 20, 30, 40]
 
 

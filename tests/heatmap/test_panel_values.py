@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from tests.support.screens import needs, resolved, warm
 from tests.support.small_runs import a_run, board, panel
-from visualizer.attention.derived import HeadAggregate, WeightTransform
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import Mask, Normalisation, Route
 from visualizer.attention.stages import is_hatched
+from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.features.view_controls.model import present_looks
 from visualizer.heatmap.board import present_board
 from visualizer.heatmap.cursor import cell_of, drawn, panel_of, walked
 from visualizer.heatmap.model import Board
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions
 from visualizer.session.zoom import Zoom, fitted

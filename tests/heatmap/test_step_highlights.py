@@ -22,7 +22,7 @@ from visualizer.heatmap.step_highlights import (
     computed_extents,
     step_highlights,
 )
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.prediction import Prediction
 from visualizer.session.timeline import Grain, Place, Playhead, Timeline

@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from tests.support.window_input import CONTROL
 from visualizer.attention.embedding import PADDING
 from visualizer.attention.spec import AttentionSpec, Device
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, LineSplit
 
 if TYPE_CHECKING:

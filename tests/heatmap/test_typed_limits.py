@@ -9,9 +9,9 @@ import pytest
 
 from tests.heatmap.test_paint import SMALL, TINY, Painted, scale
 from tests.support.hand_made_panels import a_heatmap
-from visualizer.heatmap.colour_scale import ColourScale, beyond
 from visualizer.heatmap.colour_table import LARGEST, entries
 from visualizer.heatmap.label_metrics import ends
+from visualizer.heatmap.panel_colour_scale import ColourScale, beyond
 from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 

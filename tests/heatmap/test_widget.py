@@ -12,13 +12,13 @@ from PySide6.QtWidgets import QApplication
 
 from tests.support.hand_made_panels import a_heatmap, axis
 from tests.support.window_input import words
-from visualizer.heatmap import label_paint
+from visualizer.heatmap import annotation_paint
 from visualizer.heatmap import paint as heatmap_paint
 from visualizer.heatmap.cursor import CellCursor
 from visualizer.heatmap.cursor_paint import paint_cursor
 from visualizer.heatmap.layout import lay_out
 from visualizer.heatmap.model import Board
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -207,12 +207,12 @@ def test_a_lit_label_hides_those_it_would_overlap() -> None:
     heatmap = a_heatmap([[0.5] * 40] * 40)
     placed = lay_out(Board(((heatmap,),)), 500, 500).slots[0]
     assert placed.cell_height < 14
-    shown = {at for at, _ in label_paint.shown_labels(heatmap.rows, placed.cell_height)}
+    shown = {at for at, _ in annotation_paint.shown_labels(heatmap.rows, placed.cell_height)}
     row = next(at for at in range(1, 39) if at not in shown)
     image = lit(placed, CellCursor(query=row, key=row), LIGHT)
-    box = label_paint.row_label_box(placed, row)
+    box = annotation_paint.row_label_box(placed, row)
     assert LIGHT.accent.upper() in colours(image, box)
-    neighbours = label_paint.row_label_box(placed, row - 1) | label_paint.row_label_box(
+    neighbours = annotation_paint.row_label_box(placed, row - 1) | annotation_paint.row_label_box(
         placed, row + 1
     )
     assert LIGHT.ink.upper() not in colours(image, neighbours)

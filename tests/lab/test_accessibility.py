@@ -20,7 +20,7 @@ from visualizer.lab.snapshot_bar.widget import SnapshotBar
 from visualizer.lab.training.losses import Measured
 from visualizer.language.sampling import Sampling
 from visualizer.language.training_settings import ModelKind
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.widgets import accessibility
 from visualizer.widgets.theme import LIGHT
 

@@ -23,7 +23,7 @@ from visualizer.lab.runs.widget import RunsPane, ask_delete, ask_leaving
 from visualizer.lab.training.model import Failure
 from visualizer.language.sampling import Sampling
 from visualizer.language.training_settings import ModelKind
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from tests.support.window_input import LEFT
 from visualizer import app
 from visualizer.heatmap.cursor import cell_of
 from visualizer.lab.runs.run_store import losses_of
-from visualizer.lab.training import process_controller
+from visualizer.lab.training import background_training_controller
 from visualizer.lab.window import LabWindow
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import CorpusSource, TrainingSettings
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,8 +82,14 @@ def test_it_goes_on_in_the_background_and_comes_back(real: Student) -> None:
     folder = real.window.lab.run.folder
     QTest.mouseClick(real.window.settings_pane.another, LEFT)
     real.answer("leaving", "&Go on in the background")
-    real.until(lambda: not process_controller.is_at_work(folder) or (folder / "orders").exists())
-    real.until(lambda: (folder / "orders").exists() and process_controller.is_at_work(folder))
+    real.until(
+        lambda: (
+            not background_training_controller.is_at_work(folder) or (folder / "orders").exists()
+        )
+    )
+    real.until(
+        lambda: (folder / "orders").exists() and background_training_controller.is_at_work(folder)
+    )
     left = losses_of(folder).last_step
     real.window.open_run(folder)
     real.until_said("Waiting until")
@@ -136,7 +142,7 @@ def test_the_program_ends_when_the_checkpoint_is_written(tmp_path: Path) -> None
     assert (run.returncode, run.stdout) == (0, "")
     (folder,) = (tmp_path / "data").glob("*/*/runs/*")
     assert RunFolder(folder).checkpoint.exists()
-    assert not process_controller.is_at_work(folder)
+    assert not background_training_controller.is_at_work(folder)
 
 
 def test_a_run_is_named_on_the_command_line(

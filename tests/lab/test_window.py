@@ -21,7 +21,7 @@ from tests.support.lab_input import NONE, Student
 from tests.support.window_input import CONTROL, LEFT, SHIFT, link_in, words
 from visualizer.lab.commands import LAB_COMMANDS, shortcut_list
 from visualizer.lab.runs import run_store
-from visualizer.lab.training import process_controller
+from visualizer.lab.training import background_training_controller
 from visualizer.lab.training.model import Phase
 from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.lab.window import LabWindow
@@ -78,7 +78,7 @@ def test_it_pauses_steps_goes_on_and_stops(student: Student) -> None:
     student.press(Qt.Key.Key_Return, CONTROL | SHIFT)
     student.until_said("Stopped")
     assert run.folder.joinpath("losses.csv").exists()
-    assert not process_controller.is_at_work(run.folder)
+    assert not background_training_controller.is_at_work(run.folder)
     student.click("toggle")  # in another process, from where it stood
     student.until(lambda: student.button == "Pause")
     now = student.window.lab.run
@@ -315,7 +315,7 @@ def test_closing_stops_with_a_checkpoint(student: Student) -> None:
     assert not student.window.isVisible()
     end_of_all(student)
     assert (folder / "step.json").exists()
-    assert not process_controller.is_at_work(folder)
+    assert not background_training_controller.is_at_work(folder)
 
 
 def test_it_goes_on_in_the_background_and_is_taken_over(student: Student) -> None:
@@ -324,7 +324,7 @@ def test_it_goes_on_in_the_background_and_is_taken_over(student: Student) -> Non
     student.answer("leaving", "&Go on in the background")
     assert student.window.lab.run is None
     end_of_all(student)
-    student.until(lambda: process_controller.is_at_work(folder))
+    student.until(lambda: background_training_controller.is_at_work(folder))
     student.activate()
     student.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
     runs = student.window.runs_pane.list
@@ -356,15 +356,15 @@ def test_one_that_goes_on_is_at_work_before_it_holds_the_run(student: Student) -
     QTest.mouseClick(student.window.settings_pane.another, LEFT)
     student.answer("leaving", "&Go on in the background")
     end_of_all(student)
-    assert process_controller.is_at_work(folder)
+    assert background_training_controller.is_at_work(folder)
     choose_first(student)
     item = student.window.runs_pane.list.topLevelItem(0)
     assert item
     assert (item.text(0), item.text(1)) == (folder.name, "training")
     student.window.keeper.rename_to(folder.name, "other")
     assert "is training in the background" in student.window.statusBar().currentMessage()
-    process_controller.take_back(folder)
-    assert not process_controller.is_at_work(folder)
+    background_training_controller.take_back(folder)
+    assert not background_training_controller.is_at_work(folder)
     student.until(lambda: not student.window.keeper.at_work)  # it is looked at again
 
 
@@ -375,7 +375,7 @@ def test_a_background_that_does_not_start_is_said(student: Student) -> None:
     student.answer("leaving", "&Go on in the background")
     student.until(lambda: "could not be left" in student.window.statusBar().currentMessage())
     assert "It stands at its last checkpoint" in student.window.statusBar().currentMessage()
-    assert not process_controller.is_at_work(folder)
+    assert not background_training_controller.is_at_work(folder)
 
 
 def test_what_is_asked_while_it_ends_is_answered_after(student: Student, tmp_path: Path) -> None:

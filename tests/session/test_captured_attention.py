@@ -15,9 +15,9 @@ from tests.support import small_runs
 from tests.support.examples import examples
 from tests.support.screens import needs, present, warm
 from visualizer.attention.captured import CapturedAttention
-from visualizer.attention.derived import HeadAggregate, WeightTransform
 from visualizer.attention.head_measures import measure
 from visualizer.attention.stored_run import captured_run
+from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.errors import InputError
 from visualizer.export.data import npz_writer
 from visualizer.features.cell.model import CELL
@@ -29,9 +29,10 @@ from visualizer.features.line_view.model import LINES
 from visualizer.features.setup.model import SETUP
 from visualizer.features.tokens.model import TOKENS
 from visualizer.heatmap.board_picture import PICTURE
-from visualizer.session.cells import Cell, ComparedSide
-from visualizer.session.comparison_state import Comparison, ComparisonKind
-from visualizer.session.document import Document, LineSplit, typed_labels
+from visualizer.session.captured_labels import typed_labels
+from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.comparison import Comparison, ComparisonKind
+from visualizer.session.document import Document, LineSplit
 from visualizer.session.prediction import Prediction, PredictionQuestion
 from visualizer.session.run_caption import caption
 from visualizer.session.timeline import Grain, Place, Playhead
@@ -45,7 +46,7 @@ from visualizer.session.view_options import (
     LineOptions,
 )
 from visualizer.session.zoom import Zoom
-from visualizer.shell.present_screen import STATUS
+from visualizer.shell.panel_table import STATUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from tests.support.small_runs import a_run, places
 from visualizer.attention.spec import Mask
 from visualizer.features.cell.model import CellPanel, present_readout
 from visualizer.number_format import format_number
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.view import View
 from visualizer.session.view_changes import LONGEST, go_back, go_forward, pin_cell
 

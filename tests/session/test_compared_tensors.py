@@ -16,21 +16,14 @@ from tests.support.reference_attention import Known, reference
 from tests.support.screens import resolved
 from tests.support.small_runs import EVERYTHING, a_run
 from visualizer.attention import masks
-from visualizer.attention.derived import HeadAggregate, WeightTransform
 from visualizer.attention.run import run
 from visualizer.attention.spec import Mask, Mode
+from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.heatmap.comparison_board import present_compared
 from visualizer.heatmap.model import Board
 from visualizer.session.compared_tensors import change_of, mean_held, mismatch
-from visualizer.session.comparison_state import (
-    Comparison,
-    ComparisonKind,
-    SampleTally,
-    mean_of,
-    most_samples,
-    seed_of,
-    why_none,
-)
+from visualizer.session.comparison import Comparison, ComparisonKind
+from visualizer.session.dropout_samples import SampleTally, mean_of, most_samples, seed_of, why_none
 from visualizer.session.view import View
 
 if TYPE_CHECKING:

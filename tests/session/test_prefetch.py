@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run
-from visualizer.attention.derived import HeadAggregate, WeightTransform
 from visualizer.attention.spec import Mode
 from visualizer.attention.tensor_cache import CachedTensor
-from visualizer.session.cells import Cell
-from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
+from visualizer.session.cell_address import Cell
+from visualizer.session.comparison import Comparison, ComparisonKind
 from visualizer.session.document import Document
 from visualizer.session.prediction import Prediction
 from visualizer.session.requests import as_far_as_read

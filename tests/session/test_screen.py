@@ -18,11 +18,11 @@ from visualizer.features.tokens.model import TOKENS
 from visualizer.heatmap.board_picture import PICTURE
 from visualizer.heatmap.cursor import CellCursor
 from visualizer.heatmap.model import Board
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
 from visualizer.session.zoom import row_role
-from visualizer.shell.present_screen import EMPTY, STATUS, WAITING
+from visualizer.shell.panel_table import EMPTY, STATUS, WAITING
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run

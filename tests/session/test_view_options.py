@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run, board, panel
-from visualizer.attention.derived import HeadAggregate, WeightTransform
 from visualizer.attention.spec import Mask
+from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.heatmap.board_picture import PICTURE
 from visualizer.heatmap.comparison_board import present_compared
 from visualizer.heatmap.model import Board
-from visualizer.session.cells import Cell
-from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.session.cell_address import Cell
+from visualizer.session.comparison import Comparison, ComparisonKind
 from visualizer.session.document import Document
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourLimits, ColourOptions

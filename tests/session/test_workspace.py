@@ -14,9 +14,9 @@ from visualizer import app
 from visualizer.attention import kept_weights
 from visualizer.attention.spec import OWN_LAYERS, NumberMatrix
 from visualizer.errors import InputError
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.shell.present_screen import EMPTY, WAITING, PanelTable
+from visualizer.shell.panel_table import EMPTY, WAITING, PanelTable
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot

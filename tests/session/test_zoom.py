@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.small_runs import a_run, places
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.zoom import SMALLEST, Zoom, fitted, row_role, seen_with, zoomed
 
 FACTORS = st.sampled_from([1.01, 1.25, 1.5, 2.0, 10.0])

@@ -24,8 +24,8 @@ from visualizer.features.playback.widget import TimelineSlider
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.widget import BoardCanvas, BoardView
 from visualizer.lab.window import LabWindow
-from visualizer.session.cells import Cell
-from visualizer.shell.present_screen import STATUS
+from visualizer.session.cell_address import Cell
+from visualizer.shell.panel_table import STATUS
 from visualizer.widgets import accessibility
 from visualizer.widgets.progress_line import ProgressLine
 from visualizer.widgets.theme import LIGHT

@@ -16,7 +16,7 @@ from visualizer import services
 from visualizer.attention.captured import CapturedAttention
 from visualizer.attention.modules import CausalAttention
 from visualizer.documents.open_document import DocumentChange
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QDockWidget, QFileDialog, QPlainTextEdit, QSpinBox
 import visualizer
 from tests.support.command_calls import called
 from tests.support.window_input import CONTROL, SHIFT
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.view_options import AUTOMATIC, ColourCurve, ColourLimits
 from visualizer.shell.commands import COMMANDS, WITHIN, shortcut_list
 from visualizer.shell.panes import PANES

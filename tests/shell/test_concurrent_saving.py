@@ -25,7 +25,7 @@ from tests.support.window_input import PATIENCE_MS, Hand
 from visualizer.documents.document_file import SUFFIX, read_document
 from visualizer.documents.recovery_file import left_behind
 from visualizer.errors import InputError
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
 from visualizer.shell import autosave_controller

@@ -18,7 +18,7 @@ from visualizer import app
 from visualizer.documents.document_file import SUFFIX, SavedDocument, read_document, write_document
 from visualizer.documents.recovery_file import RecoveryFile, left_behind
 from visualizer.features.setup.model import SETUP
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
 from visualizer.shell.window_manager import WindowManager

@@ -12,7 +12,7 @@ from shiboken6 import Shiboken
 
 from tests.support.accessible_text import heard
 from tests.support.colour_vision import contrast
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.settings_table import SETTINGS
 from visualizer.widgets.focus_ring import FocusRing
 

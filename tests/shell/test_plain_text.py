@@ -35,7 +35,7 @@ from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.writers import export
 from visualizer.features.cell.model import CELL, CellPanel, CellTextPiece, TermLine
 from visualizer.features.cell.widget import CellPane
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.widgets import dialogs
 from visualizer.widgets.app_settings import own_folder

@@ -13,7 +13,7 @@ from tests.support.colour_vision import contrast
 from tests.support.window_input import CONTROL, Hand, words
 from visualizer.features.playback.widget import TimelineSlider
 from visualizer.heatmap.board_picture import PICTURE
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.widgets.theme import text_scale
 
 if TYPE_CHECKING:

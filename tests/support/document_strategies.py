@@ -8,7 +8,6 @@ import numpy as np
 from hypothesis import strategies as st
 
 from visualizer.attention.captured import CapturedAttention
-from visualizer.attention.derived import HeadAggregate, WeightTransform
 from visualizer.attention.spec import (
     BIAS,
     OWN_LAYERS,
@@ -27,9 +26,10 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.attention.stages import TABLE
+from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.session.cells import Cell, ComparedSide
-from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.comparison import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.prediction import Prediction, PredictionQuestion
 from visualizer.session.timeline import SPEEDS, Grain, Place, Playhead

@@ -10,9 +10,9 @@ from visualizer.attention.captured import CapturedAttention
 from visualizer.attention.run import Run, run
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Mask, NumberMatrix
 from visualizer.documents.document_file import SUFFIX, document_bytes
-from visualizer.documents.schema import SCHEMA
-from visualizer.session.cells import Cell, ComparedSide
-from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.documents.schema_migrations import SCHEMA
+from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.comparison import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.timeline import Grain, Place, Playhead
 from visualizer.session.view import View

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from visualizer.heatmap.colour_scale import ColourScale
 from visualizer.heatmap.model import Axis, Board, Heatmap
+from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.session.view_options import ColourCurve, ColourLimits
 
 UNIT = ColourScale("viridis", ColourCurve.LINEAR, ColourLimits.SHARED, 0.0, 1.0)

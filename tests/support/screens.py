@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.session.document import Document
-from visualizer.session.resolve import Resolved, resolve
+from visualizer.session.resolved_view import Resolved, resolve
 from visualizer.session.screen import Moment, Screen
-from visualizer.shell.present_screen import PanelTable
+from visualizer.shell.panel_table import PanelTable
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

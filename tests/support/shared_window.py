@@ -27,7 +27,7 @@ from shiboken6 import isValid
 from tests.support.window_input import PATIENCE_MS
 from visualizer import app
 from visualizer.documents.document_file import SavedDocument
-from visualizer.export.dialog.preview_widget import PreviewController
+from visualizer.export.dialog.preview_controller import PreviewController
 from visualizer.session.document import Document
 from visualizer.session.worker import Worker
 from visualizer.shell.autosave_controller import AutosaveController

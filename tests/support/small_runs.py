@@ -16,7 +16,7 @@ from visualizer.attention.stored_run import captured_run
 from visualizer.heatmap.board import present_board
 from visualizer.heatmap.model import Board, Heatmap
 from visualizer.language.tokenizers import Tokenizer, tokenize
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import BOOK_SENTENCE
 from visualizer.session.view import View
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
     from visualizer.heatmap.model import Board, Heatmap
-    from visualizer.session.cells import Cell
+    from visualizer.session.cell_address import Cell
     from visualizer.shell.window import MainWindow
 
 SomeWidget = TypeVar("SomeWidget", bound=QWidget)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
     from tests.support.window_input import Hand
-    from visualizer.session.cells import Cell
+    from visualizer.session.cell_address import Cell
     from visualizer.session.zoom import Zoom
 
 NOTCH = 120

@@ -16,9 +16,9 @@ from visualizer.attention.kept_weights import weights_of
 from visualizer.errors import InputError
 from visualizer.features.cell.model import present_readout
 from visualizer.services import ROOMY, open_as_document, restore_document, run_of
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.resolve import resolve
+from visualizer.session.resolved_view import resolve
 from visualizer.session.run_caption import caption
 from visualizer.session.screen import Snapshot
 from visualizer.session.stage_and_head_parsing import looked_at, named_stages, no_stage

@@ -19,7 +19,8 @@ from visualizer.attention.spec import (
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent, FigurePaper
 from visualizer.export.option_parsing import figure_look
-from visualizer.session.document import Document, document_of, text_of
+from visualizer.session.document import Document
+from visualizer.session.document_options import document_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

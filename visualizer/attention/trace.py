@@ -9,16 +9,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from visualizer.attention.derived import (
+from visualizer.attention.head_measures import HeadMeasures, measure
+from visualizer.attention.stages import Stage, shape
+from visualizer.attention.tensor_cache import CachedTensor, Index, readable
+from visualizer.attention.weight_transforms import (
     HeadAggregate,
     WeightTransform,
     fold,
     times_value,
     without_first,
 )
-from visualizer.attention.head_measures import HeadMeasures, measure
-from visualizer.attention.stages import Stage, shape
-from visualizer.attention.tensor_cache import CachedTensor, Index, readable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

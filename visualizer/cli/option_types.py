@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from visualizer.errors import InputError
 from visualizer.export.formats import format_of, taken
 from visualizer.export.option_parsing import LARGEST_DPI, SIZES, SMALLEST_DPI, size_of
-from visualizer.session.document import text_of
+from visualizer.session.document_options import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,7 +14,7 @@ from visualizer.export.figure_settings import FigureExtent, FigurePaper
 from visualizer.export.film_settings import FilmSettings
 from visualizer.export.formats import FORMATS, FormatKind, format_of, taken
 from visualizer.export.option_parsing import SIZES, figure_look, span_of, speed_of
-from visualizer.session import document as session_document
+from visualizer.session import document_options
 from visualizer.session.stage_and_head_parsing import heads_of, stages_of
 from visualizer.session.timeline import Grain
 from visualizer.version import __version__
@@ -92,7 +92,7 @@ _GROUPS: dict[str, dict[str, dict[str, Any]]] = {
         "file": {"type": Path, "metavar": "FILE", "nargs": "?",
                  "help": "what to open: a document or a picture that holds one, attention or "
                          "weights in .npy, .npz, .safetensors or .pt, or a text in .txt"},
-        "--text": {"type": option_types.said(session_document.text_of), "action": "append",
+        "--text": {"type": option_types.said(document_options.text_of), "action": "append",
                    "help": "the text; given several times, a batch of texts"},
         "--text-file": {"type": option_types.text_in_file, "action": "append", "dest": "text",
                         "metavar": "FILE",
@@ -163,7 +163,7 @@ def document_of(options: argparse.Namespace, base: Document | None = None) -> Do
         "mask": _mask(options.causal),
     }
     settings = {name: value for name, value in given.items() if value is not None}
-    return session_document.document_of(options.text or (), settings, base)
+    return document_options.document_of(options.text or (), settings, base)
 
 
 def _mask(causal: bool | None) -> Mask | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from visualizer.documents.recorded_traces import is_of, taken, trace_members
-from visualizer.documents.schema import CODING, SCHEMA, lasting, migrated
+from visualizer.documents.schema_migrations import CODING, SCHEMA, lasting, migrated
 from visualizer.documents.validation import check_saved
 from visualizer.errors import InputError
 from visualizer.session.document import Document

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.errors import InputError
-from visualizer.session.document import text_of
+from visualizer.session.document_options import text_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,8 @@ import numpy as np
 
 from visualizer.attention.captured import MOST_LAYERS, MOST_TOKENS
 from visualizer.attention.spec import LARGEST
-from visualizer.session.comparison_state import LARGEST_COUNT, ComparisonKind
+from visualizer.session.comparison import ComparisonKind
+from visualizer.session.dropout_samples import LARGEST_COUNT
 from visualizer.session.timeline import ORDER, SPEEDS
 from visualizer.session.view_changes import LONGEST as LONGEST_TRAIL
 from visualizer.session.view_options import AUTOMATIC, FOLLOWS
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
     from visualizer.attention.captured import CapturedAttention
     from visualizer.attention.spec import BooleanMatrix, NumberMatrix
-    from visualizer.session.cells import Cell
-    from visualizer.session.comparison_state import Comparison
+    from visualizer.session.cell_address import Cell
+    from visualizer.session.comparison import Comparison
     from visualizer.session.document import Document
     from visualizer.session.view import View
     from visualizer.session.view_options import ColourOptions

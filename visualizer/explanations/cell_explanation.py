@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.explain import Explanation
     from visualizer.attention.run import Run
-    from visualizer.session.cells import Cell
+    from visualizer.session.cell_address import Cell
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,12 +10,12 @@ import numpy as np
 
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_count, format_number, shorten
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.prediction import Prediction, PredictionQuestion, PredictionVerdict
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
 
 # Numbers of stages whose title does not name them.
 PLURALS = {

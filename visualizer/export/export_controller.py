@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.export.dialog.dialog import ExportDialog
-    from visualizer.export.dialog.preview_widget import PreviewController
+    from visualizer.export.dialog.preview_controller import PreviewController
     from visualizer.export.export_settings import ExportSettings
     from visualizer.export.figures.clipboard_figure import ClipboardFigure
     from visualizer.progress_callback import Progress
@@ -197,9 +197,7 @@ class ExportController(QObject):
     @cached_property
     def previewer(self) -> PreviewController:
         """What draws a figure small, once something is to be exported."""
-        from visualizer.export.dialog.preview_widget import (
-            PreviewController,  # with all that draws figures
-        )
+        from visualizer.export.dialog.preview_controller import PreviewController
 
         made = PreviewController(self)
         made.broke.connect(self.broke)

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from visualizer.export.film_settings import FilmSettings
-from visualizer.session.resolve import resolve
-from visualizer.session.token_selection import TokenSelection
-
-if TYPE_CHECKING:
-    from visualizer.session.resolve import Resolved
-    from visualizer.session.screen import Snapshot
-    from visualizer.session.view import View
 
 MM_AN_INCH = 25.4
 PIXELS_AN_INCH = 96
@@ -117,48 +109,3 @@ PRESETS: dict[str, FigureSettings] = {
     "Poster": FigureSettings(width_mm=594, dpi=300, points=24, is_trimmed=False),
 }
 """Sizes that are often asked for, by what they are for."""
-
-
-def framed(shot: Snapshot, look: FigureSettings) -> Resolved:
-    """Look at what a figure shows; nothing is hovered, and nothing pinned that has no mark."""
-    view = replace(shot.view, hovered=None, panes=frozenset(), lesson=None)
-    resolved = _resolved(shot, view)
-    if look.extent is not FigureExtent.SHOWN and not resolved.focus:
-        resolved = _resolved(shot, _of_extent(resolved, look.extent))
-    return resolved if look.has_marks else _resolved(shot, _unmarked(resolved))
-
-
-def _resolved(shot: Snapshot, view: View) -> Resolved:
-    return resolve(shot.document, view, shot.run, shot.document)
-
-
-def _unmarked(resolved: Resolved) -> View:
-    """Take away the pin and what is chosen; the panel that was there for the pin stays."""
-    view = resolved.view
-    heads = None if view.heads is None else frozenset(resolved.heads)
-    tokens = TokenSelection(role=view.tokens.role)
-    return replace(view, stages=resolved.stages, heads=heads, pinned=None, tokens=tokens)
-
-
-def _of_extent(resolved: Resolved, extent: FigureExtent) -> View:
-    view, pinned, names = resolved.view, resolved.pinned, frozenset(resolved.run.trace.names)
-    if extent in {FigureExtent.PANEL, FigureExtent.HEAD}:
-        head = pinned.head if pinned and pinned.head is not None else resolved.drawn_heads[0]
-        is_fold = extent is FigureExtent.PANEL and pinned is not None and pinned.fold is not None
-        kept = view.folds if is_fold else frozenset()
-        view = replace(view, heads=frozenset() if is_fold else frozenset({head}), folds=kept)
-    if extent is FigureExtent.PANEL:
-        view = replace(view, stages=frozenset({_one_stage(resolved)}), spread=False)
-    if extent in {FigureExtent.HEADS, FigureExtent.ALL}:
-        view = replace(view, heads=None)
-    if extent in {FigureExtent.STAGES, FigureExtent.ALL}:
-        view = replace(view, stages=names)
-    return view
-
-
-def _one_stage(resolved: Resolved) -> str:
-    """Name the stage of the one panel: that of the pinned cell, else the last of the weights."""
-    if resolved.pinned:
-        return resolved.pinned.stage
-    shown = resolved.shown_stages
-    return ([stage.name for stage in shown if stage.is_weights] or [shown[-1].name])[-1]

@@ -13,10 +13,10 @@ from visualizer.export.data import (
     markdown_writer,
     matrices,
     npz_writer,
-    safetensors_writer,
+    parameters_safetensors_writer,
 )
-from visualizer.export.figure_settings import framed
-from visualizer.export.figures.document_embedding import carried
+from visualizer.export.figure_framing import framed
+from visualizer.export.figures.document_attachment import carried
 from visualizer.export.figures.figure_page import THEMES, figure_within
 from visualizer.export.figures.png_writer import write_png
 from visualizer.export.figures.svg_pdf_writer import write_pdf, write_svg
@@ -64,7 +64,7 @@ def _json(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progre
 
 
 def _safetensors(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress) -> None:
-    safetensors_writer.write_safetensors(shot.run, file)
+    parameters_safetensors_writer.write_safetensors(shot.run, file)
 
 
 def _document(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress) -> None:

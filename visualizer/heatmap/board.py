@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.derived import HeadAggregate, WeightTransform
 from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.stages import is_hatched
-from visualizer.heatmap.colour_scale import ColourScale, beyond, colour_of
+from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.heatmap.model import Axis, Board, Heatmap
+from visualizer.heatmap.panel_colour_scale import ColourScale, beyond, colour_of
 from visualizer.language.tokenizers import all_visible
-from visualizer.session.cells import ComparedSide
+from visualizer.session.cell_address import ComparedSide
 from visualizer.session.view_options import ColourCurve, ColourLimits
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.attention.tensor_cache import CachedTensor
     from visualizer.attention.trace import Trace
-    from visualizer.session.resolve import PoolingExtent, Resolved
+    from visualizer.session.resolved_view import PoolingExtent, Resolved
 
 UNEVEN = 1.1e-4
 """So far from 1 a row's sum may be by rounding."""

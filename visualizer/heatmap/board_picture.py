@@ -15,7 +15,7 @@ from visualizer.session.screen import PanelId
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
 
 
 @dataclass(frozen=True, slots=True, eq=False)

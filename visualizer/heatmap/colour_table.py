@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtGui import QColor, QImage
 
-from visualizer.heatmap.colour_scale import counted
+from visualizer.heatmap.panel_colour_scale import counted
 from visualizer.resources import resource
 from visualizer.session.view_options import AUTOMATIC, ColourCurve, ColourLimits
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.derived import WeightTransform
 from visualizer.attention.masks import Masking
 from visualizer.attention.stages import is_hatched
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.heatmap.board import PanelSource, forbidden_by, overview_of, present_board
-from visualizer.heatmap.colour_scale import SHORT, change_colour
 from visualizer.heatmap.model import Board
+from visualizer.heatmap.panel_colour_scale import SHORT, change_colour
 from visualizer.number_format import format_count
-from visualizer.session.cells import ComparedSide
+from visualizer.session.cell_address import ComparedSide
 from visualizer.session.compared_tensors import (
     ROUNDING,
     change_of,
@@ -27,19 +27,19 @@ from visualizer.session.compared_tensors import (
     signed,
     size_of,
 )
-from visualizer.session.comparison_state import ComparisonKind
+from visualizer.session.comparison import ComparisonKind
 from visualizer.session.view_options import ColourLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from visualizer.attention.derived import HeadAggregate
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
     from visualizer.attention.tensor_cache import CachedTensor
-    from visualizer.heatmap.colour_scale import ColourScale
-    from visualizer.session.comparison_state import Comparison
-    from visualizer.session.resolve import Resolved
+    from visualizer.attention.weight_transforms import HeadAggregate
+    from visualizer.heatmap.panel_colour_scale import ColourScale
+    from visualizer.session.comparison import Comparison
+    from visualizer.session.resolved_view import Resolved
 
 LETTERS = {ComparedSide.A: "A", ComparedSide.B: "B"}
 Whose = tuple["int | None", "HeadAggregate | None"]

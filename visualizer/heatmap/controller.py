@@ -10,12 +10,12 @@ from PySide6.QtCore import QObject
 from visualizer.heatmap.board_picture import PICTURE
 from visualizer.heatmap.cursor import drawn, walked
 from visualizer.session.prediction import marked
-from visualizer.session.resolve import existing
+from visualizer.session.resolved_view import existing
 from visualizer.session.view_changes import go_back, go_forward, pin_cell
 from visualizer.session.zoom import seen_with
 
 if TYPE_CHECKING:
-    from visualizer.session.cells import Cell
+    from visualizer.session.cell_address import Cell
     from visualizer.session.view import View
     from visualizer.session.workspace import Workspace
 

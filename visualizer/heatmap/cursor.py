@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.heatmap.model import Board
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.compared_tensors import held_of
 from visualizer.session.token_selection import TokenRole
 from visualizer.session.zoom import row_role
 
 if TYPE_CHECKING:
     from visualizer.heatmap.model import Heatmap
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPen
 
-from visualizer.heatmap import label_paint
+from visualizer.heatmap import annotation_paint
 from visualizer.heatmap.cursor import CellCursor, is_of
 from visualizer.session.token_selection import runs
 from visualizer.session.zoom import row_role
@@ -16,7 +16,7 @@ from visualizer.widgets.theme import font, metrics
 if TYPE_CHECKING:
     from visualizer.heatmap.layout import PanelSlot
     from visualizer.heatmap.model import Axis, Heatmap
-    from visualizer.session.cells import Cell
+    from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
 MOST_LABELS = 12
@@ -110,17 +110,19 @@ def frame(painter: QPainter, area: QRectF, width: float, theme: Theme, colour: s
 
 def light_row_label(painter: QPainter, slot: PanelSlot, row: int, theme: Theme) -> None:
     """Write a row's label in the accent, over those that it would touch."""
-    lit = label_paint.row_label_box(slot, row)
+    lit = annotation_paint.row_label_box(slot, row)
     line = metrics(12).height()
-    shown = label_paint.shown_labels(slot.heatmap.rows, slot.cell_height)
+    shown = annotation_paint.shown_labels(slot.heatmap.rows, slot.cell_height)
     for at in _beside(slot.heatmap.rows, shown, row, slot.cell_height, line):
         # It would stick out under the other.
-        box = label_paint.row_label_box(slot, at)
+        box = annotation_paint.row_label_box(slot, at)
         painter.fillRect(box.adjusted(0, 0, 4, 0), QColor(theme.paper))
     painter.fillRect(lit.adjusted(0, 0, 4, 0), QColor(theme.paper))
     painter.setFont(font(12, QFont.Weight.DemiBold))
     painter.setPen(QColor(theme.accent))
-    painter.drawText(lit, label_paint.RIGHT, label_paint.shortened(slot.heatmap.rows.labels[row]))
+    painter.drawText(
+        lit, annotation_paint.RIGHT, annotation_paint.shortened(slot.heatmap.rows.labels[row])
+    )
 
 
 def light_column_label(painter: QPainter, slot: PanelSlot, column: int, theme: Theme) -> None:
@@ -128,16 +130,16 @@ def light_column_label(painter: QPainter, slot: PanelSlot, column: int, theme: T
     if not slot.has_column_labels:
         return
     axis = slot.heatmap.columns
-    upright = label_paint.are_upright(slot)
+    upright = annotation_paint.are_upright(slot)
     around = metrics(12).height() if axis.is_token else 24
     lit = _column_label_box(slot, column, around)
-    shown = label_paint.shown_columns(slot) if axis.is_token else []
+    shown = annotation_paint.shown_columns(slot) if axis.is_token else []
     for at in _beside(axis, shown, column, slot.cell_width, around):
         painter.fillRect(_column_label_box(slot, at, around), QColor(theme.paper))
     painter.fillRect(lit, QColor(theme.paper))
     painter.setFont(font(12, QFont.Weight.DemiBold))
     painter.setPen(QColor(theme.accent))
-    label_paint.paint_column_label(painter, slot, column, axis.labels[column], upright)
+    annotation_paint.paint_column_label(painter, slot, column, axis.labels[column], upright)
 
 
 def _beside(

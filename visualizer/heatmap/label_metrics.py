@@ -11,8 +11,8 @@ from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.widgets.theme import metrics, system_font, text_scale
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.colour_scale import ColourScale
     from visualizer.heatmap.model import Heatmap
+    from visualizer.heatmap.panel_colour_scale import ColourScale
 
 NARROWEST = 100
 LONGEST_LABEL = 88

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from visualizer.session.cells import ComparedSide
+from visualizer.session.cell_address import ComparedSide
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     import numpy as np
 
-    from visualizer.attention.derived import HeadAggregate
-    from visualizer.heatmap.colour_scale import ColourScale
-    from visualizer.session.cells import Cell
+    from visualizer.attention.weight_transforms import HeadAggregate
+    from visualizer.heatmap.panel_colour_scale import ColourScale
+    from visualizer.session.cell_address import Cell
     from visualizer.session.zoom import Zoom
 
 

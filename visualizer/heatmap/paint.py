@@ -21,11 +21,11 @@ from PySide6.QtGui import (
 )
 
 from visualizer.heatmap import cell_paint, colour_table
-from visualizer.heatmap.colour_scale import beyond
+from visualizer.heatmap.annotation_paint import CENTRE, LEFT, paint_bar, paint_labels, paint_notes
 from visualizer.heatmap.label_metrics import SMALLEST_NUMBERS, sums_width
-from visualizer.heatmap.label_paint import CENTRE, LEFT, paint_bar, paint_labels, paint_notes
+from visualizer.heatmap.panel_colour_scale import beyond
 from visualizer.number_format import format_number
-from visualizer.session.cells import ComparedSide
+from visualizer.session.cell_address import ComparedSide
 from visualizer.widgets.theme import font, text_scale
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from visualizer.session.timeline import Step
 
 if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
-    from visualizer.session.cells import Cell
+    from visualizer.session.cell_address import Cell
     from visualizer.session.prediction import Prediction, PredictionVerdict
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
     from visualizer.session.timeline import Place, Timeline
 
 

@@ -19,15 +19,16 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSignalBlocke
 from PySide6.QtGui import QColor, QNativeGestureEvent, QPainter, QPixmap
 from PySide6.QtWidgets import QApplication, QWidget
 
-from visualizer.heatmap import label_paint
+from visualizer.heatmap import annotation_paint
 from visualizer.heatmap import paint as heatmap_paint
-from visualizer.heatmap.cell_scroll_area_widget import CellScrollArea
+from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.heatmap.cursor import CellCursor, cell_of, is_own
 from visualizer.heatmap.cursor_paint import is_seen, paint_cursor
-from visualizer.heatmap.highlight_paint import paint_fresh, paint_lights
 from visualizer.heatmap.layout import BoardLayout, PanelSlot, lay_out, room
+from visualizer.heatmap.mask_change_paint import paint_fresh
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.model import Board, Heatmap, target_of
+from visualizer.heatmap.step_highlight_paint import paint_lights
 from visualizer.heatmap.step_highlights import Highlights
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.theme import font, system_font
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent, QPaintEvent, QResizeEvent, QWheelEvent
 
     from visualizer.heatmap.model import Drawn, PendingCells
-    from visualizer.session.cells import Cell
+    from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
 MOST = 48
@@ -271,7 +272,7 @@ class BoardCanvas(CellScrollArea):
         if self._layout.slots:
             head = QRectF(0, 0, max(self._layout.width, self.viewport().width()), self._layout.head)
             painter.fillRect(head, QColor(self._theme.paper))
-            label_paint.paint_titles(painter, self._layout.titles, self._theme)
+            annotation_paint.paint_titles(painter, self._layout.titles, self._theme)
 
     def _whole_pixels(self, area: QRectF) -> QRectF:
         """Begin a picture at a pixel of the screen, or its cells would lie across two."""

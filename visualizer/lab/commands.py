@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from visualizer.lab.lab_controller import LabController
     from visualizer.lab.loss_plot.controller import LossPlotController
     from visualizer.lab.loss_plot.model import PlotLook
-    from visualizer.lab.runs.controller import RunController
-    from visualizer.lab.screen import LabScreen
+    from visualizer.lab.model import LabScreen
+    from visualizer.lab.runs.saved_runs_controller import RunController
     from visualizer.lab.snapshot_bar.widget import SnapshotBar
     from visualizer.lab.training_film.run_export_controller import RunExportController
     from visualizer.session.view_options import ColourOptions

@@ -10,11 +10,11 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.errors import InputError
 from visualizer.lab.attention_view.probe_reading import probe_of
+from visualizer.lab.model import LabScreen, LabView, present_lab
 from visualizer.lab.runs.run_store import fresh
-from visualizer.lab.screen import LabScreen, LabView, present_lab
 from visualizer.lab.settings.model import STAYING, put
+from visualizer.lab.training import background_training_controller
 from visualizer.lab.training import model as training_model
-from visualizer.lab.training import process_controller
 from visualizer.lab.training.model import Failure, Phase, RunState, refused_as
 from visualizer.lab.training.process_controller import SERVICE, ProcessEnd, TrainingProcess
 from visualizer.language.run_folder import RunFolder, plain_settings
@@ -60,7 +60,7 @@ class LabController(QObject):
         """Why a run could not even be opened."""
         self._training: TrainingProcess | None = None
         self._then: list[tuple[str, dict[str, Any]]] = []
-        self._waiting = process_controller.BackgroundTrainingWatcher(self)
+        self._waiting = background_training_controller.BackgroundTrainingWatcher(self)
         self._waiting.free.connect(self._open_when_free)
 
     @property
@@ -174,7 +174,7 @@ class LabController(QObject):
             return
         self.leave()
         run = RunState(folder, about.settings, sample=about.sample)
-        if process_controller.is_at_work(folder):
+        if background_training_controller.is_at_work(folder):
             self.run = replace(run, phase=Phase.WAITING)
             self._waiting.wait(folder)
             self.changed.emit()
@@ -197,8 +197,10 @@ class LabController(QObject):
         """
         training, run = self._training, self.run
         if training and run and goes_on:
-            process_controller.order(run.folder)
-            over = partial(process_controller.take_over, run.folder, self._command, self.said)
+            background_training_controller.order(run.folder)
+            over = partial(
+                background_training_controller.take_over, run.folder, self._command, self.said
+            )
             training.ended.connect(over)
         if run:
             self.draft = run.settings

@@ -26,7 +26,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.documents.document_file import SavedDocument
 from visualizer.language.tokenizers import Tokenizer, tokenize
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
 

@@ -28,9 +28,9 @@ from visualizer.lab.lab_controller import LabController
 from visualizer.lab.layer_document_controller import LayerDocumentController
 from visualizer.lab.loss_plot.controller import LossPlotController
 from visualizer.lab.loss_plot.widget import PlotPane
-from visualizer.lab.runs.controller import RunController
+from visualizer.lab.runs.saved_runs_controller import RunController
 from visualizer.lab.runs.widget import RunsPane
-from visualizer.lab.settings.controller import TextSampleController
+from visualizer.lab.settings.text_sample_controller import TextSampleController
 from visualizer.lab.settings.widget import SettingsPane
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
 from visualizer.lab.training.process_controller import SERVICE

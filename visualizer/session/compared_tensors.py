@@ -6,20 +6,21 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from visualizer.attention.derived import WeightTransform
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_count, format_number, shorten
-from visualizer.session.cells import ComparedSide
-from visualizer.session.comparison_state import ComparisonKind, mean_of
+from visualizer.session.cell_address import ComparedSide
+from visualizer.session.comparison import ComparisonKind
+from visualizer.session.dropout_samples import mean_of
 
 if TYPE_CHECKING:
-    from visualizer.attention.derived import HeadAggregate
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
     from visualizer.attention.tensor_cache import CachedTensor
-    from visualizer.session.cells import Cell
-    from visualizer.session.comparison_state import Comparison
-    from visualizer.session.resolve import Resolved
+    from visualizer.attention.weight_transforms import HeadAggregate
+    from visualizer.session.cell_address import Cell
+    from visualizer.session.comparison import Comparison
+    from visualizer.session.resolved_view import Resolved
 # What is smaller, beside the numbers that it is the difference of, is lost in their rounding.
 ROUNDING = 2e-6
 

@@ -1,27 +1,19 @@
-"""What is computed, undone and later saved: the text and the spec.
-
-Tokens that are typed for captured attention, whose file does not name them.
-
-Texts and settings that are asked for, as a document.
-"""
+"""What is computed, undone and later saved: the text and the spec."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.mechanisms import Mechanism, mechanism_of, spec_of
 from visualizer.attention.spec import AttentionSpec, Mask, problems
-from visualizer.errors import InputError, Problem
 from visualizer.language.tokenizers import Tokenizer, tokenize
-from visualizer.number_format import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from visualizer.attention.captured import CapturedAttention
+    from visualizer.errors import Problem
 
 BOOK_SENTENCE = "Your journey starts with one step"
 
@@ -124,107 +116,3 @@ def typed(old: str, new: str) -> tuple[bool, str]:
     written = end - start
     is_one_more_or_less = written + (len(old) - len(new) + written) == 1
     return is_one_more_or_less, new[start:end]
-
-
-Tokens = tuple[str, ...]
-Labels = tuple[Tokens, Tokens]
-"""Of the queries, and of the keys."""
-
-
-def typed_labels(document: Document) -> Labels:
-    """Take the tokens of captured attention from what was typed.
-
-    One text names queries and keys where these are as many; else a line each does. Where the
-    tokenizer makes another number of tokens, what stands between blanks is tried: ``[CLS]``.
-
-    Returns
-    -------
-    Labels
-        Empty where nothing was typed.
-
-    Raises
-    ------
-    InputError
-        When these are not as many tokens as there are queries and keys.
-    """
-    captured = document.captured
-    if captured is None or not document.labels.strip():
-        return (), ()
-    by_tokenizer = partial(tokenize, tokenizer=document.tokenizer)
-    found = _fitting(captured, document.labels, by_tokenizer)
-    found = found or _fitting(captured, document.labels, _between_blanks)
-    if found is None:
-        raise InputError("text", _needed(captured, document.labels, by_tokenizer))
-    return found
-
-
-def _between_blanks(text: str) -> Tokens:
-    return tuple(text.split())
-
-
-def _fitting(
-    captured: CapturedAttention, text: str, split: Callable[[str], Tokens]
-) -> Labels | None:
-    whole = split(text)
-    if captured.is_square and len(whole) == captured.queries:
-        return whole, whole
-    lines = [tokens for tokens in map(split, text.splitlines()) if tokens]
-    if [len(tokens) for tokens in lines] == [captured.queries, captured.keys]:
-        return lines[0], lines[1]
-    return None
-
-
-def _needed(captured: CapturedAttention, text: str, split: Callable[[str], Tokens]) -> str:
-    if captured.is_square:
-        count = len(split(text))
-        typed = f"{format_count(count, 'token')} {'is' if count == 1 else 'are'} typed"
-        return f"{typed}, and {captured.queries:,} are needed; without any, places are numbered."
-    lines = filter(None, (len(split(line)) for line in text.splitlines()))
-    return (
-        f"Type {format_count(captured.queries, 'token')} for the queries on one line and "
-        f"{captured.keys:,} for the keys on the next; typed are {' and '.join(map(str, lines))}."
-    )
-
-
-# Qt shows these otherwise than they are: a text is the same here and in the sentence box.
-_AS_SHOWN = str.maketrans({"\r": "\n", "\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
-
-
-def text_of(text: str) -> str:
-    """Take a text as the sentence box would.
-
-    Raises
-    ------
-    InputError
-        When it is blank.
-    """
-    if not text or text.isspace():
-        raise InputError("text", f"got {text[:20]!r}, takes a text that is not blank")
-    return text.replace("\r\n", "\n").translate(_AS_SHOWN)
-
-
-def document_of(
-    texts: Sequence[str], settings: Mapping[str, object], base: Document | None = None
-) -> Document:
-    """Make the document of texts and settings.
-
-    Parameters
-    ----------
-    texts : sequence of str
-        Several are a batch, or the tokens of queries and of keys where attention was captured;
-        where there is none, those of the base stay.
-    settings : mapping
-        By the names that `Document.set` takes; the mechanism is set before the others.
-    base : Document, optional
-        What holds where nothing else is asked for.
-    """
-    document = base or Document()
-    if texts:
-        apart = [" ".join(text.splitlines()) for text in texts]  # a line is a text from now on
-        document = document.set("text", "\n".join(apart if len(texts) > 1 else texts))
-    if texts and not document.captured:
-        lines = LineSplit.APART if len(texts) > 1 else LineSplit.TOGETHER
-        document = document.set("lines", lines)
-    for name in sorted(settings, key=lambda name: name != "mechanism"):
-        document = document.set(name, settings[name])
-    return document

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Protocol
 
 from visualizer.errors import InputError
-from visualizer.session.comparison_state import ComparisonKind
-from visualizer.session.resolve import resolve
+from visualizer.session.comparison import ComparisonKind
+from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.session.document import Document
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
     from visualizer.session.screen import Presenter
 
 

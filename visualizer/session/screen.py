@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.errors import InputError
     from visualizer.session.document import Document
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
     from visualizer.session.view import View
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from visualizer.attention.derived import HeadAggregate, WeightTransform
+from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.session.timeline import Playhead
 from visualizer.session.token_selection import TokenSelection
 from visualizer.session.view_options import CodeDialect, ColourOptions, LineOptions, MaskEditState
 
 if TYPE_CHECKING:
-    from visualizer.session.cells import Cell
-    from visualizer.session.comparison_state import Comparison
+    from visualizer.session.cell_address import Cell
+    from visualizer.session.comparison import Comparison
     from visualizer.session.document import Document
     from visualizer.session.prediction import Prediction
     from visualizer.session.zoom import Zoom

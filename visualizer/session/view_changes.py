@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from visualizer.session.resolve import existing
+from visualizer.session.resolved_view import existing
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.session.cells import Cell
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.cell_address import Cell
+    from visualizer.session.resolved_view import Resolved
     from visualizer.session.view import View
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from visualizer.session.cells import Cell
+    from visualizer.session.cell_address import Cell
 
 
 class MaskBrush(StrEnum):

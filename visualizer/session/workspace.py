@@ -18,7 +18,7 @@ from visualizer.session.document import Document, typed
 from visualizer.session.history import History
 from visualizer.session.prediction import begun_anew
 from visualizer.session.requests import Shown, as_far_as_read, in_window
-from visualizer.session.resolve import Resolved, resolve
+from visualizer.session.resolved_view import Resolved, resolve
 from visualizer.session.screen import Moment, Screen, Snapshot
 from visualizer.session.view import View
 from visualizer.session.view_changes import toggled

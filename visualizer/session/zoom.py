@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
-    from visualizer.session.cells import Cell
+    from visualizer.session.cell_address import Cell
 
 SMALLEST = 2
 

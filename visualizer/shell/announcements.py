@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from visualizer.features.cell.model import CELL
 from visualizer.features.playback.model import PLAYBACK
 from visualizer.heatmap.board_picture import PICTURE
-from visualizer.shell.present_screen import STATUS
+from visualizer.shell.panel_table import STATUS
 from visualizer.widgets.accessibility import Politeness, announce, install, set_accessible_value
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from visualizer.attention.derived import HeadAggregate, WeightTransform
 from visualizer.attention.kept_weights import are_kept
 from visualizer.attention.spec import Mode
+from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.features.cell.model import CELL
 from visualizer.features.comparison_bar.model import COMPARISON
 from visualizer.features.lessons.model import LESSON
@@ -19,7 +19,7 @@ from visualizer.features.tokens.model import TOKENS
 from visualizer.features.view_controls.model import LOOKS
 from visualizer.heatmap.board_picture import PICTURE
 from visualizer.heatmap.model import target_of
-from visualizer.session.comparison_state import ComparisonKind
+from visualizer.session.comparison import ComparisonKind
 from visualizer.session.timeline import Grain
 from visualizer.session.view_options import CodeDialect, ColourCurve, ColourLimits
 from visualizer.shell.panes import PANES

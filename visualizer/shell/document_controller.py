@@ -15,7 +15,7 @@ from visualizer.documents.open_document import DocumentChange
 from visualizer.errors import InputError
 from visualizer.session.worker import Worker
 from visualizer.shell.autosave_controller import AutosaveController
-from visualizer.shell.document_io import OPENED, ReadResult, WriteResult, written
+from visualizer.shell.document_io_results import OPENED, ReadResult, WriteResult, written
 from visualizer.widgets.app_settings import NOTICE_MS
 from visualizer.widgets.dialogs import ask_open_path, ask_save_path, ask_unsaved, refuse
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from visualizer.session.document import Document
     from visualizer.session.view import View
     from visualizer.session.workspace import Workspace
-    from visualizer.shell.document_io import Services
+    from visualizer.shell.window_services import Services
 
     WindowOn = Callable[[Path], QMainWindow | None]
     """Gives the window in which a file is open."""

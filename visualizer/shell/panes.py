@@ -18,9 +18,9 @@ from visualizer.features.code.widget import CodePane
 from visualizer.features.head_table.widget import HeadTablePane
 from visualizer.features.lessons.widget import LessonPane
 from visualizer.features.line_view.widget import LinePane
-from visualizer.features.number_table.widget import NumberTablePane
 from visualizer.features.setup.widget import SetupPane
 from visualizer.features.shapes.widget import ShapesPane
+from visualizer.features.tensor_editor.widget import NumberTablePane
 from visualizer.features.view_controls.colours_widget import ColoursPane
 from visualizer.widgets.labels import PlainLabel
 

@@ -18,7 +18,6 @@ from visualizer.features.line_view.controller import LineViewController
 from visualizer.features.mask_editor.controller import MaskEditController
 from visualizer.features.mask_editor.model import PAINTING
 from visualizer.features.mask_editor.widget import MaskBrushHandler, MaskEditBar
-from visualizer.features.number_table.controller import TensorEditController
 from visualizer.features.playback.controller import PlaybackController
 from visualizer.features.playback.model import PLAYBACK
 from visualizer.features.playback.widget import PlaybackBar
@@ -26,6 +25,7 @@ from visualizer.features.setup.controller import SetupController
 from visualizer.features.setup.model import SETUP
 from visualizer.features.stage_bar.model import RAIL
 from visualizer.features.stage_bar.widget import StageBar
+from visualizer.features.tensor_editor.controller import TensorEditController
 from visualizer.features.tokens.controller import TokenSelectionController
 from visualizer.features.tokens.model import TOKENS
 from visualizer.features.tokens.widget import TokenPane
@@ -47,8 +47,8 @@ from visualizer.shell.commands import (
 )
 from visualizer.shell.document_controller import DocumentController
 from visualizer.shell.drop_handler import DropHandler
+from visualizer.shell.panel_table import STATUS
 from visualizer.shell.panes import LEFT, PANES, PaneDocks, PaneFocusCycle, add_bar
-from visualizer.shell.present_screen import STATUS
 from visualizer.shell.presenter_mode import PresenterMode
 from visualizer.shell.recent_files_menu import RecentFilesMenu
 from visualizer.shell.reduced_motion_controller import ReducedMotionController
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from visualizer.features.shapes.widget import ShapesPane
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import WindowOn
-    from visualizer.shell.document_io import Services
+    from visualizer.shell.window_services import Services
 
 
 class MainWindow(QMainWindow):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from visualizer.documents.document_file import SavedDocument
     from visualizer.documents.recovery_file import RecoveredDocument
     from visualizer.lab.window import LabWindow
-    from visualizer.shell.document_io import Services
+    from visualizer.shell.window_services import Services
 
 
 class IncrementalTask(QObject):
@@ -74,12 +74,12 @@ _ONCE = Qt.ConnectionType(
 )
 LAB_PARTS = (
     "visualizer.lab.settings.model",
-    "visualizer.lab.screen",
+    "visualizer.lab.model",
     "visualizer.lab.loss_plot.model",
     "visualizer.lab.generation.next_tokens_widget",
     "visualizer.lab.lab_controller",
-    "visualizer.lab.runs.controller",
-    "visualizer.lab.settings.controller",
+    "visualizer.lab.runs.saved_runs_controller",
+    "visualizer.lab.settings.text_sample_controller",
     "visualizer.lab.training_film.run_export_controller",
     "visualizer.lab.attention_view.controller",
     "visualizer.lab.generation.widget",

@@ -11,8 +11,8 @@ import pytest
 from tests.export.data.test_writers import as_csv, as_json, as_markdown, table
 from tests.support.screens import resolved
 from tests.support.small_runs import KEYS, QUERIES, elsewhere, replayed
-from visualizer.attention.derived import HeadAggregate, WeightTransform
 from visualizer.attention.stored_run import captured_run
+from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.export.data.matrices import ExportMatrix, shown
 from visualizer.session.view import View
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from tests.support.screens import resolved
 from tests.support.small_runs import EVERYTHING, a_run, board
-from visualizer.attention.derived import HeadAggregate, WeightTransform
 from visualizer.attention.run import run as compute
 from visualizer.attention.spec import (
     AttentionSpec,
@@ -27,6 +26,7 @@ from visualizer.attention.spec import (
     Normalisation,
     NumberMatrix,
 )
+from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.export.data.csv_writer import TIDY, harmless, write_csv
 from visualizer.export.data.data_preview import (
     size_of_arrays,
@@ -40,7 +40,7 @@ from visualizer.export.data.matrices import ExportMatrix, shown
 from visualizer.export.data.npz_writer import npz
 from visualizer.number_format import format_number
 from visualizer.progress_callback import BLOCK
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.run_caption import caption
 from visualizer.session.view import View
 from visualizer.version import __version__

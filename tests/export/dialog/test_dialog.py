@@ -32,7 +32,7 @@ from visualizer.export.figures import png_writer
 from visualizer.export.figures.figure_page import figure_of, page_of
 from visualizer.export.film_settings import FilmSettings
 from visualizer.export.writers import export
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.run_caption import caption
 from visualizer.session.timeline import Grain, Place
 from visualizer.widgets import app_settings

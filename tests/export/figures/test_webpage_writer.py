@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from tests.support import headless_browser
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run, board
-from visualizer.attention.derived import HeadAggregate, WeightTransform
 from visualizer.attention.run import run as compute
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Mask
+from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.documents.open_document import found
 from visualizer.errors import InputError
 from visualizer.export.figures import webpage_writer
@@ -31,7 +31,7 @@ from visualizer.heatmap.comparison_board import present_compared
 from visualizer.heatmap.model import Board
 from visualizer.number_format import format_number
 from visualizer.session.compared_tensors import signed
-from visualizer.session.comparison_state import Comparison, ComparisonKind
+from visualizer.session.comparison import Comparison, ComparisonKind
 from visualizer.session.run_caption import caption
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourLimits, ColourOptions

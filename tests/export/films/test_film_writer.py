@@ -23,7 +23,7 @@ from visualizer.export.writers import export
 from visualizer.heatmap import colour_table
 from visualizer.heatmap.board_picture import PICTURE
 from visualizer.progress_callback import CancelledError
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.screen import Snapshot
 from visualizer.session.timeline import Grain, Place

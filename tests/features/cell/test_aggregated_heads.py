@@ -9,11 +9,11 @@ import pytest
 
 from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run
-from visualizer.attention.derived import HeadAggregate, WeightTransform
 from visualizer.attention.spec import Mask
+from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.features.cell.model import CELL, SHOWN_TERMS, folded_readout, lens_line
 from visualizer.number_format import format_number
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
 

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QToolButton
 
 from tests.support.window_input import link_in
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand

@@ -28,7 +28,7 @@ from visualizer.attention.stages import Operation
 from visualizer.features.cell.model import CELL, SHOWN_TERMS, CellPanel, present_readout
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_number, format_share
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.view import View
 

@@ -23,7 +23,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.stages import TABLE, Operation, stages
 from visualizer.features.code.code_lines import WRITE, lines
-from visualizer.features.code.identifiers import VOCABULARIES
+from visualizer.features.code.dialect_identifiers import VOCABULARIES
 from visualizer.features.code.model import TITLES, CodePanel, present_twin
 from visualizer.session.view_options import CodeDialect
 

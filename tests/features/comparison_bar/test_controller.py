@@ -17,8 +17,8 @@ from visualizer.attention.spec import Mask
 from visualizer.features.cell.model import CELL
 from visualizer.features.comparison_bar.model import ASIDE, COMPARISON
 from visualizer.heatmap.board_picture import PICTURE
-from visualizer.session import comparison_state
-from visualizer.session.cells import Cell, ComparedSide
+from visualizer.session import dropout_samples
+from visualizer.session.cell_address import Cell, ComparedSide
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -285,7 +285,7 @@ def test_the_window_works_nothing_out(hand: Hand, monkeypatch: pytest.MonkeyPatc
         return noted
 
     monkeypatch.setattr(tensor_cache, "_difference", noting(tensor_cache._difference))
-    monkeypatch.setattr(comparison_state, "kept", noting(masks.kept))
+    monkeypatch.setattr(dropout_samples, "kept", noting(masks.kept))
     hand.window.workspace.set("dropout", 0.5)
     hand.settle()
     press(hand, Qt.Key.Key_D)

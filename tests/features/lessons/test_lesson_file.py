@@ -14,8 +14,9 @@ from tests.architecture.project_graph import ROOT
 from tests.support.examples import examples
 from visualizer.attention.spec import Mask, Route
 from visualizer.features.lessons.lesson_file import LessonError, line_of, load_lessons, read_lesson
-from visualizer.features.lessons.setting_parser import NAMES, PrintedNumbers, UnfitError, value_of
-from visualizer.session.cells import Cell
+from visualizer.features.lessons.printed_numbers import PrintedNumbers, UnfitError
+from visualizer.features.lessons.setting_values import NAMES, value_of
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.settings_table import SETTINGS
 from visualizer.session.timeline import Grain, Place

@@ -25,9 +25,9 @@ from visualizer.features.lessons.model import (
     page_view,
     present_lesson,
 )
-from visualizer.features.lessons.setting_parser import PrintedNumbers
+from visualizer.features.lessons.printed_numbers import PrintedNumbers
 from visualizer.language.tokenizers import Tokenizer
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.timeline import Grain, Timeline
 from visualizer.session.view import View

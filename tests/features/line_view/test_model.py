@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.support.screens import needs, present, resolved, warm
 from tests.support.small_runs import a_run
-from visualizer.attention.derived import HeadAggregate, WeightTransform
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import Mask, Normalisation
+from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.features.line_view import line_selection
 from visualizer.features.line_view.model import (
     COVERED,
@@ -25,9 +25,9 @@ from visualizer.features.line_view.model import (
     largest_cell,
     present_lines,
 )
-from visualizer.heatmap.colour_scale import SHORT
 from visualizer.heatmap.cursor import present_cursor
-from visualizer.session.cells import Cell
+from visualizer.heatmap.panel_colour_scale import SHORT
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.prediction import Prediction
 from visualizer.session.timeline import Grain, Place, Playhead

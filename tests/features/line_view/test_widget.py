@@ -14,7 +14,7 @@ from tests.support.window_input import LEFT, words
 from visualizer.features.line_view.layout import SMALLEST, lay_out
 from visualizer.features.line_view.model import LINES
 from visualizer.features.line_view.paint import label_box
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.view_options import FOLLOWS, LineSide, LineToken
 from visualizer.widgets.theme import DARK, LIGHT, head_colour, metrics
 

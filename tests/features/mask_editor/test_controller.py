@@ -15,7 +15,7 @@ from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL, LEFT, SHIFT, Hand, words
 from visualizer.attention.spec import Mask, Normalisation, Route
 from visualizer.features.mask_editor.model import HINT, NO_FIT, PAINTING
-from visualizer.session.cells import Cell, ComparedSide
+from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.view_options import MaskBrush
 from visualizer.widgets.theme import LIGHT

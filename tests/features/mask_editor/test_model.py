@@ -29,11 +29,11 @@ from visualizer.features.mask_editor.model import (
     stroked,
     window,
 )
-from visualizer.session.cells import ComparedSide
+from visualizer.session.cell_address import ComparedSide
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.history import History
 from visualizer.session.prediction import Prediction
-from visualizer.session.resolve import resolve
+from visualizer.session.resolved_view import resolve
 from visualizer.session.view import View
 from visualizer.session.view_options import MaskBrush, MaskEditState
 

@@ -14,7 +14,7 @@ from tests.support.screens import resolved
 from tests.support.small_runs import a_run, places
 from visualizer.attention.spec import Mask
 from visualizer.explanations.prediction_check import instruction, judge
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.prediction import Prediction, PredictionQuestion, marked
 from visualizer.session.view import View
 

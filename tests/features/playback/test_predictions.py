@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QComboBox
 
 from tests.support.window_input import CONTROL
 from visualizer.heatmap.board_picture import PICTURE
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Place
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from visualizer.attention.stages import Operation
 from visualizer.explanations.row_explanation import ROWS
 from visualizer.explanations.stage_explanation import STAGES
 from visualizer.explanations.step_values import LargestValue, trimmed, vector
-from visualizer.features.playback.model import step_caption
+from visualizer.features.playback.step_captions import step_caption
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_number, format_share, shorten
 from visualizer.session.timeline import Step

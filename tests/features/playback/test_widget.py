@@ -13,7 +13,7 @@ from tests.support.accessible_text import heard
 from tests.support.playback_viewer import NONE
 from tests.support.window_input import words
 from visualizer.heatmap.board_picture import PICTURE
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Grain, Place
 
 if TYPE_CHECKING:

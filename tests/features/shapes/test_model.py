@@ -26,7 +26,7 @@ from visualizer.features.shapes.model import (
     ShapesPanel,
     present_shapes,
 )
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Place, Playhead
 from visualizer.session.view import View
 

@@ -15,7 +15,7 @@ from tests.support.window_input import SHIFT, words
 from visualizer.features.shapes.head_split_widget import DURATION_MS
 from visualizer.features.shapes.model import SHAPES, ShapesPanel, present_shapes
 from visualizer.features.shapes.widget import EMPTY, ShapesPane
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.view import View
 from visualizer.widgets.app_settings import set_reduced
 from visualizer.widgets.theme import DARK, LIGHT, Theme, head_colour

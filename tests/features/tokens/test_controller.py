@@ -10,7 +10,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
 from tests.support.window_input import CONTROL, LEFT, PATIENCE_MS, SHIFT, Hand, words
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.token_selection import TokenRole
 

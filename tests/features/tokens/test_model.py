@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tests.support.attention_strategies import Case, cases
 from tests.support.screens import needs, present, warm
 from tests.support.small_runs import EVERYTHING, a_run
-from visualizer.attention.derived import HeadAggregate
 from visualizer.attention.spec import Mask, Normalisation
+from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.features.tokens.model import TOKENS
 from visualizer.heatmap.board_picture import PICTURE
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.prediction import Prediction
 from visualizer.session.timeline import Grain, Place, Playhead

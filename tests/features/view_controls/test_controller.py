@@ -8,16 +8,16 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from visualizer.attention.derived import HeadAggregate
+from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.features.view_controls.colours_widget import LIMITS, ColoursPane
 from visualizer.heatmap.board_picture import PICTURE
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.view_options import ColourLimits
 from visualizer.session.zoom import Zoom
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
-    from visualizer.heatmap.colour_scale import ColourScale
+    from visualizer.heatmap.panel_colour_scale import ColourScale
 
 LONG, SHORT = (" ".join(f"w{at}" for at in range(count)) for count in (60, 20))
 CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication, QComboBox
 
 from tests.support.window_input import CONTROL, LEFT, SHIFT
 from tests.support.zoom_gestures import press, roll, seen, turn
-from visualizer.attention.derived import HeadAggregate
+from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.features.view_controls.model import LOOKS
 from visualizer.features.view_controls.widget import (
     FOLDS,
@@ -21,7 +21,7 @@ from visualizer.features.view_controls.widget import (
     HeadToggleButton,
     ViewBar,
 )
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand

@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import CONTROL, SHIFT
 from tests.support.zoom_gestures import NOTCH, pinch, press, pull, roll, seen, turn, under
-from visualizer.attention.derived import HeadAggregate
-from visualizer.session.cells import Cell
+from visualizer.attention.weight_transforms import HeadAggregate
+from visualizer.session.cell_address import Cell
 from visualizer.session.zoom import Zoom
 
 if TYPE_CHECKING:

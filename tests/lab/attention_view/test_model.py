@@ -24,7 +24,7 @@ from visualizer.lab.attention_view.model import (
 from visualizer.lab.attention_view.probe_reading import ProbeReading
 from visualizer.language.training_settings import ModelKind
 from visualizer.language.wire_format import Message, MessageUnpacker
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.view_options import ColourLimits, ColourOptions
 
 KNOWN = np.array([[0.1, 0.25], [0.938, 0.5]])

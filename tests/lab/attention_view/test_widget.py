@@ -15,7 +15,7 @@ from visualizer.lab.attention_view import widget as attention_view_widget
 from visualizer.lab.attention_view.model import LabAttentionPanel, LabCellPointer, present_attention
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.language.training_settings import ModelKind
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.widgets.theme import DARK, LIGHT
 
 if TYPE_CHECKING:

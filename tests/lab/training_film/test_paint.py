@@ -20,7 +20,11 @@ from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.heatmap import colour_table
 from visualizer.lab.attention_view.model import NO_ATTENTION
 from visualizer.lab.training.losses import Measured
-from visualizer.lab.training_film.model import TrainingFilm, TrainingFilmSettings, training_film
+from visualizer.lab.training_film.film_frames import (
+    TrainingFilm,
+    TrainingFilmSettings,
+    training_film,
+)
 from visualizer.lab.training_film.paint import reel_of, write_training
 from visualizer.language.training_settings import ModelKind
 from visualizer.progress_callback import CancelledError

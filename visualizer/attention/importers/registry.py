@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.attention.importers import numpy_files, torch_files
+from visualizer.attention.importers import numpy_files, pt_safetensors_files
 from visualizer.attention.importers.captured_arrays import captured_in, with_tokens
 from visualizer.attention.importers.file_contents import reading, refused
 from visualizer.attention.importers.state_dict import is_module, spec_in
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 READERS: dict[str, Callable[[Path], FileContents]] = {
     ".npy": numpy_files.npy,
     ".npz": numpy_files.npz,
-    ".safetensors": torch_files.safetensors,
-    ".pt": torch_files.pt,
-    ".pth": torch_files.pt,
-    ".bin": torch_files.pt,
+    ".safetensors": pt_safetensors_files.safetensors,
+    ".pt": pt_safetensors_files.pt,
+    ".pth": pt_safetensors_files.pt,
+    ".bin": pt_safetensors_files.pt,
 }
 
 

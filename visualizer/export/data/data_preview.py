@@ -14,8 +14,8 @@ import numpy as np
 from visualizer.export.data import matrices
 from visualizer.export.data.csv_writer import exact
 from visualizer.export.data.json_writer import row_text
-from visualizer.export.data.safetensors_writer import weights_in
-from visualizer.export.figure_settings import framed
+from visualizer.export.data.parameters_safetensors_writer import weights_in
+from visualizer.export.figure_framing import framed
 from visualizer.export.writers import WRITERS
 from visualizer.number_format import format_number, format_size
 

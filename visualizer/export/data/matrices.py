@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from visualizer.attention.derived import HeadAggregate, WeightTransform
+from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.heatmap.board import counted_from_one
 from visualizer.language.tokenizers import all_visible, visible
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
 
 FOLDED = {HeadAggregate.MEAN: "mean of the heads", HeadAggregate.MAX: "largest of the heads"}
 SEEN = {

@@ -21,12 +21,8 @@ from PySide6.QtWidgets import (
 
 from visualizer.export.dialog.figure_options_widget import FigureOptionsWidget
 from visualizer.export.dialog.film_options_widget import SHRINKS, FilmOptionsWidget
-from visualizer.export.dialog.preview_widget import (
-    ExportPreview,
-    FilmPreviewPlayer,
-    PreviewController,
-    PreviewPane,
-)
+from visualizer.export.dialog.film_preview_widget import FilmPreviewPlayer
+from visualizer.export.dialog.preview_widget import PreviewPane
 from visualizer.export.formats import FORMATS, FormatKind, why_not
 from visualizer.widgets import app_settings
 from visualizer.widgets.focus_ring import FocusRing
@@ -34,6 +30,7 @@ from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.theme import text_scale
 
 if TYPE_CHECKING:
+    from visualizer.export.dialog.preview_controller import ExportPreview, PreviewController
     from visualizer.export.export_settings import ExportSettings, LengthUnit
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.film_settings import FilmSettings

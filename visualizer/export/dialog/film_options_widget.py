@@ -17,7 +17,7 @@ from visualizer.export.films.film_writer import estimate
 from visualizer.features.playback.widget import GRAINS
 from visualizer.number_format import format_count, format_size
 from visualizer.progress_callback import CancelledError
-from visualizer.session.resolve import resolve
+from visualizer.session.resolved_view import resolve
 from visualizer.session.timeline import SPEEDS, Grain, Place
 from visualizer.session.worker import Worker
 from visualizer.widgets.buttons import choice

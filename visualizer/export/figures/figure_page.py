@@ -13,16 +13,17 @@ from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF
 
 from visualizer.attention.spec import Dtype
-from visualizer.export.figure_settings import PIXELS_AN_INCH, FigurePaper, FigureSettings, framed
+from visualizer.export.figure_framing import framed
+from visualizer.export.figure_settings import PIXELS_AN_INCH, FigurePaper, FigureSettings
 from visualizer.features.comparison_bar.model import lead_of
-from visualizer.heatmap import label_paint
+from visualizer.heatmap import annotation_paint
 from visualizer.heatmap import paint as heatmap_paint
 from visualizer.heatmap.board_picture import present_picture
 from visualizer.heatmap.cursor_paint import paint_cursor
-from visualizer.heatmap.highlight_paint import paint_lights
 from visualizer.heatmap.layout import MARGIN, lay_out, room, wraps
+from visualizer.heatmap.step_highlight_paint import paint_lights
 from visualizer.progress_callback import Progress, no_progress
-from visualizer.session.resolve import Resolved, resolve
+from visualizer.session.resolved_view import Resolved, resolve
 from visualizer.session.run_caption import caption
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme, font, text_scale
 
@@ -245,7 +246,7 @@ def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_prog
         if figure.board.is_current(slot.heatmap):
             paint_lights(painter, slot, figure.lights, theme)
             paint_cursor(painter, slot, figure.cursor, theme)
-    label_paint.paint_titles(painter, page.layout.titles, theme)
+    annotation_paint.paint_titles(painter, page.layout.titles, theme)
     painter.restore()
 
 

@@ -11,7 +11,7 @@ from PySide6.QtGui import QImage, QPainter
 
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import MM_AN_INCH, PIXELS_AN_INCH
-from visualizer.export.figures.document_embedding import carried, put_into_png
+from visualizer.export.figures.document_attachment import carried, put_into_png
 from visualizer.export.figures.figure_page import figure_of, page_of, paint_page
 from visualizer.progress_callback import Progress, no_progress, part_of_progress
 

@@ -24,13 +24,13 @@ import numpy as np
 from visualizer.documents.open_document import as_script
 from visualizer.errors import InputError
 from visualizer.heatmap import colour_table
-from visualizer.heatmap.colour_scale import beyond
 from visualizer.heatmap.label_metrics import ends
 from visualizer.heatmap.paint import COARSE
+from visualizer.heatmap.panel_colour_scale import beyond
 from visualizer.number_format import format_number
 from visualizer.progress_callback import Progress, ProgressCounter, no_progress
 from visualizer.resources import resource
-from visualizer.session.cells import ComparedSide
+from visualizer.session.cell_address import ComparedSide
 from visualizer.session.zoom import row_role
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 

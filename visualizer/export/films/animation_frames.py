@@ -23,7 +23,7 @@ from visualizer.features.playback.timeline_paint import (
 )
 from visualizer.heatmap.cursor import present_cursor
 from visualizer.heatmap.step_highlights import present_lights
-from visualizer.session.resolve import resolve
+from visualizer.session.resolved_view import resolve
 from visualizer.widgets.labels import SIZES, fitting
 from visualizer.widgets.theme import font, metrics, text_scale
 

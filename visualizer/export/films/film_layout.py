@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QPointF, QRectF, QSizeF
 
-from visualizer.export.figure_settings import PIXELS_AN_INCH, FigureExtent, FigureSettings, framed
+from visualizer.export.figure_framing import framed
+from visualizer.export.figure_settings import PIXELS_AN_INCH, FigureExtent, FigureSettings
 from visualizer.export.figures.figure_page import (
     THEMES,
     FigureContent,
@@ -24,7 +25,7 @@ from visualizer.export.film_settings import FilmPanels, FilmPlan, film_of
 from visualizer.export.films.animation_frames import AnimationFrames, FrameMargins, words_height
 from visualizer.heatmap.layout import LARGEST_CELL, MARGIN, SMALLEST_SIDE, lay_out
 from visualizer.progress_callback import Progress, no_progress
-from visualizer.session.resolve import resolve
+from visualizer.session.resolved_view import resolve
 from visualizer.session.timeline import Place, Playhead
 from visualizer.widgets.theme import text_scale
 

@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.derived import HeadAggregate, WeightTransform
 from visualizer.attention.explain import CombineRule, Explanation, Factor, Group, explain
 from visualizer.attention.masks import Masking, allowed
 from visualizer.attention.spec import Mask, Scale
 from visualizer.attention.stages import Operation, is_hatched
+from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.explanations.cell_explanation import SENTENCES, CellFacts
 from visualizer.heatmap.cursor import panel_of
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_number, format_share, shorten
-from visualizer.session.cells import Cell, ComparedSide
+from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.compared_tensors import held_of, mismatch, signed
-from visualizer.session.comparison_state import ComparisonKind
+from visualizer.session.comparison import ComparisonKind
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
     from visualizer.heatmap.model import Board
-    from visualizer.session.comparison_state import Comparison
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.comparison import Comparison
+    from visualizer.session.resolved_view import Resolved
 
 
 # --------------------------------------------------------------------------------------- a cell

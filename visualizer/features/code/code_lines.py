@@ -21,7 +21,7 @@ from visualizer.attention import masks as attention_masks
 from visualizer.attention.masks import Masking
 from visualizer.attention.spec import Arrangement, Mask, Normalisation, Position, Projection, Scale
 from visualizer.attention.stages import Operation, stages
-from visualizer.features.code.identifiers import VOCABULARIES
+from visualizer.features.code.dialect_identifiers import VOCABULARIES
 from visualizer.session.view_options import CodeDialect
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.features.code.identifiers import CodeIdentifiers
+    from visualizer.features.code.dialect_identifiers import CodeIdentifiers
 
 
 @dataclass(frozen=True, slots=True)

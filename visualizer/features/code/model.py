@@ -11,7 +11,7 @@ from visualizer.session.view_options import CodeDialect
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
 
 TITLES = {
     CodeDialect.BOOK: "The book’s words",

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject
 
 from visualizer.features.comparison_bar.model import COMPARISON
-from visualizer.session.cells import ComparedSide
-from visualizer.session.comparison_state import Comparison, ComparisonKind, most_samples
+from visualizer.session.cell_address import ComparedSide
+from visualizer.session.comparison import Comparison, ComparisonKind
+from visualizer.session.dropout_samples import most_samples
 
 if TYPE_CHECKING:
     from visualizer.heatmap.controller import CellSelectionController

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from visualizer.session.cells import Cell, ComparedSide
+from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.compared_tensors import (
     LargestChange,
     change_of,
@@ -18,7 +18,8 @@ from visualizer.session.compared_tensors import (
     size_of,
     whose,
 )
-from visualizer.session.comparison_state import LARGEST_COUNT, ComparisonKind, most_samples, seed_of
+from visualizer.session.comparison import ComparisonKind
+from visualizer.session.dropout_samples import LARGEST_COUNT, most_samples, seed_of
 from visualizer.session.screen import PanelId
 from visualizer.session.settings_table import SETTINGS, SettingKind
 
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.attention.stages import Stage
-    from visualizer.session.comparison_state import Comparison
+    from visualizer.session.comparison import Comparison
     from visualizer.session.document import Document
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
     from visualizer.session.settings_table import Setting
 
 DERIVED = {"mechanism", "causal", "device"}

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.session.comparison_state import ComparisonKind
+from visualizer.session.comparison import ComparisonKind
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.theme import text_scale

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.head_measures import HeadMeasures
     from visualizer.attention.run import Run
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
 
 PANE = "Heads"
 NONE = "–"

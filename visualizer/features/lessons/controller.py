@@ -12,7 +12,7 @@ from PySide6.QtGui import QAction, QDesktopServices, QKeySequence
 
 from visualizer.features.lessons.lesson_file import load_lessons
 from visualizer.features.lessons.model import ids_of, page_view, stopped, turned, with_manners_of
-from visualizer.features.lessons.setting_parser import PrintedNumbers
+from visualizer.features.lessons.printed_numbers import PrintedNumbers
 from visualizer.resources import resource
 from visualizer.session.view import LessonPosition
 from visualizer.widgets.app_settings import own_folder

@@ -16,14 +16,9 @@ from typing import TYPE_CHECKING, Any
 from visualizer.attention.spec import problems
 from visualizer.attention.stages import shape, stages
 from visualizer.features.lessons.model import Claim, Lesson, Measure, Page
-from visualizer.features.lessons.setting_parser import (
-    WORDS,
-    PrintedNumbers,
-    UnfitError,
-    is_a,
-    value_of,
-)
-from visualizer.session.cells import Cell
+from visualizer.features.lessons.printed_numbers import PrintedNumbers, UnfitError
+from visualizer.features.lessons.setting_values import WORDS, is_a, value_of
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.timeline import ORDER, Grain, Place
 

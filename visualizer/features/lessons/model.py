@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.derived import WeightTransform
 from visualizer.attention.spec import Device
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.number_format import format_number
 from visualizer.session.screen import PanelId
 from visualizer.session.view import LessonPosition
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.session.cells import Cell
+    from visualizer.session.cell_address import Cell
     from visualizer.session.document import Document
     from visualizer.session.timeline import Grain, Place
     from visualizer.session.view import View

@@ -12,7 +12,7 @@ from visualizer.session.view_changes import pin_cell
 from visualizer.session.view_options import LineSide
 
 if TYPE_CHECKING:
-    from visualizer.session.cells import Cell
+    from visualizer.session.cell_address import Cell
     from visualizer.session.view_options import LineOptions, LineToken
     from visualizer.session.workspace import Workspace
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.masks import Masking, allowed_by
-from visualizer.heatmap.colour_scale import SHORT
+from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.session.view_options import FOLLOWS, ColourLimits
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from visualizer.attention.derived import WeightTransform
     from visualizer.attention.run import Run
     from visualizer.attention.tensor_cache import CachedTensor
-    from visualizer.session.resolve import Resolved
+    from visualizer.attention.weight_transforms import WeightTransform
+    from visualizer.session.resolved_view import Resolved
 
 
 def why_none(run: Run) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from visualizer.attention.derived import WeightTransform
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.line_view.line_selection import (
     LineRequest,
     SelectedLines,
@@ -22,7 +22,7 @@ from visualizer.features.line_view.line_selection import (
 )
 from visualizer.heatmap.cursor import cursor_on
 from visualizer.language.tokenizers import all_visible
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.screen import PanelId
 from visualizer.session.view_options import PANE, LineOptions, LineSide, LineToken
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.heatmap.cursor import CellCursor
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
 
 COVERED = "The lines are covered until the prediction is revealed."
 LATER = "The lines are drawn as soon as playback has come to the weights."

@@ -22,8 +22,8 @@ from visualizer.features.line_view.paint import (
     paint_labels,
     paint_lines,
 )
-from visualizer.heatmap.cell_scroll_area_widget import CellScrollArea
-from visualizer.session.cells import Cell
+from visualizer.heatmap.cell_pointing_widget import CellScrollArea
+from visualizer.session.cell_address import Cell
 from visualizer.session.view_options import (
     FOLLOWS,
     MOST_OF_A_QUERY,

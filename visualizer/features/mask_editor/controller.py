@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import BooleanMatrix
     from visualizer.features.mask_editor.model import Place
     from visualizer.heatmap.controller import CellSelectionController
-    from visualizer.session.cells import Cell
+    from visualizer.session.cell_address import Cell
     from visualizer.session.view_options import MaskEditState
     from visualizer.session.workspace import Workspace
 

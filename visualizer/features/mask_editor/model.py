@@ -20,8 +20,8 @@ from visualizer.attention.stages import is_hatched
 from visualizer.errors import InputError
 from visualizer.heatmap.board import forbidden_by
 from visualizer.heatmap.model import PendingCells, target_of
-from visualizer.session.cells import ComparedSide
-from visualizer.session.resolve import PoolingExtent
+from visualizer.session.cell_address import ComparedSide
+from visualizer.session.resolved_view import PoolingExtent
 from visualizer.session.screen import PanelId
 from visualizer.session.view_options import MaskBrush
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.heatmap.model import Board, Drawn, Heatmap, Target
     from visualizer.session.document import Document
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
     from visualizer.session.view_options import MaskEditState
 
 Place = tuple[int, int]

@@ -11,7 +11,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QAccessible, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSpinBox, QToolButton, QWidget
 
-from visualizer.heatmap.cell_scroll_area_widget import STEPS
+from visualizer.heatmap.cell_pointing_widget import STEPS
 from visualizer.heatmap.model import target_of
 from visualizer.session.view_options import MaskBrush
 from visualizer.widgets.input_filters import install_input_filters, is_command

@@ -1,21 +1,13 @@
-"""The transport: where playback stands, what its step says, and what can be done next.
-
-The caption of a playback step: one plain sentence that can be read aloud.
-"""
+"""The transport: where playback stands, what its step says, and what can be done next."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from visualizer.attention.explain import explain
-from visualizer.explanations.cell_explanation import SENTENCES, CellFacts
 from visualizer.explanations.prediction_check import instruction
-from visualizer.explanations.row_explanation import ROWS
-from visualizer.explanations.stage_explanation import STAGES
 from visualizer.explanations.step_equation import Equation, equation
-from visualizer.explanations.step_values import EMPTY, StepValues
-from visualizer.session.cells import Cell
+from visualizer.features.playback.step_captions import step_caption
 from visualizer.session.screen import PanelId
 from visualizer.session.timeline import Grain, Place, Playhead, Timeline
 
@@ -25,8 +17,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.heatmap.step_highlights import Highlights
     from visualizer.session.prediction import PredictionQuestion
-    from visualizer.session.resolve import Resolved
-    from visualizer.session.timeline import Step
+    from visualizer.session.resolved_view import Resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,36 +108,3 @@ def _where(run: Run, timeline: Timeline, place: Place) -> str:
     row = f"{title}, row {place.row + 1:,} of {rows:,}"
     column = f", column {place.column + 1:,} of {columns:,}"
     return row + column * (timeline.grain is Grain.CELL)
-
-
-def step_caption(run: Run, text: int, step: Step, head: int) -> str:
-    """Tell what happens in a step, in one sentence with the tokens in bold (HTML).
-
-    A cell that is a whole row of its stage is told as the row.
-
-    Parameters
-    ----------
-    text : int
-        Which text of a batch.
-    head : int
-        The head that is told of, where the stage has heads.
-    """
-    block = StepValues(run, run.nearest(text), step, min(head, run.trace.spec.heads - 1))
-    operation = block.stage.operation
-    if len(step.rows) > 1:
-        return block.sentence(STAGES[operation](block))
-    if len(step.columns) == run.trace.tensor(step.stage).shape[-1]:
-        return block.sentence(ROWS[operation](block))
-    return _of_cell(block)
-
-
-def _of_cell(block: StepValues) -> str:
-    head = (block.head,) if "head" in block.stage.dims else ()
-    cell = Cell(block.stage.name, (*head, block.at, block.step.columns[0]))
-    batch = block.run.index(block.text)
-    explanation = explain(block.run.trace, cell.stage, (*batch, *cell.place))
-    told = CellFacts(block.run, block.text, cell, explanation)
-    sentence = SENTENCES[block.stage.operation](told).replace("<b></b>", f"<b>{EMPTY}</b>")
-    if not told.in_head or told.in_head in sentence:
-        return sentence
-    return f"{told.in_head.strip().capitalize()}, {sentence[0].lower()}{sentence[1:]}"

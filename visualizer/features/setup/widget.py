@@ -46,7 +46,7 @@ from visualizer.widgets.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import BooleanMatrix
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
     from visualizer.session.screen import Screen
     from visualizer.widgets.theme import Theme
 

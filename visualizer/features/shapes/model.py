@@ -23,7 +23,7 @@ from visualizer.session.screen import PanelId
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
 
 _NAMES = {"token": "tokens", "query": "queries", "key": "keys", "head": "heads"}
 

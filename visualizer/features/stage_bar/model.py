@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
 
 
 @dataclass(frozen=True, slots=True)

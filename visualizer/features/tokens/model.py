@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.derived import HeadAggregate
 from visualizer.attention.masks import allowed
 from visualizer.attention.stages import is_hatched
-from visualizer.heatmap.colour_scale import SHORT
+from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.heatmap.cursor import cursor_on
+from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.language.tokenizers import all_visible
 from visualizer.number_format import format_count, shorten
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.screen import PanelId
 from visualizer.session.timeline import Grain
 from visualizer.session.token_selection import TokenRole, matches, runs
 
 if TYPE_CHECKING:
     from visualizer.heatmap.cursor import CellCursor
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
     from visualizer.session.view import View
 
 NAMED = 3

@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
 from visualizer.features.tokens.model import TokenPanel
 from visualizer.features.tokens.paint import GAP, chip_height, chip_widths, paint_chip
 from visualizer.heatmap import colour_table
-from visualizer.heatmap.colour_scale import SHORT
+from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.number_format import format_count, format_number
 from visualizer.session.token_selection import TokenRole, span
 from visualizer.widgets.accessibility import set_accessible_value

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.attention.derived import WeightTransform
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.view_controls.model import LOOKS, ViewControlsPanel
 from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.widgets.labels import PlainLabel

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
 
-from visualizer.attention.derived import HeadAggregate, WeightTransform
+from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.features.view_controls.model import BoardArrangement
 from visualizer.heatmap.board_picture import PICTURE
 from visualizer.session.view import View
@@ -15,7 +15,7 @@ from visualizer.session.view_options import CodeDialect, ColourCurve, ColourLimi
 from visualizer.session.zoom import Zoom, row_role, zoomed
 
 if TYPE_CHECKING:
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
     from visualizer.session.workspace import Workspace
 
 STEP = 1.5

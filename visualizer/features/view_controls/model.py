@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from visualizer.attention.derived import HeadAggregate, WeightTransform
+from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.session.screen import PanelId
 from visualizer.session.view_options import ColourOptions
 
 if TYPE_CHECKING:
     from visualizer.heatmap.model import Board
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
 
 
 class BoardArrangement(StrEnum):

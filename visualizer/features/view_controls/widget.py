@@ -8,7 +8,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QAction, QColor, QIcon, QPainter, QPixmap
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QToolButton, QWidget
 
-from visualizer.attention.derived import HeadAggregate
+from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.features.view_controls.model import LOOKS, BoardArrangement, ViewControlsPanel
 from visualizer.widgets.labels import ElidedLabel
 from visualizer.widgets.scroll_strip import ScrollStrip

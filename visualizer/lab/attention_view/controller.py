@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from visualizer.lab.generation.widget import GenerationPane
     from visualizer.lab.lab_controller import LabController
     from visualizer.lab.snapshot_bar.widget import SnapshotBar
-    from visualizer.session.cells import Cell
+    from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
 BEFORE = "Start the training, and the attention of every layer and head is shown here as it forms."

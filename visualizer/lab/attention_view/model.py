@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.heatmap.colour_scale import ColourScale
 from visualizer.heatmap.cursor import CellCursor, is_of, walked
 from visualizer.heatmap.model import Axis, Board, Heatmap
+from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.language.tokenizers import all_visible, visible
 from visualizer.language.training_settings import ModelKind
 from visualizer.number_format import format_share, shorten
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.lab.attention_view.probe_reading import ProbeReading
-    from visualizer.session.cells import Cell
+    from visualizer.session.cell_address import Cell
 
 UNIT, SCORED = "weights", "weights;  %: on the right token"
 """What stands behind the bar, where it is known which token is right, too."""

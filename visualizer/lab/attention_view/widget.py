@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from visualizer.heatmap.layout import BoardLayout
     from visualizer.lab.attention_view.model import LabAttentionPanel
-    from visualizer.session.cells import Cell
+    from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
 HINT = "Point at a cell to read it; double-click to open its layer and head."

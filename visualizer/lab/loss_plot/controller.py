@@ -14,7 +14,7 @@ from visualizer.lab.loss_plot.widget import smoother
 if TYPE_CHECKING:
     from visualizer.lab.lab_controller import LabController
     from visualizer.lab.loss_plot.widget import PlotPane
-    from visualizer.lab.runs.controller import RunController
+    from visualizer.lab.runs.saved_runs_controller import RunController
     from visualizer.widgets.theme import Theme
 
 

@@ -13,7 +13,7 @@ from PySide6.QtCore import QEvent, QPointF, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QPainter, QPen
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
-from visualizer.heatmap.cell_scroll_area_widget import BY_KEYS
+from visualizer.heatmap.cell_pointing_widget import BY_KEYS
 from visualizer.lab.loss_plot.chart_widget import LossChart
 from visualizer.lab.loss_plot.legend_html import legend_html
 from visualizer.lab.loss_plot.model import LossPlot, PlotLook

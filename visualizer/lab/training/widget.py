@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.lab.screen import BUTTONS
+from visualizer.lab.model import BUTTONS
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.buttons import FixedWidthToolButton
 from visualizer.widgets.input_filters import install_input_filters
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QAction
 
-    from visualizer.lab.screen import TrainingBarState
+    from visualizer.lab.model import TrainingBarState
     from visualizer.lab.training.model import Failure
 
 MANY_MORE = 1_000

@@ -14,12 +14,12 @@ from visualizer.export.figures.figure_page import THEMES, paint_text, text_heigh
 from visualizer.export.figures.png_writer import blank, words_of
 from visualizer.export.films.film_writer import write_frames
 from visualizer.export.formats import FORMATS, FormatKind, format_of, taken, why_not
-from visualizer.heatmap import label_paint
+from visualizer.heatmap import annotation_paint
 from visualizer.heatmap import paint as heatmap_paint
 from visualizer.heatmap.layout import LARGEST_CELL, MARGIN
 from visualizer.lab.attention_view.layout import SMALLEST, lay_out_layers
 from visualizer.lab.snapshot_bar.paint import SnapshotAxis, axis_height
-from visualizer.lab.training_film.model import TrainingFilmSettings
+from visualizer.lab.training_film.film_frames import TrainingFilmSettings
 from visualizer.progress_callback import Progress, no_progress
 from visualizer.storage import atomic_file
 from visualizer.widgets.theme import font, metrics
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from visualizer.export.formats import ExportFormat
     from visualizer.heatmap.layout import BoardLayout
-    from visualizer.lab.training_film.model import TrainingFilm
+    from visualizer.lab.training_film.film_frames import TrainingFilm
 
 SHAPES = (0.62, 0.8, 1.0)
 """Most height of the panels, of the width: the first with which they are as large as wished."""
@@ -147,7 +147,7 @@ class TrainingFilmFrames:
         for slot in self.layout.slots:
             panel = panels[slot.heatmap.layer, slot.heatmap.head]
             heatmap_paint.paint_slot(painter, replace(slot, heatmap=panel), theme)
-        label_paint.paint_titles(painter, self.layout.titles, theme)
+        annotation_paint.paint_titles(painter, self.layout.titles, theme)
         painter.restore()
 
     @property

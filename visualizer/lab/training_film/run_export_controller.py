@@ -17,7 +17,7 @@ from visualizer.export.export_controller import SAID_MS, ExportRunner
 from visualizer.export.formats import FORMATS, FormatKind, why_not
 from visualizer.lab.attention_view.probe_reading import ProbeReading
 from visualizer.lab.training.model import Phase
-from visualizer.lab.training_film.model import TrainingFilmSettings, training_film
+from visualizer.lab.training_film.film_frames import TrainingFilmSettings, training_film
 from visualizer.lab.training_film.paint import film_format, write_training
 from visualizer.language.run_folder import RunFolder
 from visualizer.session.view_options import ColourOptions

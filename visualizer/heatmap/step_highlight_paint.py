@@ -1,7 +1,4 @@
-"""What lies over a panel: what is not there yet, and the light of what is computed or read.
-
-Cells that were painted a moment ago, over a panel whose numbers do not know of it yet.
-"""
+"""What lies over a panel: what is not there yet, and the light of what is computed or read."""
 
 from __future__ import annotations
 
@@ -10,17 +7,15 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QLineF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
-from visualizer.heatmap import label_paint
+from visualizer.heatmap import annotation_paint
 from visualizer.heatmap.cursor_paint import frame, is_seen, light_column_label, light_row_label
 from visualizer.heatmap.label_metrics import sums_width
-from visualizer.heatmap.paint import areas, paint_hatch
 from visualizer.widgets.theme import font
 
 if TYPE_CHECKING:
     from visualizer.heatmap.layout import PanelSlot
-    from visualizer.heatmap.model import PendingCells
     from visualizer.heatmap.step_highlights import ComputedExtent, HighlightBlock, Highlights
-    from visualizer.session.cells import Cell
+    from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
 SMALLEST_GRID = 8
@@ -71,7 +66,7 @@ def _paint_covered(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     _paint_grid(painter, slot, 0, theme)
     painter.setFont(font(20))
     painter.setPen(QColor(theme.quiet))
-    painter.drawText(slot.cells, label_paint.CENTRE, "?")
+    painter.drawText(slot.cells, annotation_paint.CENTRE, "?")
 
 
 def _paint_empty(painter: QPainter, slot: PanelSlot, reach: ComputedExtent, theme: Theme) -> None:
@@ -188,22 +183,3 @@ def _outline(painter: QPainter, lines: list[QLineF], colour: str, theme: Theme) 
     for ink, width in ((theme.paper, 5.0), (colour, 2.5)):
         painter.setPen(QPen(QColor(ink), width, c=Qt.PenCapStyle.RoundCap))
         painter.drawLines(lines)
-
-
-SMALLEST = 8
-"""Of smaller cells, neither a hatch nor its absence can be seen."""
-
-
-def paint_fresh(painter: QPainter, slot: PanelSlot, fresh: PendingCells, theme: Theme) -> None:
-    """Hatch what has become forbidden, leave blank what has no number yet; light what is tiny."""
-    if fresh.forbidden.shape != slot.heatmap.values.shape:
-        return  # of a picture of another size, which is on its way
-    painter.setPen(Qt.PenStyle.NoPen)
-    is_tiny = min(slot.cell_width, slot.cell_height) < SMALLEST
-    blank = theme.accent if is_tiny else theme.raised
-    under = theme.accent if is_tiny else theme.paper
-    for cells, colour in ((fresh.forbidden, under), (fresh.allowed, blank)):
-        painter.setBrush(QColor(colour))
-        painter.drawRects(areas(slot, cells))
-    if not is_tiny:
-        paint_hatch(painter, slot, fresh.forbidden, theme)

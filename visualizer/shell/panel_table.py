@@ -16,11 +16,11 @@ from visualizer.features.lessons.model import LESSON, present_position
 from visualizer.features.line_view import line_selection
 from visualizer.features.line_view.model import LINES, present_lines
 from visualizer.features.mask_editor.model import PAINTING, present_painting
-from visualizer.features.number_table.model import TABLE, present_table
 from visualizer.features.playback.model import PLAYBACK, PlaybackBarState, present_transport
 from visualizer.features.setup.model import SETUP, present_setup
 from visualizer.features.shapes.model import SHAPES, ShapesPanel, present_shapes
 from visualizer.features.stage_bar.model import RAIL, present_rail
+from visualizer.features.tensor_editor.model import TABLE, present_table
 from visualizer.features.tokens import model as tokens_model
 from visualizer.features.tokens.model import TOKENS, TokenPanel, present_tokens
 from visualizer.features.view_controls.model import LOOKS, ViewControlsPanel, present_looks
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from visualizer.features.lessons.model import LessonPanel, Lessons
     from visualizer.features.setup.model import SetupPanel
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
     from visualizer.session.screen import Moment
 
 WAITING = "The heatmaps will be here in a moment: loading PyTorch."

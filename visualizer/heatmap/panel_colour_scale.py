@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.derived import WeightTransform
+from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.session.compared_tensors import ROUNDING
 from visualizer.session.view_options import ColourCurve, ColourLimits
 

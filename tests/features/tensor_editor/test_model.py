@@ -14,7 +14,6 @@ from tests.attention.test_attend import assert_agrees, expected
 from tests.support.attention_strategies import cases, numbers, specs
 from tests.support.small_runs import a_run
 from visualizer.attention import kept_weights, masks
-from visualizer.attention.derived import HeadAggregate
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     LAYERS,
@@ -27,18 +26,19 @@ from visualizer.attention.spec import (
     Position,
     Projection,
 )
+from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.errors import InputError
-from visualizer.features.number_table.model import (
+from visualizer.features.tensor_editor.model import (
     NumberTablePanel,
     as_drawn,
     edited,
     present_table,
     why_not,
 )
-from visualizer.session.cells import Cell
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
 from visualizer.session.prediction import Prediction
-from visualizer.session.resolve import resolve
+from visualizer.session.resolved_view import resolve
 from visualizer.session.view import TableSelection, View
 
 if TYPE_CHECKING:

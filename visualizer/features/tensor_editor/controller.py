@@ -10,9 +10,13 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
 from visualizer.errors import InputError
-from visualizer.features.number_table.delimited_text import format_block, parse_block, parse_number
-from visualizer.features.number_table.model import TABLE, as_drawn, edited
-from visualizer.session.cells import Cell
+from visualizer.features.tensor_editor.model import TABLE, as_drawn, edited
+from visualizer.features.tensor_editor.spreadsheet_clipboard import (
+    format_block,
+    parse_block,
+    parse_number,
+)
+from visualizer.session.cell_address import Cell
 from visualizer.session.view import TableSelection
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from visualizer.widgets.theme import LIGHT, Theme
 if TYPE_CHECKING:
     from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent
 
-    from visualizer.session.cells import Cell
+    from visualizer.session.cell_address import Cell
     from visualizer.session.view_options import LineToken
 
 STEPS = {

@@ -11,7 +11,7 @@ import pytest
 
 from visualizer.errors import InputError
 from visualizer.lab.attention_view.probe_reading import first_probe
-from visualizer.lab.screen import clock, present_lab
+from visualizer.lab.model import clock, present_lab
 from visualizer.lab.training.model import BUSY, Failure, Phase, RunState, opened, progressed
 from visualizer.language.run_folder import plain_settings
 from visualizer.language.tokenizers import Tokenizer

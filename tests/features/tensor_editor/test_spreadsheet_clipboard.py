@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from visualizer.errors import InputError
-from visualizer.features.number_table import delimited_text
-from visualizer.features.number_table.delimited_text import format_block, parse_block, parse_number
+from visualizer.features.tensor_editor import spreadsheet_clipboard
+from visualizer.features.tensor_editor.spreadsheet_clipboard import (
+    format_block,
+    parse_block,
+    parse_number,
+)
 
 
 def some_numbers(width: int, least: int = 1) -> st.SearchStrategy[np.ndarray]:
@@ -123,7 +127,7 @@ def test_what_is_no_single_number_is_refused(text: str) -> None:
 
 
 def test_more_than_can_be_read_at_once_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited_text, "MOST", 5)
+    monkeypatch.setattr(spreadsheet_clipboard, "MOST", 5)
     with pytest.raises(InputError, match=r"too many to copy at once\. Mark up to 5, or export"):
         format_block(np.zeros((2, 3)))
     with pytest.raises(InputError, match="Paste up to 5 at once"):

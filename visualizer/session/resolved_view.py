@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from visualizer.attention.derived import HeadAggregate
-from visualizer.session.cells import Cell
-from visualizer.session.comparison_state import ComparisonKind, why_none
+from visualizer.attention.weight_transforms import HeadAggregate
+from visualizer.session.cell_address import Cell
+from visualizer.session.comparison import ComparisonKind
+from visualizer.session.dropout_samples import why_none
 from visualizer.session.timeline import Timeline, leading
 from visualizer.session.zoom import fitted
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
-    from visualizer.session.comparison_state import Comparison
+    from visualizer.session.comparison import Comparison
     from visualizer.session.document import Document
     from visualizer.session.prediction import Prediction
     from visualizer.session.timeline import Place

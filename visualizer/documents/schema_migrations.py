@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.captured import CapturedAttention
-from visualizer.attention.derived import HeadAggregate
 from visualizer.attention.spec import AttentionSpec
-from visualizer.session.cells import Cell, ComparedSide
-from visualizer.session.comparison_state import Comparison, ComparisonKind, SampleTally
+from visualizer.attention.weight_transforms import HeadAggregate
+from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.comparison import Comparison, ComparisonKind
 from visualizer.session.document import Document
+from visualizer.session.dropout_samples import SampleTally
 from visualizer.session.prediction import Prediction
 from visualizer.session.timeline import Playhead
 from visualizer.session.token_selection import TokenSelection

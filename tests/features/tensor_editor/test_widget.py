@@ -13,10 +13,10 @@ from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit
 
 from tests.support.window_input import CONTROL, SHIFT, Hand, words
 from visualizer.attention.spec import BooleanMatrix, Mask, NumberMatrix
-from visualizer.features.number_table.delimited_text import parse_block
-from visualizer.features.number_table.model import TABLE
-from visualizer.features.number_table.widget import NumberTableModel
-from visualizer.session.cells import Cell
+from visualizer.features.tensor_editor.model import TABLE
+from visualizer.features.tensor_editor.spreadsheet_clipboard import parse_block
+from visualizer.features.tensor_editor.widget import NumberTableModel
+from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.prediction import Prediction
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tests.support.window_fixtures import Gate
     from visualizer.attention.trace import Trace
-    from visualizer.features.number_table.widget import NumberTablePane
+    from visualizer.features.tensor_editor.widget import NumberTablePane
     from visualizer.shell.window import MainWindow
 
 Z, Y = Qt.Key.Key_Z, Qt.Key.Key_Y

@@ -1,4 +1,4 @@
-"""What is looked at: stages, text, cells, colours. Not undone."""
+"""The address of one cell of a stage, and the side of a comparison it belongs to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from visualizer.attention.derived import HeadAggregate
+    from visualizer.attention.weight_transforms import HeadAggregate
 
 
 class ComparedSide(StrEnum):

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.small_trainings import quick, rows_of
 from visualizer.language.run_folder import RunFolder, plain_settings
-from visualizer.language.training_process import Inbox, _listen, _sender
+from visualizer.language.training_process_main import Inbox, _listen, _sender
 from visualizer.language.wire_format import Message, MessageUnpacker
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Child:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "visualizer.language.training_process"],
+            [sys.executable, "-m", "visualizer.language.training_process_main"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

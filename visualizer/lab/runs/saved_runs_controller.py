@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from visualizer.errors import InputError
 from visualizer.lab.runs import run_store
 from visualizer.lab.runs.widget import ask_delete, ask_leaving
-from visualizer.lab.training import process_controller
+from visualizer.lab.training import background_training_controller
 from visualizer.session.worker import Worker
 from visualizer.widgets import app_settings
 from visualizer.widgets.dialogs import ask_for_folder
@@ -80,7 +80,7 @@ class RunController(QObject):
         own = self._lab.run.folder if self._lab.run else None
         others = (run for run in self.runs if run.folder != own)
         self.at_work = frozenset(
-            run.name for run in others if process_controller.is_at_work(run.folder)
+            run.name for run in others if background_training_controller.is_at_work(run.folder)
         )
         if bool(self.at_work) != self._watching.isActive():
             (self._watching.start if self.at_work else self._watching.stop)()
@@ -223,7 +223,7 @@ class RunController(QObject):
         if run and run.folder == folder:
             sentence = f"“{folder.name}” is open. Begin or open another run, then it can be {done}."
             raise InputError("folder", sentence)
-        if process_controller.is_at_work(folder):
+        if background_training_controller.is_at_work(folder):
             sentence = f"“{folder.name}” is training in the background. Open it and stop it first."
             raise InputError("folder", sentence)
 

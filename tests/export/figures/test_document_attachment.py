@@ -10,9 +10,9 @@ from PIL import Image
 
 from tests.support.snapshots import shot
 from visualizer.documents.open_document import KEYWORD, found, open_document
-from visualizer.documents.schema import lasting
+from visualizer.documents.schema_migrations import lasting
 from visualizer.export.figure_settings import FigureSettings
-from visualizer.export.figures.document_embedding import put_into_svg
+from visualizer.export.figures.document_attachment import put_into_svg
 from visualizer.export.writers import WRITERS
 from visualizer.progress_callback import no_progress
 

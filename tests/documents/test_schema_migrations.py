@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.golden_documents import BATCH, GOLDEN, golden
 from visualizer.documents.open_document import open_document
-from visualizer.documents.schema import SCHEMA, STEPS, lasting, migrated
+from visualizer.documents.schema_migrations import SCHEMA, STEPS, lasting, migrated
 from visualizer.services import restore_document
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def test_there_is_a_step_from_every_schema() -> None:
 
 
 def test_the_steps_are_taken_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visualizer.documents.schema.SCHEMA", 3)
+    monkeypatch.setattr("visualizer.documents.schema_migrations.SCHEMA", 3)
     monkeypatch.setitem(STEPS, 1, lambda tree: {**tree, "way": [1]})
     monkeypatch.setitem(STEPS, 2, lambda tree: {**tree, "way": [*tree["way"], 2]})
     assert migrated({"schema": 1}) == {"schema": 3, "way": [1, 2]}

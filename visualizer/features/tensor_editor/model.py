@@ -17,7 +17,7 @@ from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.spec import BIAS, DRAWN_FROM, LAYERS, OWN_BIASES, OWN_LAYERS, NumberMatrix
 from visualizer.attention.stages import Operation, is_hatched, parameter_names
 from visualizer.errors import InputError
-from visualizer.features.number_table.delimited_text import format_number_plain
+from visualizer.features.tensor_editor.spreadsheet_clipboard import format_number_plain
 from visualizer.heatmap.board import counted_from_one
 from visualizer.heatmap.model import Axis
 from visualizer.language.tokenizers import all_visible
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
     from visualizer.session.document import Document
-    from visualizer.session.resolve import Resolved
+    from visualizer.session.resolved_view import Resolved
 
 COVERED = "Covered until the prediction is revealed."
 

@@ -25,7 +25,7 @@ from visualizer.attention.modules import (
 from visualizer.attention.spec import AttentionSpec, Device, Dtype, Position, Projection
 from visualizer.errors import InputError
 from visualizer.export.data.json_writer import plain_spec
-from visualizer.export.data.safetensors_writer import write_safetensors
+from visualizer.export.data.parameters_safetensors_writer import write_safetensors
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run

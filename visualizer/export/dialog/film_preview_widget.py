@@ -1,0 +1,72 @@
+"""Playing a film before it is written: which frame is to be seen, by the clock."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QElapsedTimer, QObject, QTimer, Signal
+
+if TYPE_CHECKING:
+    from visualizer.export.films.animation_frames import AnimationFrames
+
+
+class FilmPreviewPlayer(QObject):
+    """Asks for the frames of a film, each when its turn has come.
+
+    Frames that take longer to paint than they are to be seen are left out: time is as in the file.
+    """
+
+    wanted = Signal(object, int)
+    """A reel, and which of its frames is to be seen now."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.reel: AnimationFrames | None = None
+        """What is being played, or stands at its end."""
+        self._loops = True
+        self._ends: list[int] = []
+        self._step = 0
+        self._clock = QElapsedTimer()
+        self._timer = QTimer(self, singleShot=True)
+        self._timer.timeout.connect(self._want)
+
+    @property
+    def is_playing(self) -> bool:
+        """Whether there is a frame to come."""
+        return self._timer.isActive()
+
+    def go_on(self, reel: AnimationFrames, loops: bool) -> None:
+        """Go on from the frame that is seen now; another film begins with its first."""
+        if reel is not self.reel:
+            self.reel, self._loops, self._step = reel, loops, 0
+            self._ends = list(accumulate(reel.film.durations()))
+            self._clock.start()
+            self._wait()
+        elif not self._timer.isActive():  # else it is the same frame, painted anew
+            self._wait()
+
+    def stop(self) -> None:
+        """Have the film stand still; it does not go on by itself."""
+        self._timer.stop()
+        self.reel = None
+
+    def _wait(self) -> None:
+        """Wait for the next frame, or for the one that is due by now."""
+        passed = self._clock.elapsed()
+        laps, within = divmod(passed, self._ends[-1])
+        due = laps * len(self._ends) + bisect_right(self._ends, within)
+        last = len(self._ends) - 1
+        if self._loops or self._step < last:
+            self._step = max(self._step + 1, due if self._loops else min(due, last))
+            self._timer.start(max(0, self._starts_at(self._step) - passed))
+
+    def _starts_at(self, step: int) -> int:
+        """Give when a step begins, in ms from the first; steps count on where the film repeats."""
+        lap, frame = divmod(step, len(self._ends))
+        return lap * self._ends[-1] + (self._ends[frame - 1] if frame else 0)
+
+    def _want(self) -> None:
+        assert self.reel
+        self.wanted.emit(self.reel, self._step % len(self._ends))

@@ -1,0 +1,184 @@
+"""Makes the previews of the export dialog on a thread."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QSize, Qt, Signal
+
+from visualizer.errors import InputError
+from visualizer.export.data.data_preview import beginning, told
+from visualizer.export.export_settings import size_in_words
+from visualizer.export.figure_settings import PIXELS_AN_INCH
+from visualizer.export.figures.figure_page import figure_of, page_of
+from visualizer.export.figures.png_writer import LARGEST_SIDE, picture
+from visualizer.export.films.film_layout import reel_of
+from visualizer.export.formats import FormatKind
+from visualizer.progress_callback import CancelledError
+from visualizer.session.run_caption import caption
+from visualizer.session.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtGui import QImage
+
+    from visualizer.export.export_settings import ExportSettings
+    from visualizer.export.films.animation_frames import AnimationFrames
+    from visualizer.progress_callback import Progress
+    from visualizer.session.screen import Snapshot
+
+FINER = 2
+"""How much larger it is painted than shown, so that thin lines and single cells are seen."""
+PIXELS = ".png"
+"""Figures of this format have pixels, others are drawings."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExportPreview:
+    """A figure or a text, and how large it will be.
+
+    Parameters
+    ----------
+    image : QImage or None
+        As many pixels as it is shown with.
+    text : str
+        What is shown instead of a picture.
+    reel : Reel or None
+        The film that the picture is a frame of.
+    """
+
+    image: QImage | None
+    text: str
+    said: str
+    reel: AnimationFrames | None = None
+    frame: int = 0
+
+
+def preview(
+    shot: Snapshot, wish: ExportSettings, room: QSize, ratio: float, progress: Progress
+) -> ExportPreview:
+    """Make what is seen before a file is written.
+
+    Parameters
+    ----------
+    room : QSize
+        What it may take, in pixels of the window.
+    ratio : float
+        Pixels of the screen a pixel of the window.
+    progress : callable
+        Asked whether to go on, where it takes its time.
+    """
+    if wish.format.kind is FormatKind.NUMBERS:
+        return ExportPreview(None, beginning(shot, wish, progress), told(shot, wish))
+    if wish.format.kind is FormatKind.DOCUMENT:
+        lines = caption(shot.run).replace(" · ", "\n")
+        return ExportPreview(None, lines, wish.format.words)
+    if wish.format.kind is FormatKind.FILM:
+        return frame_of(reel_of(shot, wish.asked, progress), 0, room, ratio, progress)
+    return _figure(shot, wish, room, ratio)
+
+
+def _figure(shot: Snapshot, wish: ExportSettings, room: QSize, ratio: float) -> ExportPreview:
+    look = wish.asked
+    page = page_of(figure_of(shot, look), look)
+    width, height = page.size.width(), page.size.height()
+    fitted = min(room.width() * ratio / width, room.height() * ratio / height)
+    dpi = min(look.dpi, LARGEST_SIDE / max(width, height) * PIXELS_AN_INCH)
+    is_drawing = wish.suffix != PIXELS
+    is_whole = not is_drawing and fitted >= dpi / PIXELS_AN_INCH
+    if is_whole:
+        small = picture(page, dpi)
+    else:
+        large = picture(page, fitted * FINER * PIXELS_AN_INCH)
+        size = QSize(max(1, round(width * fitted)), max(1, round(height * fitted)))
+        small = large.scaled(size, mode=Qt.TransformationMode.SmoothTransformation)
+    small.setDevicePixelRatio(ratio)
+    if "width_mm" not in wish.deciding:
+        return ExportPreview(small, "", "As large as the browser’s window")
+    return ExportPreview(small, "", size_in_words(width, height, None if is_drawing else dpi))
+
+
+def frame_of(
+    reel: AnimationFrames, frame: int, room: QSize, ratio: float, progress: Progress
+) -> ExportPreview:
+    """Paint a frame of a film: the very one of the file, made smaller where there is less room."""
+    progress(frame, len(reel))
+    image, most = reel.picture(frame), room * ratio
+    if image.width() > most.width() or image.height() > most.height():
+        aspect, smooth = (
+            Qt.AspectRatioMode.KeepAspectRatio,
+            Qt.TransformationMode.SmoothTransformation,
+        )
+        image = image.scaled(most, aspect, smooth)
+    image.setDevicePixelRatio(ratio)
+    width, height = reel.size
+    return ExportPreview(image, "", f"{width:,} × {height:,} pixels", reel, frame)
+
+
+class PreviewController(QObject):
+    """Makes previews off the GUI thread; of what is asked for meanwhile, the newest."""
+
+    made = Signal(object)
+    refused = Signal(str)
+    broke = Signal(str)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._called_off = threading.Event()
+        self._asked = self._answered = 0
+        self._worker = Worker(self)
+        self._worker.answered.connect(self._take)
+        self._worker.failed.connect(self._fail)
+
+    @property
+    def is_working(self) -> bool:
+        """Whether one is on its way: being made, or not handed over yet."""
+        return self._answered < self._asked
+
+    def ask(self, make: Callable[[Progress], object]) -> None:
+        """Have a preview made; what is being made is called off, if it can be."""
+        self.call_off()
+        self._called_off = threading.Event()
+        self._asked += 1
+        progress = partial(_go_on, self._called_off)
+        self._worker.ask(partial(_numbered, self._asked, make, progress))
+
+    def call_off(self) -> None:
+        """Have no more made of what was asked for, if it takes its time."""
+        self._called_off.set()
+
+    def close(self) -> None:
+        """End the thread."""
+        self.call_off()
+        self._worker.stop()
+
+    def _take(self, answer: tuple[int, object]) -> None:
+        self._answered, made = answer
+        self.made.emit(made)
+
+    def _fail(self, error: Exception) -> None:
+        if isinstance(error, CancelledError) and not self._called_off.is_set():
+            return  # something newer is on its way
+        self._answered = self._asked
+        if isinstance(error, CancelledError):
+            return
+        if isinstance(error, InputError):
+            self.refused.emit(error.sentence)
+        else:
+            self.broke.emit("".join(traceback.format_exception(error)))
+
+
+def _numbered(
+    number: int, make: Callable[[Progress], object], progress: Progress
+) -> tuple[int, object]:
+    return number, make(progress)
+
+
+def _go_on(called_off: threading.Event, done: int, of: int) -> None:
+    if called_off.is_set():
+        raise CancelledError

@@ -1,0 +1,61 @@
+"""What of a snapshot a figure shows: stages, heads, zoom and marks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from visualizer.export.figure_settings import FigureExtent
+from visualizer.session.resolved_view import resolve
+from visualizer.session.token_selection import TokenSelection
+
+if TYPE_CHECKING:
+    from visualizer.export.figure_settings import FigureSettings
+    from visualizer.session.resolved_view import Resolved
+    from visualizer.session.screen import Snapshot
+    from visualizer.session.view import View
+
+
+def framed(shot: Snapshot, look: FigureSettings) -> Resolved:
+    """Look at what a figure shows; nothing is hovered, and nothing pinned that has no mark."""
+    view = replace(shot.view, hovered=None, panes=frozenset(), lesson=None)
+    resolved = _resolved(shot, view)
+    if look.extent is not FigureExtent.SHOWN and not resolved.focus:
+        resolved = _resolved(shot, _of_extent(resolved, look.extent))
+    return resolved if look.has_marks else _resolved(shot, _unmarked(resolved))
+
+
+def _resolved(shot: Snapshot, view: View) -> Resolved:
+    return resolve(shot.document, view, shot.run, shot.document)
+
+
+def _unmarked(resolved: Resolved) -> View:
+    """Take away the pin and what is chosen; the panel that was there for the pin stays."""
+    view = resolved.view
+    heads = None if view.heads is None else frozenset(resolved.heads)
+    tokens = TokenSelection(role=view.tokens.role)
+    return replace(view, stages=resolved.stages, heads=heads, pinned=None, tokens=tokens)
+
+
+def _of_extent(resolved: Resolved, extent: FigureExtent) -> View:
+    view, pinned, names = resolved.view, resolved.pinned, frozenset(resolved.run.trace.names)
+    if extent in {FigureExtent.PANEL, FigureExtent.HEAD}:
+        head = pinned.head if pinned and pinned.head is not None else resolved.drawn_heads[0]
+        is_fold = extent is FigureExtent.PANEL and pinned is not None and pinned.fold is not None
+        kept = view.folds if is_fold else frozenset()
+        view = replace(view, heads=frozenset() if is_fold else frozenset({head}), folds=kept)
+    if extent is FigureExtent.PANEL:
+        view = replace(view, stages=frozenset({_one_stage(resolved)}), spread=False)
+    if extent in {FigureExtent.HEADS, FigureExtent.ALL}:
+        view = replace(view, heads=None)
+    if extent in {FigureExtent.STAGES, FigureExtent.ALL}:
+        view = replace(view, stages=names)
+    return view
+
+
+def _one_stage(resolved: Resolved) -> str:
+    """Name the stage of the one panel: that of the pinned cell, else the last of the weights."""
+    if resolved.pinned:
+        return resolved.pinned.stage
+    shown = resolved.shown_stages
+    return ([stage.name for stage in shown if stage.is_weights] or [shown[-1].name])[-1]

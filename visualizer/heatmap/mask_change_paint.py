@@ -1,0 +1,34 @@
+"""Cells that were painted a moment ago, over a panel whose numbers do not know of it yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QPainter
+
+from visualizer.heatmap.paint import areas, paint_hatch
+
+if TYPE_CHECKING:
+    from visualizer.heatmap.layout import PanelSlot
+    from visualizer.heatmap.model import PendingCells
+    from visualizer.widgets.theme import Theme
+
+
+SMALLEST = 8
+"""Of smaller cells, neither a hatch nor its absence can be seen."""
+
+
+def paint_fresh(painter: QPainter, slot: PanelSlot, fresh: PendingCells, theme: Theme) -> None:
+    """Hatch what has become forbidden, leave blank what has no number yet; light what is tiny."""
+    if fresh.forbidden.shape != slot.heatmap.values.shape:
+        return  # of a picture of another size, which is on its way
+    painter.setPen(Qt.PenStyle.NoPen)
+    is_tiny = min(slot.cell_width, slot.cell_height) < SMALLEST
+    blank = theme.accent if is_tiny else theme.raised
+    under = theme.accent if is_tiny else theme.paper
+    for cells, colour in ((fresh.forbidden, under), (fresh.allowed, blank)):
+        painter.setBrush(QColor(colour))
+        painter.drawRects(areas(slot, cells))
+    if not is_tiny:
+        paint_hatch(painter, slot, fresh.forbidden, theme)

@@ -1,0 +1,183 @@
+"""Trainings without a window: to let one go on after closing, and to know that one is at work."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, QProcess, QTimer, Signal
+
+from visualizer.console_progress import say
+from visualizer.errors import InputError
+from visualizer.lab.training.process_controller import SERVICE, environment
+from visualizer.language.run_folder import RunFolder
+from visualizer.language.wire_format import Message
+from visualizer.storage.atomic_file import write
+from visualizer.storage.contained_folder import path_of_open
+from visualizer.storage.file_lock import is_held
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from PySide6.QtCore import SignalInstance
+
+    from visualizer.lab.training.process_controller import ProcessEnd
+
+
+NOT_ALONE = "“{}” could not be left to go on in the background"
+POLL_MS = 200
+MOST_ORDERS = 2**20
+"""Bytes."""
+LONGEST_S = 60.0
+"""How long one that has its orders may take until it holds the run: torch has to be loaded."""
+
+
+def order(folder: Path) -> None:
+    """Write what is said to a run that is to go on; from then on it is taken to be at work.
+
+    It reads its orders from a file, as nobody is left to say them.
+
+    Raises
+    ------
+    InputError
+        Of ``folder``, when they cannot be written.
+    """
+    orders = (
+        Message("open", {"folder": str(folder), "settings": None}),
+        Message("leave"),
+        Message("run"),
+    )
+    content = b"".join(order.pack() for order in orders)
+    try:
+        write(RunFolder(folder).orders, lambda file: file.write(content))
+    except InputError as refused:
+        sentence = f"{NOT_ALONE.format(folder.name)}: {refused.sentence}"
+        raise InputError("folder", sentence) from refused
+
+
+def go_on(folder: Path, command: Sequence[str] = SERVICE) -> None:
+    """Have a run that has its orders go on in a process that outlives this program.
+
+    Raises
+    ------
+    InputError
+        Of ``folder``, when they cannot be written, or the process cannot be started.
+    """
+    order(folder)  # anew, as its time begins now
+    why = _start(RunFolder(folder), command)
+    if why:
+        take_back(folder)
+        sentence = f"{NOT_ALONE.format(folder.name)}: {why}. It stands at its last checkpoint."
+        raise InputError("folder", sentence)
+
+
+def _start(run: RunFolder, command: Sequence[str]) -> str:
+    """Start a process that reads a run's orders and outlives this one; say what is in the way."""
+    process = QProcess()
+    process.setProcessEnvironment(environment())
+    process.setProgram(command[0])
+    process.setArguments(list(command[1:]))
+    process.setStandardOutputFile(QProcess.nullDevice())
+    try:
+        with run.orders.open(MOST_ORDERS) as orders, run.log.create() as log:
+            process.setStandardInputFile(path_of_open(orders, run.orders))
+            process.setStandardErrorFile(path_of_open(log, run.log))
+            started: bool | tuple[bool, int] = process.startDetached()
+    except OSError as error:
+        return error.strerror or str(error)
+    is_started = started if isinstance(started, bool) else started[0]
+    return "" if is_started else process.errorString()
+
+
+def take_over(
+    folder: Path, command: Sequence[str], said: SignalInstance, ended: ProcessEnd
+) -> None:
+    """Have a run go on that a window has let go of; what is in the way is said in a sentence."""
+    try:
+        if ended.failure:
+            take_back(folder)
+            raise InputError("folder", ended.failure.sentence)
+        go_on(folder, command)
+    except InputError as refused:
+        try:
+            said.emit(refused.sentence)
+        except RuntimeError:  # its window is closed
+            say(refused.sentence)
+
+
+def take_back(folder: Path) -> None:
+    """Have a run not go on after all."""
+    with suppress(OSError):
+        RunFolder(folder).orders.unlink(missing_ok=True)
+
+
+def is_at_work(folder: Path) -> bool:
+    """Whether a run is being trained, here or elsewhere, or is about to be; nothing is written."""
+    return _has_orders(folder) or _is_held(folder)
+
+
+def _has_orders(folder: Path) -> bool:
+    with suppress(OSError):
+        return 0 <= time.time() - RunFolder(folder).orders.stat().st_mtime < LONGEST_S
+    return False
+
+
+def _is_held(folder: Path) -> bool:
+    lock = RunFolder(folder).lock
+    try:
+        return lock.is_file() and is_held(lock.path)
+    except OSError:
+        return True
+
+
+def ask_to_stop(folder: Path) -> None:
+    """Have whoever trains a run write a checkpoint and end."""
+    with suppress(OSError):  # it has no folder any more
+        RunFolder(folder).stop.touch()
+
+
+class BackgroundTrainingWatcher(QObject):
+    """Has whoever trains a run stop, and waits until it has.
+
+    Orders alone do not prove that somebody will train it, as they may have come with a folder from
+    elsewhere: nothing is written there before the run is held.
+    """
+
+    free = Signal(bool)
+    """The run can be had; whether it was trained until then."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._folder: Path | None = None
+        self._was_held = False
+        self._polling = QTimer(self, interval=POLL_MS)
+        self._polling.timeout.connect(self._look)
+
+    def wait(self, folder: Path) -> None:
+        """Wait for a run."""
+        self._folder, self._was_held = folder, False
+        self._ask()
+        self._polling.start()
+
+    def stop(self) -> None:
+        """Wait no more."""
+        self._polling.stop()
+
+    def _ask(self) -> None:
+        assert self._folder
+        if _is_held(self._folder):
+            self._was_held = True
+            ask_to_stop(self._folder)
+
+    def _look(self) -> None:
+        assert self._folder
+        if is_at_work(self._folder):
+            self._ask()  # again: it may just have begun
+            return
+        self.stop()
+        if self._was_held:
+            with suppress(OSError):
+                RunFolder(self._folder).stop.unlink(missing_ok=True)
+        self.free.emit(self._was_held)

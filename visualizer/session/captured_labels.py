@@ -1,0 +1,76 @@
+"""Tokens that are typed for captured attention, whose file does not name them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from visualizer.errors import InputError
+from visualizer.language.tokenizers import tokenize
+from visualizer.number_format import format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.attention.captured import CapturedAttention
+    from visualizer.session.document import Document
+
+
+Tokens = tuple[str, ...]
+Labels = tuple[Tokens, Tokens]
+"""Of the queries, and of the keys."""
+
+
+def typed_labels(document: Document) -> Labels:
+    """Take the tokens of captured attention from what was typed.
+
+    One text names queries and keys where these are as many; else a line each does. Where the
+    tokenizer makes another number of tokens, what stands between blanks is tried: ``[CLS]``.
+
+    Returns
+    -------
+    Labels
+        Empty where nothing was typed.
+
+    Raises
+    ------
+    InputError
+        When these are not as many tokens as there are queries and keys.
+    """
+    captured = document.captured
+    if captured is None or not document.labels.strip():
+        return (), ()
+    by_tokenizer = partial(tokenize, tokenizer=document.tokenizer)
+    found = _fitting(captured, document.labels, by_tokenizer)
+    found = found or _fitting(captured, document.labels, _between_blanks)
+    if found is None:
+        raise InputError("text", _needed(captured, document.labels, by_tokenizer))
+    return found
+
+
+def _between_blanks(text: str) -> Tokens:
+    return tuple(text.split())
+
+
+def _fitting(
+    captured: CapturedAttention, text: str, split: Callable[[str], Tokens]
+) -> Labels | None:
+    whole = split(text)
+    if captured.is_square and len(whole) == captured.queries:
+        return whole, whole
+    lines = [tokens for tokens in map(split, text.splitlines()) if tokens]
+    if [len(tokens) for tokens in lines] == [captured.queries, captured.keys]:
+        return lines[0], lines[1]
+    return None
+
+
+def _needed(captured: CapturedAttention, text: str, split: Callable[[str], Tokens]) -> str:
+    if captured.is_square:
+        count = len(split(text))
+        typed = f"{format_count(count, 'token')} {'is' if count == 1 else 'are'} typed"
+        return f"{typed}, and {captured.queries:,} are needed; without any, places are numbered."
+    lines = filter(None, (len(split(line)) for line in text.splitlines()))
+    return (
+        f"Type {format_count(captured.queries, 'token')} for the queries on one line and "
+        f"{captured.keys:,} for the keys on the next; typed are {' and '.join(map(str, lines))}."
+    )

@@ -1,0 +1,55 @@
+"""Texts and settings that are asked for, as a document."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.errors import InputError
+from visualizer.session.document import Document, LineSplit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+# Qt shows these otherwise than they are: a text is the same here and in the sentence box.
+_AS_SHOWN = str.maketrans({"\r": "\n", "\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
+
+
+def text_of(text: str) -> str:
+    """Take a text as the sentence box would.
+
+    Raises
+    ------
+    InputError
+        When it is blank.
+    """
+    if not text or text.isspace():
+        raise InputError("text", f"got {text[:20]!r}, takes a text that is not blank")
+    return text.replace("\r\n", "\n").translate(_AS_SHOWN)
+
+
+def document_of(
+    texts: Sequence[str], settings: Mapping[str, object], base: Document | None = None
+) -> Document:
+    """Make the document of texts and settings.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        Several are a batch, or the tokens of queries and of keys where attention was captured;
+        where there is none, those of the base stay.
+    settings : mapping
+        By the names that `Document.set` takes; the mechanism is set before the others.
+    base : Document, optional
+        What holds where nothing else is asked for.
+    """
+    document = base or Document()
+    if texts:
+        apart = [" ".join(text.splitlines()) for text in texts]  # a line is a text from now on
+        document = document.set("text", "\n".join(apart if len(texts) > 1 else texts))
+    if texts and not document.captured:
+        lines = LineSplit.APART if len(texts) > 1 else LineSplit.TOGETHER
+        document = document.set("lines", lines)
+    for name in sorted(settings, key=lambda name: name != "mechanism"):
+        document = document.set(name, settings[name])
+    return document
