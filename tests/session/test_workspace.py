@@ -224,19 +224,25 @@ def test_bugs_are_said_once_at_a_time(gate: Gate, gated: MainWindow, qtbot: QtBo
 
 
 def test_closing_waits_for_what_runs_and_no_longer(
-    gate: Gate, gated: MainWindow, qtbot: QtBot
+    gate: Gate, gated: MainWindow, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand = Hand(qtbot, gated)
     hand.press(Qt.Key.Key_M)
     qtbot.waitUntil(lambda: len(gate.asked) == 2)
     hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
-    releasing = threading.Timer(0.05, gate.let_through)
-    releasing.start()
+    worker = gated.workspace._worker
+    wait = worker.wait
+
+    def let_through_and_wait() -> bool:
+        """What runs comes to its end only after it is being waited for."""
+        gate.let_through()
+        return wait()
+
+    monkeypatch.setattr(worker, "wait", let_through_and_wait)
     gated.filer.give_up()
     assert gated.close()
-    releasing.join()
     assert not gated.isVisible()
-    assert not gated.workspace._worker.isRunning()
+    assert not worker.isRunning()
     assert len(gate.asked) == 2
     QApplication.processEvents()  # the answer that was on its way harms nothing
     assert gated.workspace.run is not None
