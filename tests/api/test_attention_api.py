@@ -366,7 +366,7 @@ FRESH = """
 import os, sys, threading
 import visualizer
 assert not {"torch", "PySide6", "numpy"} & set(sys.modules)
-assert visualizer.attend.__module__ == "visualizer.api"
+assert visualizer.attend.__module__ == "visualizer.api.attention"
 figure = visualizer.attend("a b c").figure()
 
 def refused():

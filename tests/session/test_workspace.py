@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtWidgets import QApplication, QPushButton
 
-from tests.support.window_input import CONTROL, SHIFT, Hand
+from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand
 from visualizer import app
 from visualizer.attention import kept_weights
 from visualizer.attention.spec import OWN_LAYERS, NumberMatrix
@@ -30,7 +30,7 @@ def gated(gate: Gate, open_window: Open, qtbot: QtBot) -> MainWindow:
     """A window with its first numbers; the next ones wait."""
     window = open_window()
     gate.let_through()
-    qtbot.waitUntil(lambda: window.workspace.run is not None)
+    qtbot.waitUntil(lambda: window.workspace.run is not None, timeout=6 * PATIENCE_MS)
     return window
 
 
