@@ -243,6 +243,8 @@ class SetupPane(QScrollArea):
                 parts.append(part)
             part = part.nextInFocusChain()
         self._sections.addWidget(widget)
+        siblings = [child for child in self.texts.parent().children() if isinstance(child, QWidget)]
+        widget.stackUnder(siblings[siblings.index(self.texts) + 1])  # which screen readers follow
         for before, after in pairwise([self.text_steps[1], *parts]):
             self.setTabOrder(before, after)
 
