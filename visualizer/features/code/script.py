@@ -158,7 +158,7 @@ def _largest_score(run: Run) -> float:
     return max(-low, high)
 
 
-# ------------------------------------------------------------------------------------- the asserts
+# ------------------------------------------------------------------------------------- asserts
 
 
 def _check(name: str, numbers: np.ndarray, found: Tolerance) -> str:

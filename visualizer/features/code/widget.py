@@ -181,7 +181,6 @@ class CodePane(QWidget):
         self.show_twin(None, LIGHT)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show the code of a screen."""
         self.show_twin(screen.panel(CODE), theme)
 
     def allow_copying(self, is_allowed: bool) -> None:
@@ -204,7 +203,8 @@ class CodePane(QWidget):
 
     def _build_box(self) -> None:
         self.box.setAccessibleName("Dialect of the code")
-        self.box.setAccessibleDescription(self.box.accessibleName())  # its name is its text
+        # Screen readers take a combo box's text as its name.
+        self.box.setAccessibleDescription(self.box.accessibleName())
         for title in TITLES.values():
             self.box.addItem(title)
         self.box.setMinimumContentsLength(8)

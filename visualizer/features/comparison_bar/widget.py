@@ -130,7 +130,7 @@ class CompareBar(QWidget):
             self._buttons[key].setVisible(against in {None, panel.against} and not is_of_samples)
             self._buttons[key].setEnabled(enabled.get(key, True))
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ user input
 
     def _choose_heads(self) -> None:
         self.headsChosen.emit(self.one.currentIndex(), self.other.currentIndex())

@@ -315,7 +315,7 @@ class HeadTableView(QTableView):
         falls = header.sortIndicatorOrder() is Qt.SortOrder.DescendingOrder
         is_same = header.sortIndicatorSection() == column
         order = Qt.SortOrder.AscendingOrder
-        if is_same != falls:  # as a click on the title does it
+        if is_same != falls:  # as a click on the title does
             order = Qt.SortOrder.DescendingOrder
         self.sortByColumn(column, order)
 

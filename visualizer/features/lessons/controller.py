@@ -126,7 +126,7 @@ class LessonController(QObject):
         document = document.set("device", device)
         self._workspace.show_document(document, replace(view, lesson=position, comparison=None))
 
-    # ------------------------------------------------------------------ the user's own
+    # ------------------------------------------------------------------ the user's lessons
 
     def open_folder(self) -> None:
         """Open the folder of the user's own lessons in the file manager."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 BEAT_MS = 8
 LATEST_S = 0.5
-"""After a stall longer than this, playback continues where it was and skips no steps."""
+"""The most time that one tick counts, so that playback does not jump after a long stall."""
 
 
 class PlaybackController(QObject):

@@ -252,7 +252,6 @@ class SetupPane(QScrollArea):
             self.textTyped.emit(text)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show a document's settings and its tokens."""
         setup = screen.panel(SETUP)
         self._show_theme(theme)
         if setup != self._setup:

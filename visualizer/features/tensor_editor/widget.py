@@ -83,7 +83,6 @@ class NumberTablePane(QWidget):
         self._show(None)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show the table of a screen."""
         self.show_table(screen.panel(TABLE), theme)
 
     def show_table(self, table: NumberTablePanel | None, theme: Theme) -> None:
@@ -103,7 +102,7 @@ class NumberTablePane(QWidget):
             row.setSpacing(8)
         for box, name in ((self.tensor, "Numbers of"), (self.head, "Head")):
             box.setAccessibleName(name)
-            box.setAccessibleDescription(name)  # screen readers take its text as its name
+            box.setAccessibleDescription(name)  # screen readers read its text as its name
             box.setMinimumContentsLength(5)
             box.setSizeAdjustPolicy(
                 QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon

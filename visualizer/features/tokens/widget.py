@@ -83,7 +83,6 @@ class TokenPane(QWidget):
         self.setTabOrder(self.roles[TokenRole.KEY], self.strip)
 
     def show_tokens(self, tokens: TokenPanel, theme: Theme) -> None:
-        """Show a text's tokens."""
         self.strip.show_tokens(tokens, theme)
         self.bar.show_shares(tokens.shares, theme)
         self._show_theme(theme)
@@ -264,7 +263,6 @@ class TokenStrip(QAbstractScrollArea):
     # ------------------------------------------------------------------ showing
 
     def show_tokens(self, tokens: TokenPanel, theme: Theme) -> None:
-        """Show a text's tokens."""
         if tokens == self._tokens and theme is self._theme:
             return
         before, self._tokens, self._theme = self._tokens, tokens, theme

@@ -67,7 +67,8 @@ class ViewBar(ScrollStrip):
         self.row.setSpacing(4)
         self.box = QComboBox()
         self.box.setAccessibleName("How the panels are arranged")
-        self.box.setAccessibleDescription(self.box.accessibleName())  # its name is its text
+        # Screen readers take a combo box's text as its name.
+        self.box.setAccessibleDescription(self.box.accessibleName())
         for layout, words in LAYOUTS.items():
             self.box.addItem(words, layout)
         self.box.activated.connect(self._choose)
