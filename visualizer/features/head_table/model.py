@@ -128,7 +128,7 @@ class HeadTablePanel:
     lead : str
         What the numbers are averaged over.
     sentences : tuple of str
-        Which head has the most of which measure.
+        Which heads lead in which measure.
     measures, text : HeadMeasures, tuple of int
         The inputs, to recognise an unchanged panel.
     """
@@ -224,7 +224,7 @@ _SAID: tuple[tuple[HeadColumn, Callable[[float], str], str, bool], ...] = (
 
 
 def _sentences(columns: dict[HeadColumn, tuple[float | None, ...]]) -> tuple[str, ...]:
-    """Name the heads with the largest measures; skip measures in which all heads are alike."""
+    """Name the heads that lead in each measure; skip measures in which all heads are alike."""
     said = []
     for column, write, words, is_most in _SAID:
         values = columns[column]

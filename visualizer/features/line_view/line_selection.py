@@ -67,7 +67,7 @@ class SelectedLines:
 
 @dataclass(frozen=True, slots=True)
 class LineRequest:
-    """The part of a run that lines are read from; key of the cached tensor.
+    """The part of a run that lines are read from, and which of its weights have a line.
 
     Parameters
     ----------

@@ -227,7 +227,7 @@ def _lit(source: LineSource, panel: LinePanel, cursor: CellCursor) -> LinePanel:
 
 
 def _lines_with(source: LineSource, cursor: CellCursor) -> SelectedLines:
-    """The lines of a cell's query, or of its key where the cursor points at a key."""
+    """The lines of a cell's query, or of its key where the cursor came from a key token."""
     run, reading = source.run, source.reading
     is_by_key = (cursor.hovered or cursor.pinned) in source.resolved.view.lines.by_key
     if cursor.query is not None and not is_by_key:

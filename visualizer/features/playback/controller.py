@@ -108,7 +108,7 @@ class PlaybackController(QObject):
     # ------------------------------------------------------------------ seeking
 
     def step(self, steps: int) -> None:
-        """Step forward or back, and pause; a step beyond the end goes to the start."""
+        """Step forward or back, and pause; a step on from the end goes to the start."""
         timeline = self.timeline
         if timeline is None:
             return
@@ -138,7 +138,7 @@ class PlaybackController(QObject):
             self._go(self.timeline.place(0))
 
     def to_end(self) -> None:
-        """Show everything computed."""
+        """Go to the end, where everything is computed."""
         self._go(None, is_playing=False)
 
     def _go(self, place: Place | None, **changes: Any) -> None:
