@@ -1,1 +1,1 @@
-"""One folder a feature; a feature never imports another feature."""
+"""One folder per feature; a feature never imports another feature."""

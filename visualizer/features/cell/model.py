@@ -1,8 +1,7 @@
-"""What the Cell pane says of one cell: a sentence, the calculation, the terms that matter most.
+"""The Cell pane as a value: the explanation of the current cell.
 
-What the Cell pane says of a cell of which all heads are folded into one, and seen by a lens.
-
-The Cell pane: what is said of the cell that is looked at, whatever is drawn in its place.
+A cell of one head has a sentence, its calculation and its largest terms; a cell of aggregated heads
+is explained by the same cell of each head; weight transforms and comparisons add lines.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def beside(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
-    """Say what the cell's number is on each side, and what the difference is."""
+    """Sentences on the cell's number on each compared side, and on the difference."""
     comparison, run = resolved.comparison, resolved.run
     if comparison is None:
         return ()
@@ -56,7 +55,7 @@ def beside(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
 
 
 def _comparison_text(resolved: Resolved, whose: Run, cell: Cell, part: ComparedSide) -> str:
-    """Write a number of either side, or say that it is forbidden there."""
+    """The number of one side as text, or that the cell is forbidden there."""
     spec = whose.trace.spec
     if is_hatched(spec, cell.stage):
         cells = allowed(spec, whose.trace.tokens, cell.stage)
@@ -72,7 +71,7 @@ def _value_of(resolved: Resolved, cell: Cell, part: ComparedSide) -> float:
 
 
 def _minus(resolved: Resolved, cell: Cell, name: str, sides: str) -> tuple[str, ...]:
-    """Write the difference, where there is one: a score that is forbidden has none."""
+    """The difference as a sentence; none where a score is forbidden."""
     is_share = resolved.run.trace.stage(cell.stage).is_weights
     if "forbidden" in sides and not is_share:
         return ()
@@ -116,7 +115,7 @@ SHOWN_TERMS = 12
 
 @dataclass(frozen=True, slots=True)
 class CellTextPiece:
-    """A number as it is written, and the cell that it was read from; None for what is no cell."""
+    """A formatted number and the cell it was read from; None where it belongs to no cell."""
 
     text: str
     source: Cell | None = None
@@ -124,7 +123,7 @@ class CellTextPiece:
 
 @dataclass(frozen=True, slots=True)
 class TermLine:
-    """One term: whose it is, the numbers it is the product of, what it comes to."""
+    """One term: its name, its factors and its value."""
 
     name: str
     pieces: tuple[CellTextPiece, ...]
@@ -144,13 +143,13 @@ class CellPanel:
     Parameters
     ----------
     sentence : str
-        In plain words, with the tokens in bold (HTML).
+        The explanation in one sentence, with the tokens in bold (HTML).
     closing : str
-        How the terms become the value.
+        How the terms combine to the value.
     rest : str
-        What is said of the terms that are left out; empty when none is.
+        A note on terms left out; empty where none is.
     also : tuple of str
-        The cell's numbers in what it is compared with.
+        The cell's numbers on the compared sides.
     """
 
     heading: str
@@ -165,18 +164,18 @@ class CellPanel:
 
     @property
     def plain(self) -> str:
-        """The sentence without marks, for the status line and for readers of the screen."""
+        """The sentence without markup, for the status line and for screen readers."""
         said = unescape(self.sentence.replace("<b>", "").replace("</b>", ""))
         return f"{said} {', '.join(self.also)}." if self.also else said
 
 
 def present_readout(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPanel:
-    """Explain a cell of one head in words."""
+    """Explain a cell of one head."""
     run = resolved.run
     explanation = explain(run.trace, cell.stage, (*resolved.index, *cell.place))
     told = CellFacts(run, resolved.text, cell, explanation)
     order, rest = _order(explanation)
-    is_read = explanation.stage.operation is Operation.CAPTURED  # and nothing is reckoned
+    is_read = explanation.stage.operation is Operation.CAPTURED  # read from a file, not computed
     return CellPanel(
         heading=_heading(told),
         sentence=SENTENCES[explanation.stage.operation](told),
@@ -190,7 +189,7 @@ def present_readout(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPane
 
 
 def covered(run: Run, cell: Cell) -> CellPanel:
-    """Say of a cell that it is to be predicted, and nothing else."""
+    """The panel of a cell that is covered by a prediction."""
     sentence = "Covered: click or press Enter to mark it; reveal to see it."
     return CellPanel(
         run.trace.stage(cell.stage).title, sentence, "", "", (), "", "", is_pinned=False
@@ -259,7 +258,7 @@ def _normalising(explanation: Explanation) -> str:
 
 
 def _order(explanation: Explanation) -> tuple[list[int], str]:
-    """Pick the terms to show: all that fit, else the largest in their order."""
+    """Choose the terms to show: all that fit, else the largest in their original order."""
     terms = explanation.terms
     if len(terms) <= SHOWN_TERMS:
         return list(range(len(terms))), ""
@@ -289,7 +288,7 @@ def _bracketed(written: str, is_first: bool) -> str:
 
 
 def _source(told: CellFacts, factor: Factor, at: int) -> Cell | None:
-    """Give the cell that a factor was read from; none for weights, and for what is given."""
+    """The cell that a factor was read from; None for parameters and inputs."""
     trace = told.run.trace
     if factor.name not in trace or factor.name == told.cell.stage:
         return None
@@ -332,7 +331,7 @@ def _closing(explanation: Explanation) -> str:
 
 
 def folded_readout(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPanel | None:
-    """Explain a cell of folded heads by the same cell of each head; None where there is none."""
+    """Explain a cell of aggregated heads by the same cell of each head; None for other cells."""
     run, index, lens = resolved.run, resolved.index, resolved.view.lens
     if cell.fold is None:
         return None
@@ -411,7 +410,7 @@ def _rest(numbers: np.ndarray, order: list[int], is_mean: bool) -> str:
 
 
 def lens_line(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
-    """Say how the number that a lens shows comes from the weight of a cell."""
+    """Explain how the transformed number of a cell derives from its weight."""
     run, view = resolved.run, resolved.view
     is_shown = run.trace.stage(cell.stage).is_weights and view.lens is not WeightTransform.PLAIN
     if not is_shown or cell.head is None:
@@ -438,7 +437,7 @@ CELL: PanelId[CellPanel | None] = PanelId("Cell")
 
 
 def present_cell(resolved: Resolved, board: Board, previous: CellPanel | None) -> CellPanel | None:
-    """Explain the cell under the pointer, or the pinned one, or the one that a step is about."""
+    """Explain the hovered cell, else the pinned one, else the cell of the playback step."""
     cell = resolved.pointed or resolved.step_cell
     if cell is None:
         return None

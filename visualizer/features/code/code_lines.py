@@ -1,13 +1,11 @@
-"""The lines of Python that make a spec's stages, in one of three dialects.
+"""Python source lines that compute a spec's stages, in one of three dialects.
 
-They come from the stage table and from nothing else. A script is made of the very same lines, so
-each of them runs as it is shown; what they find there is said at `lines`.
+The lines derive from the stage table alone, with one expression writer per operation. A script
+consists of the same lines, so each of them runs as shown; `lines` lists the names they need.
 
 Sources: Raschka 2024, "Build a Large Language Model (From Scratch)", chapter 3, for the book's
 names; Karpathy 2023, "Let's build GPT", for the lecture's; the reference of
-``torch.nn.functional.scaled_dot_product_attention`` for what it can be asked.
-
-What stands right of the equals sign: one expression an operation, in the words of a dialect.
+``torch.nn.functional.scaled_dot_product_attention`` for the arguments it accepts.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ class CodeLine:
     Parameters
     ----------
     stages : tuple of str
-        What it makes, in order; empty for a comment, and for what only helps the next lines.
+        The stages it computes, in order; empty for a comment and for a helper line.
     """
 
     stages: tuple[str, ...]
@@ -47,12 +45,12 @@ class CodeLine:
 
 
 def lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ...]:
-    """Write the lines that make every stage of a spec, each stage once.
+    """The lines that compute every stage of a spec, each stage once.
 
-    They need torch, ``nn``, ``F``, ``inputs`` and the layers; where the spec asks for them also
+    They need torch, ``nn``, ``F``, ``inputs`` and the layers; where the spec uses them also
     ``position_table`` or ``sinusoids``, ``own_mask``, ``lengths`` and ``kept``.
     """
-    # Own numbers can be many, and are read by their names: what is kept here need not hold them.
+    # Custom numbers can be large, and lines refer to them by name: the cache must not hold them.
     return _lines(replace(spec, own_input=None, own_weights=()), dialect)
 
 
@@ -73,11 +71,11 @@ def _lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ...]:
     return tuple(_helped(spec, words, comments, made))
 
 
-# ------------------------------------------------------------------------------ all in one call
+# ------------------------------------------------------------------------------ the fused call
 
 
 def _together(spec: AttentionSpec) -> tuple[str, ...]:
-    """Name the stages that one call makes, where it can make what the spec asks for."""
+    """The stages that the fused call computes; empty where it does not support the spec."""
     if list(_reasons(spec)):
         return ()
     names = [stage.name for stage in stages(spec)]
@@ -85,7 +83,7 @@ def _together(spec: AttentionSpec) -> tuple[str, ...]:
 
 
 def _reasons(spec: AttentionSpec) -> Iterator[str]:
-    """Say why the one call cannot make what the spec asks for."""
+    """The reasons why the fused call does not support the spec."""
     call = "scaled_dot_product_attention"
     by_kind = {
         Normalisation.UNIFORM: f"{call} compares queries with keys; here every key is read alike.",
@@ -119,13 +117,13 @@ def _as_at(name: str, asked: ExpressionContext) -> ExpressionContext:
     return ExpressionContext(asked.spec, row, asked.words)
 
 
-# ------------------------------------------------------------------------------ lines that help
+# ------------------------------------------------------------------------------ helper lines
 
 
 def _helped(
     spec: AttentionSpec, words: CodeIdentifiers, comments: list[CodeLine], made: list[CodeLine]
 ) -> Iterator[CodeLine]:
-    """Put before a line what it needs and what was not there before."""
+    """Insert before each line the helper lines that it needs first."""
     waiting = _helpers(spec, words)
     yield from comments
     for line in made:
@@ -141,7 +139,7 @@ def _needed(text: str, waiting: dict[str, str]) -> Iterator[CodeLine]:
 
 
 def _helpers(spec: AttentionSpec, words: CodeIdentifiers) -> dict[str, str]:
-    """Write what some lines need, by the name that they need it under."""
+    """The helper lines, by the name that they define."""
     tokens, x = words.tokens, words.names["input"]
     made = {tokens: f"*{words.batch}, {tokens}, {words.width} = {x}.shape"}
     made[words.padding] = words.real_tokens
@@ -160,7 +158,7 @@ def _helpers(spec: AttentionSpec, words: CodeIdentifiers) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ExpressionContext:
-    """A stage to be written, with short ways to the words for it."""
+    """A stage to write as an expression, with the dialect's identifiers for it."""
 
     spec: AttentionSpec
     stage: Stage
@@ -176,7 +174,7 @@ class ExpressionContext:
 
     @property
     def divisor(self) -> str:
-        """What the scores are divided by, as an expression that a division may be put before."""
+        """The divisor of the scores, as an expression that may follow a division sign."""
         size = {Scale.D_HEAD: self.words.names["keys"], Scale.D_MODEL: self.x}
         temperature = repr(float(self.spec.temperature))
         if self.spec.scale is Scale.NONE:
@@ -185,7 +183,7 @@ class ExpressionContext:
         return root if self.spec.temperature == 1 else f"({root} * {temperature})"
 
     def masks(self) -> tuple[str, ...]:
-        """Name what forbids cells at this stage."""
+        """The names of the masks that apply at this stage."""
         masking = Masking.of(self.spec, self.stage.name)
         mask = () if masking.mask is Mask.NONE else (self.words.mask_names[masking.mask],)
         return (*mask, self.words.padding) if masking.lengths else mask
@@ -197,18 +195,18 @@ class ExpressionContext:
         return self.words.allowed(self.masks())
 
     def leaves_nothing(self) -> bool:
-        """Whether there is a query that may read no key at this stage."""
+        """Whether some query may attend to no key at this stage."""
         masking = Masking.of(self.spec, self.stage.name)
         if masking.lengths:
             tokens = max(masking.lengths)
         elif masking.own:
             tokens = masking.own.rows
         else:
-            return False  # causal masks and windows leave the token itself
+            return False  # causal masks and windows always allow the token itself
         return not attention_masks.allowed_by(masking, tokens).any(-1).all()
 
     def where_nothing(self) -> str:
-        """Say what to add so that a query that may read nothing has zeros; mostly nothing."""
+        """A suffix that zeroes rows of queries without an allowed key; empty where unneeded."""
         if not self.leaves_nothing():
             return ""
         forbidden = self.forbidden()
@@ -216,7 +214,7 @@ class ExpressionContext:
         return f".masked_fill({forbidden}.all(-1, keepdim=True), 0)"
 
     def to_heads(self, expression: str) -> str:
-        """Give an expression [token, width] its axis of heads."""
+        """Add the axis of heads to an expression [token, width]."""
         heads = self.spec.heads
         if heads == 1:
             return f"{expression}.unsqueeze(-3)"
@@ -268,7 +266,7 @@ def _average(asked: ExpressionContext) -> str:
 
 def _renormalise(asked: ExpressionContext) -> str:
     zeroed = asked.read[0]
-    # A row of nothing but zeros has nothing to share out.
+    # A row of zeros cannot be normalised.
     sums = f"{zeroed}.sum(dim=-1, keepdim=True)"
     return f"{zeroed} / {sums}.where({zeroed}.any(dim=-1, keepdim=True), 1)"
 

@@ -1,4 +1,4 @@
-"""What each dialect of the code calls the stages, the layers and the masks."""
+"""The identifiers of each code dialect: its names of stages, layers and masks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from visualizer.attention.spec import Mask
 
 
 class MaskPolarity(StrEnum):
-    """What a mask holds: true where a key is forbidden, true where allowed, or 0 and 1."""
+    """The meaning of a mask's values: true for forbidden, true for allowed, or 1 and 0."""
 
     FORBIDS = auto()
     ALLOWS = auto()
@@ -18,7 +18,7 @@ class MaskPolarity(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodeIdentifiers:
-    """The words of one dialect.
+    """The identifiers of one dialect.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ class CodeIdentifiers:
     layers : dict
         The variable of each layer, by its name in the book's ``state_dict``.
     mask_names, mask_lines : dict
-        By the kind of mask; in the lines, ``{window}`` is the diagonal to keep from.
+        By the kind of mask; in the lines, ``{window}`` is the lowest diagonal to keep.
     real_tokens : str
-        The line that tells tokens from padding, under the name `padding`.
+        The line that defines `padding`, which tells tokens from padding.
     """
 
     names: dict[str, str]
@@ -46,7 +46,7 @@ class CodeIdentifiers:
     real_tokens: str
 
     def forbidden(self, found: tuple[str, ...]) -> str:
-        """Write an expression that is true for forbidden cells."""
+        """An expression that is true for forbidden cells."""
         if self.polarity is MaskPolarity.COUNTS:
             return _joined([f"{name} == 0" for name in found], " | ")
         return (
@@ -54,7 +54,7 @@ class CodeIdentifiers:
         )
 
     def allowed(self, found: tuple[str, ...]) -> str:
-        """Write an expression that is true for allowed cells."""
+        """An expression that is true for allowed cells."""
         if self.polarity is MaskPolarity.COUNTS:
             return _joined([f"{name} > 0" for name in found], " & ")
         return " & ".join(found) if self.polarity is MaskPolarity.ALLOWS else _negated(found, " | ")

@@ -1,4 +1,4 @@
-"""The code twin: the lines of Python that make what is shown, and which of them runs."""
+"""The Code pane as a value: the lines of Python that compute the run, and the current one."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class CodePanelLine:
-    """One line as it is shown.
+    """One line of the Code pane.
 
     Parameters
     ----------
     shape : str
-        A comment with the sizes and names of the axes; empty where no stage is made.
+        A comment with the sizes and names of the axes; empty where no stage is computed.
     is_lit : bool
-        Whether it makes the stage that is looked at.
+        Whether it computes the stage in focus.
     """
 
     text: str
@@ -54,14 +54,14 @@ CODE: PanelId[CodePanel | None] = PanelId("Code")
 
 
 def present_code(resolved: Resolved) -> CodePanel:
-    """Show the code; the line runs of the stage in focus, else of the cell that is looked at."""
+    """Present the code; the marked line computes the stage in playback, else that of the cell."""
     looked_at = resolved.pointed or resolved.step_cell
     stage = resolved.focus or (looked_at.stage if looked_at else None)
     return present_twin(resolved.run, resolved.view.dialect, stage)
 
 
 def present_twin(run: Run, dialect: CodeDialect, stage: str | None) -> CodePanel:
-    """Show a run's code; equal runs and stages give equal values."""
+    """Present a run's code; equal runs and stages give equal values."""
     if run.captured:
         said = ("# Read from a file:", f"# {run.captured.called}", "# No code made it here.")
         return CodePanel("In code", dialect, tuple(map(CodePanelLine, said)))
@@ -75,7 +75,7 @@ def present_twin(run: Run, dialect: CodeDialect, stage: str | None) -> CodePanel
 
 
 def shape_comment(run: Run, line: CodeLine) -> str:
-    """Write the real sizes of what a line leaves behind, with the names of the axes."""
+    """The sizes of a line's result with the names of the axes, as a comment."""
     if not line.stages:
         return ""
     made = line.stages[-1]

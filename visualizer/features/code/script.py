@@ -1,16 +1,11 @@
-"""What a script must come to, and how closely: the numbers of a run, written to be asserted.
+"""Export of a run as a self-contained Python script that recomputes it with torch and asserts it.
 
-A script does what the run did in the same order, so that on the same machine its numbers are the
-same ones. Another processor, or another order, rounds otherwise: the room for that is made of the
-unit of rounding and of what magnifies it, and is mostly too little for a fourth digit to change.
+A script holds the run's inputs (vectors, weights of the same seed or custom ones, masks, the cells
+that dropout kept), computes with the lines of the Code pane, and asserts the results.
 
-Numbers as Python literals that read back as the very same numbers.
-
-A run as a file of its own: Python that makes its numbers again with torch alone, and checks.
-
-What a script is given is what the run was given: vectors, weights of the same seed or the user's
-own, masks, the cells that dropout kept. Its lines are those of the code twin. What it must come to
-is written in it, so that it fails where a number is another.
+The order of operations is that of the run, so on the same machine the results are bit-identical.
+Another processor or another order of summation rounds differently: the tolerance derives from the
+unit of rounding and from what magnifies it, and mostly is too small for a fourth digit to change.
 """
 
 from __future__ import annotations
@@ -50,17 +45,17 @@ if TYPE_CHECKING:
 
 MOST_WRITTEN = 4_096
 
-SINGLE_UNIT = 2.0**-23  # what numbers are rounded to in float32
-DOUBLE_UNIT = 2.0**-40  # in float64 it is 2**-52, but there is no need to be as strict as one could
+SINGLE_UNIT = 2.0**-23  # the unit of rounding of float32
+DOUBLE_UNIT = 2.0**-40  # float64 has 2**-52; this is strict enough
 USUAL_UNITS = 84  # 1e-5 in float32
 MOST_UNITS = 335  # 4e-5: less than any change of a fourth digit
-OTHER_DEVICE = 4  # times the room for sums that a GPU adds up in another order
+OTHER_DEVICE = 4  # factor on the tolerance: a GPU sums in another order
 NO_SIZE = 1e-30
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far a number may lie from the expected one: a share of it, and something besides."""
+    """The allowed deviation from an expected number: a relative and an absolute part."""
 
     relative: float
     absolute: float
@@ -71,7 +66,7 @@ class Tolerance:
 
 
 def checks(run: Run, dialect: CodeDialect) -> Iterator[str]:
-    """Write the asserts: of the weights, where the dialect has them, and of the last stage."""
+    """The assert lines: on the weights, where the dialect has them, and on the last stage."""
     names = VOCABULARIES[dialect].names
     for stage in _checked(run, dialect):
         yield _check(names[stage], run.trace.read(stage), tolerance(run, dialect, stage))
@@ -80,12 +75,12 @@ def checks(run: Run, dialect: CodeDialect) -> Iterator[str]:
 
 
 def is_odd(run: Run, dialect: CodeDialect) -> bool:
-    """Whether something to be asserted is no finite number."""
+    """Whether an asserted number is not finite."""
     return not all(np.isfinite(run.trace.read(stage)).all() for stage in _checked(run, dialect))
 
 
 def note(run: Run, dialect: CodeDialect) -> Iterator[str]:
-    """Say in the script's heading how closely its numbers agree, and what may disturb that."""
+    """The lines of the heading that state the tolerance, and what may exceed it."""
     spec = run.trace.spec
     found = tolerance(run, dialect, run.trace.last)
     yield (
@@ -112,14 +107,14 @@ def _checked(run: Run, dialect: CodeDialect) -> tuple[str, ...]:
     return tuple(dict.fromkeys(stage for stage in ("weights", run.trace.last) if stage in made))
 
 
-# ------------------------------------------------------------------------------------- how closely
+# ------------------------------------------------------------------------------------- tolerance
 
 
 def tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
-    """Say how closely a stage must agree.
+    """The tolerance of a stage.
 
-    An error in a score is one of as many units as the score is large, and the exponential makes
-    it a share of the weight. What is summed up may cancel: then the error is one of the terms'.
+    A score's error is its magnitude times the unit of rounding, and the exponential turns it into a
+    relative error of the weight. Sums may cancel: their error then depends on the largest term.
     """
     spec = run.trace.spec
     sharpness = 2 * _largest_score(run)
@@ -135,7 +130,7 @@ def tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
 
 
 def _largest_term(run: Run) -> float:
-    """Give the largest number that is summed up from the weights on: it may cancel."""
+    """The largest term of any sum after the weights, as sums may cancel."""
     limits = (run.trace.limits(stage) for stage in ("values", "context", run.trace.last))
     largest = max(max(-low, high) for low, high in limits)
     dropped = max(1.0, run.trace.limits("dropped")[1]) if "dropped" in run.trace else 1.0
@@ -143,9 +138,9 @@ def _largest_term(run: Run) -> float:
 
 
 def unit(spec: AttentionSpec) -> float:
-    """Give the unit of rounding of a spec's numbers.
+    """The unit of rounding of a spec's numbers.
 
-    Weights are drawn in float32 whatever the type, and not every processor rounds them alike.
+    Weights are drawn in float32 whatever the dtype, and processors may round them differently.
     """
     is_drawn = spec.output_projection or spec.projection is not Projection.NONE
     return DOUBLE_UNIT if spec.dtype is Dtype.FLOAT64 and not is_drawn else SINGLE_UNIT
@@ -156,14 +151,14 @@ def _is_alike(run: Run) -> bool:
 
 
 def _largest_score(run: Run) -> float:
-    """Give the largest score that goes into the exponential; 0 where there is none."""
+    """The largest magnitude of a score before the exponential; 0 where there is none."""
     if run.trace.spec.normalisation in {Normalisation.UNIFORM, Normalisation.SUM}:
         return 0.0
     low, high = run.trace.limits("scaled" if "scaled" in run.trace else "scores")
     return max(-low, high)
 
 
-# ------------------------------------------------------------------------------------- the asserts
+# ------------------------------------------------------------------------------------- asserts
 
 
 def _check(name: str, numbers: np.ndarray, found: Tolerance) -> str:
@@ -193,7 +188,7 @@ def _assert(actual: str, expected: str, found: Tolerance) -> str:
 
 
 def _step(numbers: np.ndarray) -> int:
-    """Choose how many to pass over: no divisor of a row, so that every column is met."""
+    """The sampling step: coprime to the length of a row, so that every column is sampled."""
     step = -(-numbers.size // MOST_WRITTEN)
     while math.gcd(step, numbers.shape[-1]) > 1:
         step += 1
@@ -205,7 +200,7 @@ PER_LINE = 8
 
 
 def literal(array: np.ndarray, indent: int = 0) -> str:
-    """Write an array as nested lists; each number as short as its own type allows."""
+    """An array as nested list literals, each number with the fewest digits of its dtype."""
     if array.ndim == 1:
         return listed([str(number) for number in array], indent)
     inner = " " * (indent + 4)
@@ -214,7 +209,7 @@ def literal(array: np.ndarray, indent: int = 0) -> str:
 
 
 def listed(parts: Sequence[str], indent: int = 0) -> str:
-    """Write a list in one line, or with a few parts a line where that would be long."""
+    """A list literal on one line, or with a few items per line where that is too long."""
     line = f"[{', '.join(parts)}]"
     if len(line) + indent <= LINE:
         return line
@@ -225,13 +220,13 @@ def listed(parts: Sequence[str], indent: int = 0) -> str:
 
 
 def tensor(name: str, array: np.ndarray, note: str = "") -> str:
-    """Write a line that makes a tensor of the script's type."""
+    """A line that creates a tensor of the script's dtype."""
     comment = f"  # {note}" if note else ""
     return f"{name} = torch.tensor({literal(array)}, dtype=dtype){comment}"
 
 
 def cells(name: str, array: np.ndarray, note: str) -> str:
-    """Write yes and no as rows of 1 and 0, with whatever axes there are before the last."""
+    """A line that creates a boolean tensor from rows of 1 and 0, with any number of axes."""
     rows = (array.reshape(-1, array.shape[-1]).astype("u1") + ord("0")).tobytes().decode()
     width = array.shape[-1]
     written = "".join(
@@ -258,12 +253,12 @@ def sinusoids(tokens, d_in):
 
 
 def script(run: Run, dialect: CodeDialect) -> str:
-    """Write a file that rebuilds a run's numbers with torch alone and asserts them.
+    """The text of a script that recomputes a run with torch alone and asserts its numbers.
 
     Raises
     ------
     InputError
-        When it would be too large to be read or sent.
+        When the script would be too large.
     """
     if run.captured:
         sentence = f"No code made these numbers: they were read from “{run.captured.called}”."
@@ -296,7 +291,7 @@ def _too_large(count: int) -> InputError:
 
 
 def _least_bytes(run: Run) -> int:
-    """Give the bytes that it takes at the very least, before anything is read or written."""
+    """A lower bound of the script's bytes, known before any number is read."""
     spec, tokens = run.trace.spec, run.trace.tokens
     vectors = tokens if spec.own_input else len({word for text in run.texts for word in text})
     numbers = vectors * spec.d_in
@@ -324,12 +319,12 @@ def _imports(run: Run, dialect: CodeDialect) -> str:
     return "\n".join(needed).lstrip()
 
 
-# ----------------------------------------------------------------------------- what is given
+# ----------------------------------------------------------------------------- inputs
 
 
 def _inputs(run: Run) -> str:
-    """Write the vectors: one a token where equal tokens have equal ones, else one a place."""
-    first = run.trace.stages[0]  # the one that is given
+    """The input vectors: one per distinct token where equal tokens agree, else one per position."""
+    first = run.trace.stages[0]  # the input stage
     vectors = run.trace.read(first.name)
     dims = f"{'text ' * len(run.trace.batch)}token d_in"
     by_token: dict[str, np.ndarray] = {}
@@ -355,7 +350,7 @@ def _texts(run: Run) -> str:
 
 
 def _given(run: Run) -> Iterator[str]:
-    """Write what else the lines need, where the spec asks for it."""
+    """The other tensors that the lines need, where the spec uses them."""
     spec, trace = run.trace.spec, run.trace
     if spec.lengths:
         yield f"lengths = torch.tensor({listed([str(length) for length in spec.lengths])})  # text"
@@ -376,7 +371,7 @@ def _given(run: Run) -> Iterator[str]:
 
 
 def _weights(spec: AttentionSpec, words: CodeIdentifiers, run: Run) -> Iterator[str]:
-    """Draw the layers as the run did: of this seed, in this order, and in float32."""
+    """Lines that draw the layers as the run did: same seed, same order, in float32."""
     has_layers = spec.projection is not Projection.NONE
     if not has_layers and not spec.output_projection:
         return
@@ -411,7 +406,7 @@ def _is_stacked(spec: AttentionSpec) -> bool:
 
 
 def _own(spec: AttentionSpec, words: CodeIdentifiers, name: str, matrix: np.ndarray) -> str:
-    """Put the user's own weights in place of drawn ones."""
+    """Lines that replace drawn weights by custom ones."""
     if name in OWN_BIASES:
         return _own_bias(spec, words, name, matrix)
     layer, own = words.layers[OWN_LAYERS[name]], f"own_{name}"

@@ -1,4 +1,4 @@
-"""The Code pane: the lines that make what is shown, the running one marked, in a chosen dialect."""
+"""The Code pane: source lines with the current one marked, a dialect, a copy button."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ GAP = "  "
 
 
 class CodeTextView(QPlainTextEdit):
-    """Lines of code to read and to copy; those that run have a bar at their left."""
+    """A read-only text of code; the current lines have a bar at their left."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class CodeTextView(QPlainTextEdit):
         self._theme = LIGHT
 
     def show_lines(self, lines: tuple[CodePanelLine, ...], theme: Theme) -> None:
-        """Show lines; where only the lit one is another, only that is written anew."""
+        """Show lines; where only the marks changed, only those lines are reformatted."""
         is_same = theme == self._theme and _bare(lines) == _bare(self._lines)
         lit = tuple(number for number, line in enumerate(lines) if line.is_lit)
         before, self._lines, self._lit, self._theme = self._lit, lines, lit, theme
@@ -73,7 +73,7 @@ class CodeTextView(QPlainTextEdit):
         else:
             self._write(lines)
             changed = list(range(len(lines)))
-        together = QTextCursor(self.document())  # else the text is laid out anew for each
+        together = QTextCursor(self.document())  # one edit block, so that the text is laid out once
         together.beginEditBlock()
         for number in changed:
             self._colour(number)
@@ -84,7 +84,7 @@ class CodeTextView(QPlainTextEdit):
             self.viewport().update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the text, and the bars beside what runs."""
+        """Draw the text, and the bars beside the current lines."""
         super().paintEvent(event)
         painter = QPainter(self.viewport())
         for number in self._lit:
@@ -95,17 +95,17 @@ class CodeTextView(QPlainTextEdit):
         painter.end()
 
     def scrollContentsBy(self, across: int, down: int) -> None:
-        """Leave the bars where they are while the text moves under them."""
+        """Repaint the viewport, as the bars do not scroll by pixels."""
         super().scrollContentsBy(across, down)
         self.viewport().update()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Keep what runs in sight in a pane of another height."""
+        """Keep the current line visible when the height changes."""
         super().resizeEvent(event)
         self._follow()
 
     def _write(self, lines: tuple[CodePanelLine, ...]) -> None:
-        """Put other text in place, scrolled as far as it was."""
+        """Replace the text and keep the scroll position."""
         bars = (self.horizontalScrollBar(), self.verticalScrollBar())
         places = [bar.value() for bar in bars]
         self.setPlainText("\n".join(_whole(line) for line in lines))
@@ -113,7 +113,7 @@ class CodeTextView(QPlainTextEdit):
             bar.setValue(place)
 
     def _colour(self, number: int) -> None:
-        """Write a line in its ink: comments quiet, what runs in bold."""
+        """Format a line: comments subdued, current lines bold."""
         line = self._lines[number]
         start = self.document().findBlockByNumber(number).position()
         code = 0 if line.is_comment else len(line.text)
@@ -133,7 +133,7 @@ class CodeTextView(QPlainTextEdit):
         self.setAccessibleDescription(f"Runs now: {'; '.join(running)}" if running else "")
 
     def _follow(self) -> None:
-        """Scroll only as far as it takes to see what runs."""
+        """Scroll the least distance that shows the current lines."""
         if not self._lit:
             return
         bar = self.verticalScrollBar()
@@ -145,10 +145,9 @@ class CodeTextView(QPlainTextEdit):
 
 
 class CodePane(QWidget):
-    """The code, the choice of a dialect, and the way to take all of it along.
+    """The code, the choice of a dialect, and a button that copies the script.
 
-    `dialectChosen` carries a `CodeDialect`; `scriptWanted` asks for a copy of the
-    whole script.
+    `dialectChosen` carries a `CodeDialect`; `scriptWanted` requests a copy of the whole script.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -182,15 +181,14 @@ class CodePane(QWidget):
         self.show_twin(None, LIGHT)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show the code of a screen."""
         self.show_twin(screen.panel(CODE), theme)
 
     def allow_copying(self, is_allowed: bool) -> None:
-        """Let the code be copied as a script, or not."""
+        """Enable or disable the copy of the script."""
         self.copy.setEnabled(is_allowed)
 
     def show_twin(self, twin: CodePanel | None, theme: Theme) -> None:
-        """Show a run's code, or what would be said here."""
+        """Show a run's code, or a placeholder without one."""
         if self._shown == (twin, theme):
             return
         self._shown = (twin, theme)
@@ -205,7 +203,8 @@ class CodePane(QWidget):
 
     def _build_box(self) -> None:
         self.box.setAccessibleName("Dialect of the code")
-        self.box.setAccessibleDescription(self.box.accessibleName())  # its name is its text
+        # Screen readers take a combo box's text as its name.
+        self.box.setAccessibleDescription(self.box.accessibleName())
         for title in TITLES.values():
             self.box.addItem(title)
         self.box.setMinimumContentsLength(8)
@@ -217,7 +216,7 @@ class CodePane(QWidget):
 
     def _choose(self, index: int) -> None:
         twin = self._shown[0] if self._shown else None
-        if twin:  # until what is shown says otherwise
+        if twin:  # until the next screen confirms the choice
             self.box.setCurrentIndex([*TITLES].index(twin.dialect))
         self.dialectChosen.emit([*TITLES][index])
 
@@ -236,7 +235,7 @@ def _whole(line: CodePanelLine) -> str:
 
 
 def _wrapping(line: CodePanelLine, theme: Theme) -> str:
-    """Write a line whole in a narrow pane: it may be broken where code may."""
+    """Wrap a line for a narrow pane at the places where Python allows a break."""
     code = escape(line.text)
     for mark in ("(", ",", "."):
         code = code.replace(mark, f"{mark}\N{ZERO WIDTH SPACE}")

@@ -1,4 +1,4 @@
-"""Comparing: what a hand can want to see beside what is live."""
+"""Controller of comparisons: a kept run as A, two heads, or samples of dropout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ComparisonController(QObject):
-    """Compares in a workspace; every method is something a reader wants."""
+    """Starts, changes and ends comparisons; each public method is one user intent."""
 
     def __init__(
         self, workspace: Workspace, pointer: CellSelectionController, parent: QObject | None = None
@@ -34,12 +34,12 @@ class ComparisonController(QObject):
     # ------------------------------------------------------------------ A and B
 
     def keep_as_a(self) -> None:
-        """Keep what is shown as A; whatever is changed from now on is B."""
+        """Keep the current run as A; later changes are B."""
         workspace = self._workspace
         self._begin(ComparisonKind.KEPT, kept=workspace.run, document=workspace.computed)
 
     def swap(self) -> None:
-        """Go back to what A is, and keep as A what was live."""
+        """Swap A and the current document."""
         now, workspace = self._now, self._workspace
         if now and now.document and workspace.run:
             other = replace(now, kept=workspace.run, document=workspace.computed)
@@ -47,7 +47,7 @@ class ComparisonController(QObject):
             workspace.show_document(now.document, view)
 
     def stop(self) -> None:
-        """Compare nothing; the stages that were shown before come back."""
+        """End the comparison and restore the stages shown before."""
         now, wanted = self._now, self._workspace.wanted
         if now:
             stages = now.before if wanted.stages == now.alone else wanted.stages
@@ -66,7 +66,7 @@ class ComparisonController(QObject):
             self._begin(ComparisonKind.HEAD, heads=(head, (head + 1) % heads if heads > 1 else 1))
 
     def choose_heads(self, one: int, other: int) -> None:
-        """Compare a head with another one; with itself, the two change places."""
+        """Set the two heads; a head with itself swaps the two."""
         now = self._now
         if now and one == other:
             one, other = now.heads[1], now.heads[0]
@@ -75,27 +75,27 @@ class ComparisonController(QObject):
     # ------------------------------------------------------------------ samples
 
     def compare_samples(self) -> None:
-        """Compare the mean of samples of dropout with the weights before it."""
+        """Compare the mean of dropout samples with the weights before dropout."""
         self._begin(ComparisonKind.SAMPLES)
 
     def scale_samples(self, steps: int) -> None:
-        """Average twice as many samples, or half as many."""
+        """Double or halve the number of samples."""
         if self._now:
             count = self._now.count
             self.choose_count(2 * count if steps > 0 else (count + 1) // 2)
 
     def add_sample(self) -> None:
-        """Average one sample more."""
+        """Add one sample."""
         if self._now:
             self.choose_count(self._now.count + 1)
 
     def choose_count(self, count: int) -> None:
-        """Average so many samples, as far as they can be drawn in time."""
+        """Set the number of samples, up to the most that can be drawn in time."""
         run = self._workspace.run
         if run:
             self._change(count=min(max(count, 1), most_samples(run)))
 
-    # ------------------------------------------------------------------ both
+    # ------------------------------------------------------------------ all kinds
 
     def go_to_largest(self) -> None:
         """Pin the cell with the largest difference."""
@@ -104,7 +104,7 @@ class ComparisonController(QObject):
             self._pointer.follow(bar.largest)
 
     def _begin(self, against: ComparisonKind, **fields: Any) -> None:
-        """Compare one stage, so that there is room; what is played or predicted ends."""
+        """Begin a comparison with one stage, to save space; playback and prediction end."""
         run, wanted, now = self._workspace.run, self._workspace.wanted, self._now
         if run is None:
             return
@@ -121,7 +121,7 @@ class ComparisonController(QObject):
         )
 
     def _alone(self) -> frozenset[str]:
-        """Choose the stage to begin with: that of the pinned cell, else the weights."""
+        """The stage to begin with: that of the pinned cell, else the weights."""
         resolved = self._workspace.wanted_resolved
         pinned = resolved.pinned if resolved else None
         return frozenset({pinned.stage if pinned else "weights"})

@@ -1,7 +1,4 @@
-"""What is compared, in words: how A and B came about, where they differ most, a cell's numbers.
-
-What the bar over the heatmaps says of a comparison, and what can be chosen there.
-"""
+"""The comparison bar as a value: what is compared, in which settings it differs, and where most."""
 
 from __future__ import annotations
 
@@ -33,11 +30,11 @@ if TYPE_CHECKING:
     from visualizer.session.settings_table import Setting
 
 DERIVED = {"mechanism", "causal", "device"}
-"""Settings that are told by others, or that change no number."""
+"""Settings that follow from others, or that change no number."""
 
 
 def differences(one: Document, other: Document) -> tuple[str, ...]:
-    """Say in which settings two documents differ, the first's value first."""
+    """Describe the settings in which two documents differ, the first's value first."""
     if one.captured != other.captured:
         return ("the captured attention",)
     if one.captured:
@@ -71,26 +68,26 @@ def _value(setting: Setting, value: Any) -> str:
 
 
 NAMED = 3
-"""So many differing settings are named; of more, only how many."""
+"""At most this many differing settings are named; of more, only the number is given."""
 ASIDE = "Set aside while a step is played or predicted."
 
 
 @dataclass(frozen=True, slots=True)
 class ComparePanel:
-    """The bar.
+    """The contents of the comparison bar.
 
     Parameters
     ----------
     lead : str
         What is compared.
     said : str
-        The largest difference, in words, or why there is none.
+        The largest difference as a sentence, or why there is none.
     largest : Cell or None
-        Where that is.
+        The cell of the largest difference.
     heads, head_count : tuple of int, int
-        The two heads, and of how many.
+        The two heads, and the number of heads.
     count, most : int
-        How many samples, and how many there can be.
+        The number of samples, and its limit.
     """
 
     against: ComparisonKind
@@ -108,7 +105,7 @@ COMPARISON: PanelId[ComparePanel | None] = PanelId("Comparison")
 
 
 def needs(resolved: Resolved) -> Hashable:
-    """Name what is compared, and of what its largest differences are looked for."""
+    """The key of what must be read ahead of `present_bar`: the comparison and its stage."""
     if resolved.comparison is None:
         return None
     stage = resolved.pinned.stage if resolved.pinned else None
@@ -116,19 +113,19 @@ def needs(resolved: Resolved) -> Hashable:
 
 
 def warm(resolved: Resolved) -> None:
-    """Look for the largest difference, where something is compared."""
+    """Find the largest difference of a comparison; called on the worker."""
     if resolved.comparison:
         present_bar(resolved)
 
 
 def lead_of(resolved: Resolved) -> str:
-    """Say what is compared; empty where nothing was asked for."""
+    """A description of the comparison; empty where there is none."""
     comparison = resolved.view.comparison
     return _LEADS[comparison.against](resolved, comparison) if comparison else ""
 
 
 def present_bar(resolved: Resolved) -> ComparePanel | None:
-    """Say what is compared, and where it differs most."""
+    """Present the comparison and its largest difference; None where nothing is compared."""
     comparison, run = resolved.view.comparison, resolved.run
     if comparison is None:
         return None
@@ -185,7 +182,7 @@ _LEADS = {
 
 
 def _largest(resolved: Resolved, comparison: Comparison) -> tuple[str, Cell | None]:
-    """Name the largest difference of the stage one is at, and its cell."""
+    """Describe the largest difference of the current stage, and give its cell."""
     run, stages = resolved.run, [*resolved.shown_stages]
     if comparison.against is ComparisonKind.SAMPLES:
         stages = [run.trace.stage("dropped")]
@@ -209,7 +206,7 @@ def _largest(resolved: Resolved, comparison: Comparison) -> tuple[str, Cell | No
 
 
 def _at(stages: list[Stage], resolved: Resolved) -> Stage:
-    """Choose the stage of the pinned cell, else the weights, else the first."""
+    """The stage of the pinned cell, else the weights, else the first."""
     by_name = {stage.name: stage for stage in stages}
     pinned = resolved.view.pinned
     return (pinned and by_name.get(pinned.stage)) or by_name.get("weights") or stages[0]
@@ -228,5 +225,5 @@ def _change(
 
 
 def _named(place: tuple[int, ...], comparison: Comparison) -> tuple[int, ...]:
-    """Leave the head out where the comparison names it."""
+    """The place without its head, where the comparison names the head."""
     return place[-2:] if comparison.against is ComparisonKind.HEAD else place

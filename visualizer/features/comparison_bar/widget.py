@@ -1,4 +1,4 @@
-"""The bar over the heatmaps while something is compared: what it is, and the largest change."""
+"""The comparison bar over the heatmaps: what is compared, and the largest difference."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BUTTONS = {
 
 
 class CompareBar(QWidget):
-    """Says what is compared, and lets one choose heads and samples, and stop."""
+    """The description of a comparison, with controls for heads, samples and its end."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     headsChosen = Signal(int, int)
@@ -76,7 +76,7 @@ class CompareBar(QWidget):
         for widget in (self.one, self.other, self.count):
             self._row.addWidget(widget)
         self._add_buttons(actions)
-        # Where there is little room it is cut, rather than that the window grows past the screen.
+        # In a narrow window the bar is cut off and does not widen the window past the screen.
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.hide()
 
@@ -89,14 +89,14 @@ class CompareBar(QWidget):
             keys = action.shortcut().toString()
             button.setToolTip(plain_tooltip(f"{button.accessibleName()} ({keys})"))
             button.clicked.connect(action.trigger)
-            button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every one has its key
+            button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # each has a shortcut
             self._row.addWidget(button)
             self._buttons[key] = button
 
     # ------------------------------------------------------------------ showing
 
     def show_comparison(self, panel: ComparePanel | None) -> None:
-        """Show what is compared; nothing at all, where nothing is."""
+        """Show a comparison; hide the bar without one."""
         if panel == self._shown:
             return
         self._shown = panel
@@ -130,7 +130,7 @@ class CompareBar(QWidget):
             self._buttons[key].setVisible(against in {None, panel.against} and not is_of_samples)
             self._buttons[key].setEnabled(enabled.get(key, True))
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ user input
 
     def _choose_heads(self) -> None:
         self.headsChosen.emit(self.one.currentIndex(), self.other.currentIndex())

@@ -1,4 +1,4 @@
-"""What each head looks at, as a table, and in words which head does most of what."""
+"""The table of heads: measures of each head, and sentences that name the extreme ones."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ APART = (
 )
 SCORES = "These are scores: how a row’s weights are shared out can be said of weights only."
 NAMED = 3
-"""So many heads are named that are alike in something; of more, only how many."""
+"""A sentence names at most this many heads; of more it gives the number only."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeadColumn:
-    """A measure of heads.
+    """One column of the table: a measure of heads.
 
     Parameters
     ----------
     unit : str
-        Of its numbers; shares are in per cent.
+        The unit of its numbers; shares are in per cent.
     says : str
-        What it is, in a sentence.
+        The definition, as a sentence.
     decimals : int
-        With how many its numbers are written.
+        The number of decimals shown.
     measure : str
-        Its name among the `HeadMeasures`.
+        The name of the field of `HeadMeasures`.
     """
 
     title: str
@@ -52,13 +52,13 @@ class HeadColumn:
     measure: str
 
     def values(self, measures: HeadMeasures, text: tuple[int, ...]) -> tuple[float | None, ...]:
-        """Give a text's numbers, head after head; None for what is no number."""
+        """The numbers of a text, one per head; None in place of NaN."""
         numbers: np.ndarray = getattr(measures, self.measure)[text]
         factor = 100 if self.unit == "%" else 1
         return tuple(factor * float(one) if math.isfinite(one) else None for one in numbers)
 
     def written(self, value: float | None) -> str:
-        """Write one of its numbers."""
+        """Format one number of this column."""
         if value is None:
             return NONE
         if abs(value) >= 1e5:
@@ -96,12 +96,12 @@ COLUMNS = (PREVIOUS, FIRST, OWN, LARGEST, ENTROPY, DISTANCE)
 
 @dataclass(frozen=True, slots=True)
 class HeadRow:
-    """A head's numbers; without a head, the means of all.
+    """One row of the table: the measures of a head; without a head, the means over all heads.
 
     Parameters
     ----------
     values, written : tuple
-        A number a column, and how it is written.
+        One number per column, and its formatted text.
     """
 
     head: int | None
@@ -110,27 +110,27 @@ class HeadRow:
 
     @property
     def name(self) -> str:
-        """What stands before its numbers."""
+        """The row's title within the table."""
         return "Mean" if self.head is None else str(self.head + 1)
 
     @property
     def full_name(self) -> str:
-        """What it is called where it stands alone."""
+        """The row's title outside the table."""
         return "Mean of the heads" if self.head is None else f"Head {self.name}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeadTablePanel:
-    """What the heads look at, of one text.
+    """The Heads pane, for one text.
 
     Parameters
     ----------
     lead : str
-        Of what these are means.
+        What the numbers are averaged over.
     sentences : tuple of str
-        Which head does most of what.
-    measures, text : Measures, tuple of int
-        What it was made from.
+        Which heads lead in which measure.
+    measures, text : HeadMeasures, tuple of int
+        The inputs, to recognise an unchanged panel.
     """
 
     lead: str
@@ -145,15 +145,15 @@ HEADS: PanelId[HeadTablePanel | None] = PanelId(PANE)
 
 
 def warm(resolved: Resolved) -> None:
-    """Measure the heads."""
+    """Compute the measures ahead of `present_heads`; called on the worker."""
     if "weights" in resolved.run.trace:
         resolved.run.trace.measured("weights")
 
 
 def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTablePanel | None:
-    """Say what the heads look at, in the text that is looked at.
+    """Present the measures of all heads, for the current text.
 
-    Weights that are still to be predicted are not measured.
+    None while the weights are covered by a prediction.
     """
     run, text = resolved.run, resolved.index
     if "weights" in resolved.covered:
@@ -175,7 +175,7 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
 
 
 def as_tsv(table: HeadTablePanel, rows: tuple[HeadRow, ...]) -> str:
-    """Write rows of a table with tabs between, for a spreadsheet."""
+    """Format rows as tab-separated values, for a spreadsheet."""
     titles = ["Head", *(f"{column.title} ({column.unit})" for column in table.columns)]
     lines = [[row.name, *("" if one is None else f"{one:.7g}" for one in row.values)]
              for row in rows]  # fmt: skip
@@ -193,7 +193,7 @@ def _mean(values: tuple[float | None, ...]) -> float | None:
 
 
 def _lead(run: Run, queries: np.ndarray, text: int) -> str:
-    """Say of what the numbers are means, and which queries are left out of them."""
+    """Describe what the numbers are averaged over, and which queries are excluded."""
     spec = run.trace.spec
     tokens = spec.lengths[text] if spec.lengths else run.trace.tokens
     weights = "weights before dropout" if "dropped" in run.trace else "weights"
@@ -224,7 +224,7 @@ _SAID: tuple[tuple[HeadColumn, Callable[[float], str], str, bool], ...] = (
 
 
 def _sentences(columns: dict[HeadColumn, tuple[float | None, ...]]) -> tuple[str, ...]:
-    """Say which heads are the first in what; nothing of what all are alike in."""
+    """Name the heads that lead in each measure; skip measures in which all heads are alike."""
     said = []
     for column, write, words, is_most in _SAID:
         values = columns[column]

@@ -1,7 +1,4 @@
-"""The Heads pane: which head looks at what, in sentences and as a table that can be sorted.
-
-The table of heads: its rows sorted as was asked, its heads by their colours.
-"""
+"""The Heads pane: sentences on where the heads attend, and a sortable table of their measures."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ WIDTH = 252
 
 
 class HeadTablePane(QWidget):
-    """What the heads look at; `headChosen` names one to be seen alone."""
+    """Sentences over the table of heads; `headChosen` carries the head to show alone."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     headChosen = Signal(int)
@@ -70,11 +67,10 @@ class HeadTablePane(QWidget):
         self.show_heads(None, LIGHT)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show what the heads of a screen look at."""
         self.show_heads(screen.panel(HEADS), theme)
 
     def show_heads(self, table: HeadTablePanel | None, theme: Theme) -> None:
-        """Show what heads look at, or what would be said here."""
+        """Show the table, or a placeholder without one."""
         if self._shown and self._shown[0] is table and self._shown[1] == theme:
             return
         self._shown = (table, theme)
@@ -93,11 +89,11 @@ class HeadTablePane(QWidget):
         self._make_room()
 
     def _make_room(self) -> None:
-        """Keep the sentences whole, and no higher: a dock does not ask how high they are."""
+        """Fix the labels' height to their text: a dock ignores height-for-width."""
         margins = self._column.contentsMargins()
         width = self.width() - margins.left() - margins.right()
         for label in (self.said, self.lead):
-            label.setMinimumHeight(0)  # else it counts as a height that is needed
+            label.setMinimumHeight(0)  # otherwise it counts towards the needed height
             label.setFixedHeight(max(0, label.heightForWidth(width)))
 
 
@@ -107,7 +103,7 @@ if TYPE_CHECKING:
 HEAD = "Click a row, or press Enter in it, to see its head alone."
 KEYS = f"{HEAD} Click a title, or press Space in its column, to sort by it."
 ROWS = 4
-"""So many rows of the table are never hidden by what stands over them."""
+"""Rows of the table that stay visible below the sentences."""
 DOT = 8
 ARROWS = {Qt.SortOrder.AscendingOrder: "↑", Qt.SortOrder.DescendingOrder: "↓"}
 
@@ -117,7 +113,7 @@ ROOT = QModelIndex()
 
 
 class HeadTableModel(QAbstractTableModel):
-    """A table of heads, sorted as was asked; the means of all stay at the foot."""
+    """The table of heads as a sortable Qt model; the row of means stays last."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -126,7 +122,7 @@ class HeadTableModel(QAbstractTableModel):
         self._by, self._order = 0, Qt.SortOrder.AscendingOrder
 
     def show_table(self, table: HeadTablePanel | None) -> None:
-        """Take other numbers, of the same heads or of others."""
+        """Replace the table; heads and columns may differ from before."""
         is_alike = table and self.table and len(table.rows) == len(self.table.rows)
         if is_alike:
             self.table = table
@@ -182,7 +178,7 @@ class HeadTableModel(QAbstractTableModel):
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, self.columnCount() - 1)
 
     def _arrange(self, rows: tuple[HeadRow, ...]) -> None:
-        """Sort; what is selected or has the focus goes with its head."""
+        """Sort the rows; selection and current cell follow their heads."""
         self.layoutAboutToBeChanged.emit()
         old = self.persistentIndexList()
         heads = [self.rows[index.row()].head for index in old]
@@ -195,7 +191,7 @@ class HeadTableModel(QAbstractTableModel):
         self.layoutChanged.emit()
 
     def _sorted(self, rows: tuple[HeadRow, ...]) -> tuple[HeadRow, ...]:
-        """Sort by numbers; alike ones by head, and those that have none behind the others."""
+        """Sort by value, then by head; rows without a value come last."""
         falls = self._order is Qt.SortOrder.DescendingOrder
         sign = -1 if falls else 1
 
@@ -214,7 +210,7 @@ class HeadTableModel(QAbstractTableModel):
 
 
 class HeadDelegate(QStyledItemDelegate):
-    """Draws a head's colour before its number, a line over the means, a frame where one is."""
+    """Draws the head's colour dot, the rule above the means and the focus frame."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -222,10 +218,10 @@ class HeadDelegate(QStyledItemDelegate):
 
     def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:
         super().initStyleOption(option, index)
-        option.state &= ~QStyle.StateFlag.State_HasFocus  # the style's mark is hardly seen
+        option.state &= ~QStyle.StateFlag.State_HasFocus  # the style's own frame is hardly visible
         if index.column() == 0 and row_of(index).head is not None:
             side = round(DOT * text_scale())
-            room = QSize(side + side // 2, side)  # some of it between dot and number
+            room = QSize(side + side // 2, side)  # includes the gap between dot and number
             option.features |= QStyleOptionViewItem.ViewItemFeature.HasDecoration
             option.decorationSize = room
 
@@ -246,7 +242,7 @@ class HeadDelegate(QStyledItemDelegate):
         left, middle = option.rect.left() + 3, QRectF(option.rect).center().y() + 1
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        # An edge where the row is lit, as some colours are hardly seen on the accent.
+        # An outline in selected rows, where some colours hardly show on the accent.
         lit_edge = QPen(QColor(self.theme.on_accent), 1)
         painter.setPen(lit_edge if is_lit else QPen(Qt.PenStyle.NoPen))
         painter.setBrush(QColor(head_colour(head, self.theme)))
@@ -255,7 +251,7 @@ class HeadDelegate(QStyledItemDelegate):
 
 
 class HeadTableView(QTableView):
-    """The table: titles sort, and so does Space, by the column one is in; Enter opens a head."""
+    """The table view: a click on a title or Space sorts by a column, Enter opens a head."""
 
     headOpened = Signal(int)
 
@@ -280,7 +276,7 @@ class HeadTableView(QTableView):
         header.setSortIndicator(0, Qt.SortOrder.AscendingOrder)
         header.setMinimumSectionSize(1)
         self.setSortingEnabled(True)
-        header.setSortIndicatorShown(False)  # it would widen the columns; the titles say it
+        header.setSortIndicatorShown(False)  # it would widen the columns; the titles mark the order
         self.clicked.connect(self._open)
 
     @property
@@ -314,12 +310,12 @@ class HeadTableView(QTableView):
             self.headOpened.emit(head)
 
     def _sort(self) -> None:
-        """Sort by the column one is in; by the same again, the other way round."""
+        """Sort by the current column; a second time in reverse."""
         header, column = self.horizontalHeader(), max(0, self.currentIndex().column())
         falls = header.sortIndicatorOrder() is Qt.SortOrder.DescendingOrder
         is_same = header.sortIndicatorSection() == column
         order = Qt.SortOrder.AscendingOrder
-        if is_same != falls:  # as a click on the title does it
+        if is_same != falls:  # as a click on the title does
             order = Qt.SortOrder.DescendingOrder
         self.sortByColumn(column, order)
 
@@ -329,7 +325,7 @@ class HeadTableView(QTableView):
 
 
 def row_of(index: Index) -> HeadRow:
-    """Give the row that a cell of a `HeadTableModel` is in."""
+    """The `HeadRow` behind an index of a `HeadTableModel`."""
     model = index.model()
     assert isinstance(model, HeadTableModel)
     return model.rows[index.row()]

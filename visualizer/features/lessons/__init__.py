@@ -1,1 +1,1 @@
-"""Lessons: files, settings, progress and the lesson pane."""
+"""Lessons: their files, their settings, navigation and the lesson pane."""

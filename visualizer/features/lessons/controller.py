@@ -1,4 +1,4 @@
-"""Lessons in the window: the menu of them, turning pages, and going back to where one was."""
+"""Loads the lesson menu, turns pages, and restores the document from before a lesson."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_TOLD = 12
 
 
 class LessonController(QObject):
-    """Opens lessons and turns their pages; every method is something a reader wants."""
+    """Opens lessons and turns their pages; each public method is one user intent."""
 
     def __init__(
         self, workspace: Workspace, opened: OpenLessons, menu: QMenu, window: QWidget
@@ -44,13 +44,13 @@ class LessonController(QObject):
         self._opened = opened
         self._workspace, self._menu, self._window = workspace, menu, window
         self._fixed = menu.actions()
-        menu.aboutToShow.connect(self.load)  # one may just have been dropped into the folder
+        menu.aboutToShow.connect(self.load)  # a file may just have been added to the folder
         self._offered: list[QAction] = []
         self.lessons: tuple[Lesson, ...] = ()
         self.errors: tuple[LessonError, ...] = ()
 
     def load(self) -> None:
-        """Offer our lessons and the user's own, and name those that are broken."""
+        """Fill the menu with the bundled and the user's own lessons, and report broken ones."""
         printed = PrintedNumbers.read(resource("lessons", "chapter3.json"))
         self.lessons, self.errors = load_lessons([resource("lessons"), _own_folder()], printed)
         for action in self._offered:
@@ -78,15 +78,15 @@ class LessonController(QObject):
         self._menu.insertAction(self._fixed[0], action)
         return action
 
-    # ------------------------------------------------------------------ reading
+    # ------------------------------------------------------------------ navigation
 
     @property
     def position(self) -> LessonPosition | None:
-        """The page that is read now."""
+        """The open lesson and page; None where none is open."""
         return self._workspace.wanted.lesson
 
     def open(self, number: int) -> None:
-        """Begin a lesson; what was there before comes back when it is closed."""
+        """Open a lesson; closing it restores the previous document and view."""
         workspace = self._workspace
         if self.position is None or self._opened.before is None:
             self._opened.before = workspace.document, stopped(workspace.wanted)
@@ -99,19 +99,19 @@ class LessonController(QObject):
             self.open(action.data())
 
     def step(self, pages: int) -> None:
-        """Turn pages on or back, as far as there are any."""
+        """Turn pages forward or back, within the pages there are."""
         position = self.position
         following = turned(self._opened.by_id, position, pages) if position else None
         if following:
             self._turn(following)
 
     def back(self) -> None:
-        """Return to the page's own settings."""
+        """Restore the page's own settings."""
         if self.position:
             self._turn(self.position)
 
     def close(self) -> None:
-        """Return to what there was before the lesson."""
+        """Close the lesson and restore the previous document and view."""
         if self.position and self._opened.before:
             workspace, (document, view) = self._workspace, self._opened.before
             device = workspace.document.spec.device
@@ -122,14 +122,14 @@ class LessonController(QObject):
         lesson = self._opened.by_id[position.lesson_id]
         view = page_view(lesson, position.page, self._workspace.wanted)
         document = lesson.pages[position.page].document
-        device = self._workspace.document.spec.device  # the reader's to choose
+        device = self._workspace.document.spec.device  # the reader's choice
         document = document.set("device", device)
         self._workspace.show_document(document, replace(view, lesson=position, comparison=None))
 
-    # ------------------------------------------------------------------ the user's own
+    # ------------------------------------------------------------------ the user's lessons
 
     def open_folder(self) -> None:
-        """Show the folder into which lessons of the user's own can be dropped."""
+        """Open the folder of the user's own lessons in the file manager."""
         folder = _own_folder()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ class LessonController(QObject):
             show_message(self._window, "Lessons", f"Put lessons here:<br>{escape(str(folder))}")
 
     def tell_errors(self) -> None:
-        """Say which lessons are broken, and where."""
+        """Show which lesson files are broken, and at which line."""
         said = "".join(f"<p>{escape(str(error)[:300])}</p>" for error in self.errors[:MOST_TOLD])
         if len(self.errors) > MOST_TOLD:
             said += f"<p>… and {len(self.errors) - MOST_TOLD} more.</p>"

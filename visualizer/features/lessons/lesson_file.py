@@ -1,8 +1,6 @@
-"""Lessons from TOML files; what is wrong in one is said with its line, and it is left out.
+"""Reader of lesson files: TOML to `Lesson`, with errors that name the line.
 
-Where in a TOML file a value stands, so that what is wrong with it is said with its line.
-
-Folders of lessons: ours, and one into which a reader drops their own.
+A lesson with an error is left out. Lessons come from the bundled folder and from the user's own.
 """
 
 from __future__ import annotations
@@ -57,12 +55,12 @@ _TICK = {
 
 
 class LessonError(ValueError):
-    """What is wrong with a lesson's file, in a sentence.
+    """An error in a lesson's file, as a sentence.
 
     Parameters
     ----------
     line : int
-        Where, from 1; 0 when it is the whole file.
+        The line, from 1; 0 where the error concerns the whole file.
     """
 
     def __init__(self, name: str, line: int, sentence: str) -> None:
@@ -71,17 +69,17 @@ class LessonError(ValueError):
 
 
 def read_lesson(text: str, name: str, printed: PrintedNumbers) -> Lesson:
-    """Read a lesson.
+    """Parse the text of a lesson file.
 
     Parameters
     ----------
     name : str
-        Of the file, for what is said to be wrong with it.
+        The file's name, for error messages.
 
     Raises
     ------
     LessonError
-        For the first thing that is wrong.
+        For the first error.
     """
     text = text.replace("\r\n", "\n")
     try:
@@ -109,7 +107,7 @@ def read_lesson(text: str, name: str, printed: PrintedNumbers) -> Lesson:
 
 @dataclass(frozen=True, slots=True)
 class TomlSource:
-    """A file, and what can be wrong in any of its tables."""
+    """The text of a TOML file, and checks common to all its tables."""
 
     text: str
     name: str
@@ -121,7 +119,7 @@ class TomlSource:
     def check(
         self, path: Path, table: Table, known: Mapping[str, type], needed: Sequence[str]
     ) -> None:
-        """Refuse keys that there are not, values of another kind, and what is missing."""
+        """Reject unknown keys, values of a wrong type, and missing keys."""
         for key, value in table.items():
             if key not in known:
                 there_are = ", ".join(known)
@@ -137,7 +135,7 @@ class TomlSource:
             raise self.error(path, f"Each of “{path[-1]}” is to be {WORDS[kind]}.")
 
     def settings(self, path: Path, document: Document, table: Table) -> Document:
-        """Change a document; a mechanism goes first, as it decides many settings at once."""
+        """Apply settings to a document; a mechanism comes first, as it sets many others."""
         for key in sorted(table, key=lambda key: key != "mechanism"):
             try:
                 document = document.set(key, value_of(key, table[key], self.printed))
@@ -148,7 +146,7 @@ class TomlSource:
 
 @dataclass(frozen=True, slots=True)
 class PageParser:
-    """Reads one page."""
+    """Parser of one page's table."""
 
     source: TomlSource
     path: Path
@@ -192,7 +190,7 @@ class PageParser:
         return document.set("text", "\n".join(repeated))
 
     def _sizes(self, document: Document) -> dict[str, tuple[int, ...]]:
-        """Give the size of each stage, the batch first."""
+        """The shape of each stage, batch first."""
         for problem in problems(document.spec):
             raise self.source.error((*self.path, "set", problem.field), problem.sentence)
         texts = document.tokens()
@@ -210,7 +208,7 @@ class PageParser:
             raise self.source.error((*self.path, *path), sentence)
 
     def _place(self, path: Path, at: list[object], sizes: tuple[int, ...]) -> tuple[int, ...]:
-        """Check a place that begins at the first of some sizes."""
+        """Check a place against the leading axes of a shape."""
         self.source.check_list((*self.path, *path), at, int)
         place = tuple(number for number in at if isinstance(number, int))
         fits = len(place) <= len(sizes)
@@ -281,12 +279,12 @@ _STRINGS = re.compile(
 
 
 def line_of(text: str, path: Path) -> int:
-    """Find the line of a value, or of the nearest table around it that can be found.
+    """Find the line of a value, else that of the nearest enclosing table that is found.
 
     Parameters
     ----------
     path : tuple of str and int
-        Keys, and numbers into lists: ``("page", 2, "tick", 0, "stage")``.
+        Keys and list indices: ``("page", 2, "tick", 0, "stage")``.
     """
     bare = _STRINGS.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     start, end = 0, len(bare)
@@ -300,7 +298,7 @@ def line_of(text: str, path: Path) -> int:
 
 
 def _item(bare: str, name: str, number: int, start: int, end: int) -> tuple[int, int]:
-    """Find a table of a list of tables: under its own header, or in braces."""
+    """Find one table of an array of tables: under its own header, or inline in braces."""
     header = re.compile(rf"\[\[[\w. \t]*\b{re.escape(name)}[ \t]*\]\]")
     starts = [found.start() for found in header.finditer(bare, start, end)]
     if not starts:
@@ -325,9 +323,9 @@ LARGEST_FILE = 1_000_000
 def load_lessons(
     folders: Sequence[pathlib.Path], printed: PrintedNumbers
 ) -> tuple[tuple[Lesson, ...], tuple[LessonError, ...]]:
-    """Read all lessons of some folders, folder by folder and by the names of their files.
+    """Read all lessons of some folders, in order of folder, then file name.
 
-    A folder that is not there has none.
+    A missing folder counts as empty.
     """
     lessons, errors = [], []
     for folder in folders:
@@ -346,7 +344,7 @@ def load_lessons(
 
 def _text(path: pathlib.Path) -> str:
     try:
-        if not path.is_file():  # a pipe would keep us waiting for ever
+        if not path.is_file():  # reading a pipe would block for ever
             raise LessonError(path.name, 0, "It cannot be read: it is no file.")
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)

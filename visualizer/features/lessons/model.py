@@ -1,6 +1,6 @@
-"""A lesson is data: pages, each a document, what is looked at, and claims that are checked.
+"""Lessons as data: pages, each a document and a view with claims that are checked.
 
-What is said to agree with the book is compared with the book's numbers, each time it is shown.
+A claim compares the shown numbers with those that a book prints, each time the page is shown.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from visualizer.session.timeline import Grain, Place
     from visualizer.session.view import View
 
-# Half a unit of the fourth decimal, and what float32 may be off.
+# Half a unit of the fourth decimal, plus the rounding error of float32.
 NEAR = 0.00005 + 0.00001
 
 
 class Measure(StrEnum):
-    """What of a stage is compared."""
+    """The property of a stage that a claim compares."""
 
     NUMBERS = auto()
     SHAPE = auto()
@@ -41,16 +41,16 @@ class Measure(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Claim:
-    """Printed numbers, and the place of a stage that should hold them.
+    """Printed numbers, and where in a stage they should stand.
 
     Parameters
     ----------
     section, name : str
-        Under which the numbers are printed.
+        The names under which the numbers are printed.
     at : tuple of int
-        Into the stage, batch axes first; what is left out is compared whole.
+        Leading indices into the stage, batch axes first; the remaining axes are compared whole.
     factor : float
-        Multiplies the stage's numbers first.
+        Multiplies the stage's numbers before they are compared.
     """
 
     section: str
@@ -63,26 +63,27 @@ class Claim:
 
     @property
     def called(self) -> str:
-        """Its name up to what is in brackets, with the section's number if that has one."""
+        """Its name without brackets, with the section's number where there is one."""
         name, chapter = self.name.partition(" (")[0], self.section.split()[0]
         return f"{name} ({chapter})" if chapter[0].isdigit() else name
 
     @property
     def source(self) -> str:
-        """Who printed it."""
+        """The publication that prints it."""
         return "the notes" if self.section.startswith("notes") else "the book"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Page:
-    """One page: it stands alone, whatever the page before it was.
+    """One page of a lesson, independent of the page before it.
 
     Parameters
     ----------
     says : str
-        In light markup: ``**bold**`` and code between backticks; a blank line ends a paragraph.
+        The text, in light markup: ``**bold**``, code between backticks;
+        a blank line ends a paragraph.
     span : tuple of (Place, str) or None
-        Where playback stands, and the stage with which it ends; None where everything is computed.
+        Where playback starts, and the stage it ends with; None where everything is computed.
     """
 
     title: str
@@ -96,20 +97,20 @@ class Page:
 
     @property
     def place(self) -> Place | None:
-        """Where playback stands at first."""
+        """Where playback starts."""
         return self.span[0] if self.span else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lesson:
-    """Pages in order.
+    """The pages of a lesson, in order.
 
     Parameters
     ----------
     name : str
-        The name of its file.
+        The file's name.
     section : str
-        Where in the book or the notes its subject is.
+        The section of the book or the notes that covers its subject.
     """
 
     name: str
@@ -123,7 +124,7 @@ Lessons = Mapping[str, Lesson]
 
 
 def ids_of(lessons: Iterable[Lesson]) -> Lessons:
-    """Give every lesson an id: the name of its file, told apart where several have the same."""
+    """Give every lesson an id: its file's name, numbered where several share one."""
     found: dict[str, Lesson] = {}
     for lesson in lessons:
         again = (f"{lesson.name} ({at})" for at in itertools.count(2))
@@ -133,7 +134,7 @@ def ids_of(lessons: Iterable[Lesson]) -> Lessons:
 
 
 def turned(lessons: Lessons, position: LessonPosition, pages: int) -> LessonPosition | None:
-    """Turn pages on or back; after a lesson's last page comes the next lesson."""
+    """The position some pages forward or back; a lesson's last page leads to the next lesson."""
     ids, lesson = [*lessons], lessons[position.lesson_id]
     page, number = position.page + pages, ids.index(position.lesson_id)
     if page == len(lesson.pages):
@@ -144,7 +145,7 @@ def turned(lessons: Lessons, position: LessonPosition, pages: int) -> LessonPosi
 
 
 class TickState(StrEnum):
-    """What is known of a claim."""
+    """The result of checking a claim."""
 
     MATCHES = auto()
     DIFFERS = auto()
@@ -154,7 +155,7 @@ class TickState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A claim as it stands."""
+    """A claim with the result of its check."""
 
     words: str
     state: TickState
@@ -163,18 +164,18 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class LessonPanel:
-    """A page as it is shown.
+    """The Lesson pane: one page with its checked claims.
 
     Parameters
     ----------
     number : int
-        Of the page, from 1.
+        The page's number, from 1.
     text : str
         HTML.
     is_changed : bool
         Whether the reader has changed what the page set.
     next_lesson : str
-        What comes after this page, where it is the last; empty where nothing does.
+        The lesson that follows where this page is the last; empty where none does.
     """
 
     lesson: str
@@ -189,7 +190,7 @@ class LessonPanel:
 
     @property
     def has_next(self) -> bool:
-        """Whether a page comes after it, of this lesson or of the next."""
+        """Whether a page follows, of this lesson or of the next."""
         return self.number < self.count or bool(self.next_lesson)
 
 
@@ -197,7 +198,7 @@ LESSON: PanelId[LessonPanel | None] = PanelId("Lesson")
 
 
 def page_view(lesson: Lesson, page: int, view: View) -> View:
-    """Look at what a page shows, with the reader's colours and speed."""
+    """The view of a page, with the reader's colours and playback speed."""
     shown = lesson.pages[page]
     grain = shown.grain or view.playhead.grain
     playhead = replace(stopped(view).playhead, place=shown.place, grain=grain, span=shown.span)
@@ -219,12 +220,12 @@ def page_view(lesson: Lesson, page: int, view: View) -> View:
 
 
 def stopped(view: View) -> View:
-    """Look at the same, without going on by itself."""
+    """The same view with playback paused."""
     return replace(view, playhead=replace(view.playhead, is_playing=False))
 
 
 def with_manners_of(view: View, other: View) -> View:
-    """Look at what a view looks at, in the colours, the words and the speed of another."""
+    """A view with another's colours, layout of panes, code dialect and playback speed."""
     playhead = replace(view.playhead, speed=other.playhead.speed, loops=other.playhead.loops)
     manners = {name: getattr(other, name) for name in ("colouring", "room", "dialect", "panes")}
     return replace(view, playhead=playhead, **manners)
@@ -238,7 +239,7 @@ def present_position(
     computed: Document | None,
     is_working: bool = True,
 ) -> LessonPanel:
-    """Show the page of a lesson among others, and which comes after it."""
+    """Present the page at a position, and the lesson that follows it."""
     lesson, following = lessons[position.lesson_id], turned(lessons, position, 1)
     panel = present_lesson(lesson, position.page, document, run, computed, is_working)
     is_last = following is not None and following.lesson_id != position.lesson_id
@@ -254,16 +255,16 @@ def present_lesson(
     computed: Document | None,
     is_working: bool = True,
 ) -> LessonPanel:
-    """Show a page, with each of its claims compared with the numbers that are there.
+    """Present a page, with each of its claims checked against the run.
 
     Parameters
     ----------
     document : Document
-        The reader's own, which may have moved on from the page's.
+        The current document, which may differ from the page's.
     computed : Document or None
-        The one that the run is of.
+        The document that the run was computed from.
     is_working : bool
-        Whether numbers are on their way.
+        Whether a computation is pending.
     """
     shown = lesson.pages[page]
     is_changed = _anywhere(document) != _anywhere(shown.document)
@@ -275,12 +276,12 @@ def present_lesson(
 
 
 def _anywhere(document: Document) -> Document:
-    """Leave out where it is computed, which is the reader's to choose."""
+    """The document without its device, which is the reader's choice."""
     return replace(document, spec=replace(document.spec, device=Device.AUTO))
 
 
 def as_html(says: str) -> str:
-    """Turn a page's text into HTML."""
+    """Convert a page's markup to HTML."""
     safe = escape(says.strip(), quote=False)
     marked = re.sub(r"`([^`\n]+)`", r"<code>\1</code>", safe)
     marked = re.sub(r"\*\*([^*\n]+)\*\*", r"<b>\1</b>", marked)
@@ -302,7 +303,7 @@ def _tick(claim: Claim, run: Run | None, is_changed: bool, is_working: bool) -> 
 
 
 def _difference(claim: Claim, run: Run) -> str:
-    """Name the first number that is not as printed."""
+    """Describe the first number that differs from the printed one."""
     here = run.trace.read(claim.stage, claim.at).astype(float) * claim.factor
     printed = np.broadcast_to(claim.printed, here.shape)
     with np.errstate(invalid="ignore"):

@@ -1,4 +1,4 @@
-"""The lessons of which one is read in a window, and what was there before it."""
+"""The lessons open in a window, and the document and view to restore afterwards."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class OpenLessons:
-    """What a window's lesson controller knows, for those who show and save.
+    """The lesson state of a window, read by the panes and by saving.
 
     Parameters
     ----------
     by_id : Lessons
-        Those that there were when one of them was opened.
+        The lessons loaded when one of them was opened.
     before : tuple of (Document, View) or None
-        The user's own, to go back to.
+        The user's own document and view, to restore.
     """
 
     by_id: Lessons = field(default_factory=dict)
     before: tuple[Document, View] | None = None
 
     def __call__(self) -> Lessons:
-        """Give the lessons."""
+        """The lessons by id."""
         return self.by_id

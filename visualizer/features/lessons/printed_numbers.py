@@ -1,4 +1,4 @@
-"""The numbers that a book and a set of notes print, to compare ours with."""
+"""The numbers that a book and a set of notes print, which lessons compare with computed ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class UnfitError(ValueError):
-    """What cannot be in a lesson, in a sentence; where it stands is known to who reads it."""
+    """An invalid value in a lesson, as a sentence; the caller adds the line."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,28 +24,28 @@ class PrintedNumbers:
     Parameters
     ----------
     sections : mapping
-        Of names of sections to mappings of names to numbers and rows of numbers; None is −∞.
+        Section name → name → number or rows of numbers; None stands for −∞.
     """
 
     sections: Mapping[str, Any]
 
     @classmethod
     def read(cls, path: Path) -> PrintedNumbers:
-        """Read them from a JSON file."""
+        """Read the numbers from a JSON file."""
         return cls(json.loads(path.read_text(encoding="utf-8")))
 
     def find(self, section: str, name: str) -> tuple[str, str, np.ndarray]:
-        """Look up numbers by how the names of their section and of themselves begin.
+        """Look up numbers by prefixes of their section's name and of their own.
 
         Returns
         -------
         tuple of (str, str, numpy.ndarray)
-            The whole names of both, and the numbers, read-only.
+            Both full names, and the numbers as a read-only array.
 
         Raises
         ------
         UnfitError
-            When there are none of that name, several, or no numbers under it.
+            When no entry matches, several do, or the entry holds no numbers.
         """
         tables = {key: value for key, value in self.sections.items() if isinstance(value, dict)}
         whole = _one("section", section, tables)

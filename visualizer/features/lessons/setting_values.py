@@ -1,4 +1,4 @@
-"""The settings of a lesson: what stands in its file, as the values that a document takes."""
+"""Parser of a lesson's settings: TOML values to the values that a document takes."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ NAMES = (*_DERIVED, *(field.name for field in fields(AttentionSpec) if field.nam
 
 
 def is_a(value: object, kind: type) -> bool:
-    """Whether a value of a file is of a kind; what is true or false is no number.
+    """Whether a value of a file has a type; a boolean does not count as a number.
 
-    A whole number may have more digits than a float can hold.
+    An integer that is too large for a float does not count as a float.
     """
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return abs(value) < LARGEST
@@ -42,12 +42,12 @@ def is_a(value: object, kind: type) -> bool:
 
 
 def value_of(name: str, given: object, printed: PrintedNumbers) -> Any:
-    """Turn what a file says of a setting into the value that `Document.set` takes.
+    """Convert a setting's TOML value to the value that `Document.set` takes.
 
     Raises
     ------
     UnfitError
-        When there is no such setting, or it cannot have such a value.
+        When the setting is unknown, or cannot take the value.
     """
     if name not in NAMES:
         raise UnfitError(f"There is no setting “{name}”.")
@@ -69,7 +69,7 @@ def _written(given: object) -> str:
 
 
 def matrix_of(given: object, printed: PrintedNumbers) -> np.ndarray:
-    """Read a matrix: rows of numbers, or the section and name under which it is printed."""
+    """Read a matrix: rows of numbers, or the section and name of printed numbers."""
     if isinstance(given, dict):
         if given.keys() != {"section", "name"}:
             raise UnfitError("A printed matrix is named by its section and its name.")

@@ -1,4 +1,4 @@
-"""The Lesson pane: a page, what of it was checked against print, and the way on."""
+"""The Lesson pane: one page, the results of its checks, and buttons to turn pages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ICONS = {
 
 
 class TickRow(QWidget):
-    """One claim: a mark, words, and where it does not hold, why."""
+    """One claim: a mark, its text, and the difference where it does not hold."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class TickRow(QWidget):
 class LessonPane(QWidget):
     """One page of a lesson.
 
-    `stepped` carries +1 or −1, `returned` asks for the page's own settings.
+    `stepped` carries +1 or −1; `returned` requests the page's own settings.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -137,11 +137,10 @@ class LessonPane(QWidget):
     # ------------------------------------------------------------------ showing
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show the page of a screen."""
         self.show_lesson(screen.panel(LESSON), theme)
 
     def show_lesson(self, panel: LessonPanel | None, theme: Theme) -> None:
-        """Show a page, or what would be here."""
+        """Show a page, or a placeholder without one."""
         if self._shown == (panel, theme):
             return
         self._shown = (panel, theme)
@@ -164,7 +163,7 @@ class LessonPane(QWidget):
         self.next_button.setAccessibleName(panel.next_lesson or "Next page")
         self.return_button.setVisible(panel.is_changed)
         page = (panel.lesson, panel.number)
-        if page != self._page:  # a page is read from its beginning
+        if page != self._page:  # a new page starts at its top
             self._page = page
             self.area.verticalScrollBar().setValue(0)
 
@@ -177,7 +176,7 @@ class LessonPane(QWidget):
             if number < len(ticks):
                 row.show_tick(ticks[number], theme)
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ user input
 
     def _step_back(self) -> None:
         self.stepped.emit(-1)

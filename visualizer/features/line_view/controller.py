@@ -1,4 +1,4 @@
-"""The cursor in the line view, and which of its lines are shown: what a hand can want there."""
+"""Controller of the line view: the cursor on its lines and tokens, and the options of its lines."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
 
 
 class LineViewController(QObject):
-    """Points at the lines of a workspace; every method is something a reader wants."""
+    """Turns input at the line view into cursor and view changes; each method is one user intent."""
 
     def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._workspace = workspace
 
     def choose(self, name: str, value: object) -> None:
-        """Change which lines are shown, by the fields of `LineOptions`."""
+        """Set a field of `LineOptions`."""
         changes: dict[str, Any] = {name: value}
         look = replace(self._workspace.wanted.lines, **changes)
         self._workspace.look(lines=look)
 
     def hover(self, cell: Cell | None) -> None:
-        """Look at the line under the pointer."""
+        """Set the hovered cell to that of the line under the pointer."""
         self._workspace.look(hovered=cell, lines=self._looking(self._kept))
 
     def pin(self, cell: Cell | None) -> None:
-        """Hold on to a line; a second time lets go of it."""
+        """Pin a line's cell; a second time unpins it."""
         wanted = self._workspace.wanted
         self._workspace.want(pin_cell(wanted, None if cell == wanted.pinned else cell))
 
     def point(self, token: LineToken) -> None:
-        """Look at all lines of the token under the pointer, and at the largest as a cell."""
+        """Highlight the lines of the token under the pointer; the largest is the hovered cell."""
         cell = self._largest(token)
         self._workspace.look(hovered=cell, lines=self._aimed(cell, token))
 
     def hold(self, token: LineToken) -> None:
-        """Hold on to a token's lines; a second time lets go of them."""
+        """Pin a token's lines; a second time unpins them."""
         cell, wanted = self._largest(token), self._workspace.wanted
         look = self._aimed(cell, token)
         is_held = cell == wanted.pinned and look == wanted.lines

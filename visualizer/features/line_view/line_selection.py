@@ -1,8 +1,7 @@
-"""Whether a run has lines at all: captured attention may have none.
+"""Selection of the weights that are drawn as lines: the largest of each query and head.
 
-Which weights have a line: the largest of each query and head, as many as can be told apart.
-
-What is read of a whole tensor is what `Reading` names; the worker reads it before it is shown.
+Captured attention may have no lines at all; `why_none` says why. What is read of a large tensor is
+named by a `LineRequest`, and the worker reads it before it is shown.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def why_none(run: Run) -> str:
-    """Say why there are no lines; empty where there are some."""
+    """The reason why a run has no lines; empty where it has some."""
     if "weights" not in run.trace:
         return "These are scores, and lines are drawn of weights."
     if run.words(0) != run.words(0, "key"):
@@ -41,18 +40,18 @@ MOST_LIT = 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SelectedLines:
-    """Lines, smallest weight first: those drawn last lie on top.
+    """Lines in order of weight, smallest first, so that the largest are drawn on top.
 
     Parameters
     ----------
     heads, queries, keys : numpy.ndarray
-        Of each line.
+        Indices of each line.
     weights : numpy.ndarray
-        Of each line; below 0 where a spec makes such.
+        The weight of each line; below 0 where the spec allows it.
     strengths : numpy.ndarray
-        Of each line, from 0 to 1: how strongly it is drawn.
+        The drawn strength of each line, from 0 to 1.
     is_thinned : bool
-        Whether there are more of them than can be drawn.
+        Whether lines were left out because there are too many.
     """
 
     heads: np.ndarray
@@ -68,24 +67,24 @@ class SelectedLines:
 
 @dataclass(frozen=True, slots=True)
 class LineRequest:
-    """What of a run the lines are read from.
+    """The part of a run that lines are read from, and which of its weights have a line.
 
     Parameters
     ----------
     stage : str
-        Whose numbers they are.
+        The stage whose numbers are drawn.
     text : int
-        Which text of a batch.
-    lens : Lens
-        What they are looked at as.
+        The index of the text in a batch.
+    lens : WeightTransform
+        The transform of the weights.
     heads : tuple of int
-        Those that are drawn.
+        The drawn heads.
     drawn : int
-        How many lines of each query and head are drawn at most.
+        The most lines drawn per query and head.
     top : int
-        How many were asked for at most; 0 where all were.
+        The most lines requested per query and head; 0 for all.
     by_query : bool
-        Whether strength is in relation to the largest of the same query, and not to 1.
+        Whether strength is relative to the query's largest weight, and not to 1.
     """
 
     stage: str
@@ -100,12 +99,12 @@ class LineRequest:
 
     @property
     def count(self) -> int:
-        """How many numbers of each row are to be known: one more tells whether any are left out."""
+        """The numbers to read per row: one more than drawn, to know whether any are left out."""
         return max(self.drawn, self.top) + 1
 
 
 def reading_of(resolved: Resolved) -> LineRequest:
-    """Say what the lines of a view are read from."""
+    """The request for the lines of a view."""
     view, trace = resolved.view, resolved.run.trace
     look, colouring, stage, solo = view.lines, view.colouring, resolved.read_stage, _solo(resolved)
     heads = resolved.drawn_heads if solo is None else (solo,)
@@ -126,7 +125,7 @@ def reading_of(resolved: Resolved) -> LineRequest:
 
 
 def needs(resolved: Resolved) -> Hashable:
-    """Name what of a large tensor the lines are read from; None where there are none."""
+    """The key of what must be read ahead of `present_lines`; None where there are no lines."""
     if why_none(resolved.run):
         return None
     reading = reading_of(resolved)
@@ -134,13 +133,13 @@ def needs(resolved: Resolved) -> Hashable:
 
 
 def warm(resolved: Resolved) -> None:
-    """Read what the lines are read from of a large tensor: for the worker."""
+    """Read the largest weights ahead of `present_lines`; called on the worker."""
     if not why_none(resolved.run):
         _largest(resolved.run, reading_of(resolved))
 
 
 def held_by(run: Run, reading: LineRequest) -> CachedTensor:
-    """Give what the lines are read from."""
+    """The cached tensor that lines are read from."""
     return run.trace.seen(reading.stage, reading.lens)
 
 
@@ -153,17 +152,17 @@ def _solo(resolved: Resolved) -> int | None:
 
 
 def _largest(run: Run, reading: LineRequest) -> tuple[np.ndarray, np.ndarray]:
-    """Read the largest numbers of each row, and their keys: [head, query, nth]."""
+    """The largest numbers of each row, and their keys: [head, query, nth]."""
     count = min(reading.count, run.trace.tokens)
     numbers, keys = held_by(run, reading).read_largest(count, run.index(reading.text))
     return numbers[list(reading.heads)], keys[list(reading.heads)]
 
 
 def the_largest(run: Run, reading: LineRequest) -> SelectedLines:
-    """Choose the lines of the whole picture.
+    """Select the lines of the whole picture.
 
-    Where not even one of each query and head has room, they are those of as many heads of each
-    query as have: of the strongest.
+    Where one line per query and head is too many, each query keeps only the lines of as many heads
+    as `heads_with_room` gives, the strongest first.
     """
     weights, keys = _largest(run, reading)
     queries = np.arange(run.trace.tokens)[:, None]
@@ -180,13 +179,13 @@ def the_largest(run: Run, reading: LineRequest) -> SelectedLines:
 
 
 def heads_with_room(run: Run, reading: LineRequest) -> int:
-    """Say of how many heads each query can have a line, where it is not all of them; else 0."""
+    """The number of heads per query that can have a line; 0 where all can."""
     most = max(1, MOST_LINES // run.trace.tokens)
     return most if most < len(reading.heads) else 0
 
 
 def of_query(run: Run, reading: LineRequest, query: int) -> SelectedLines:
-    """Choose the lines of one query: what it reads, in every head that is drawn."""
+    """Select the lines of one query, over all drawn heads."""
     weights = _read(run, reading, query, slice(None))  # head key
     passing = _pass(weights, reading) & _allowed(run, reading)[query]
     if reading.top:
@@ -200,7 +199,7 @@ def of_query(run: Run, reading: LineRequest, query: int) -> SelectedLines:
 
 
 def of_key(run: Run, reading: LineRequest, key: int) -> SelectedLines:
-    """Choose the lines to one key: who reads it, in every head that is drawn."""
+    """Select the lines to one key, over all drawn heads."""
     weights = _read(run, reading, slice(None), key)  # head query
     passing = _pass(weights, reading) & _allowed(run, reading)[:, key]
     if reading.top:
@@ -212,7 +211,7 @@ def of_key(run: Run, reading: LineRequest, key: int) -> SelectedLines:
 
 
 def weight_of(run: Run, reading: LineRequest, place: tuple[int, ...]) -> float | None:
-    """Give the weight of a head, a query and a key, if there is anything to draw of it."""
+    """The weight of a head, query and key; None where it has no line."""
     head, query, key = place
     if head not in reading.heads or not _allowed(run, reading)[query, key]:
         return None
@@ -221,24 +220,24 @@ def weight_of(run: Run, reading: LineRequest, place: tuple[int, ...]) -> float |
 
 
 def _read(run: Run, reading: LineRequest, query: int | slice, key: int | slice) -> np.ndarray:
-    """Read a row or a column of every head that is drawn."""
+    """Read a row or a column of all drawn heads."""
     numbers = held_by(run, reading).read((*run.index(reading.text), slice(None), query, key))
     return numbers[list(reading.heads)]
 
 
 def pairs(run: Run, reading: LineRequest) -> int:
-    """Count the pairs of a query and a key that may have a line, over all heads that are drawn."""
+    """The number of allowed query-key pairs, over all drawn heads."""
     return len(reading.heads) * _allowed_count(reading.masking, run.trace.tokens, reading.text)
 
 
 def reached(lines: SelectedLines, rows: int, columns: int) -> SelectedLines:
-    """Keep the lines of cells that playback has come to: whole rows, and columns of the next."""
+    """Keep the lines of cells that playback has reached: whole rows, then columns of the next."""
     there = (lines.queries < rows) | ((lines.queries == rows) & (lines.keys < columns))
     return _at(lines, there, lines.is_thinned)
 
 
 def _pass(weights: np.ndarray, reading: LineRequest) -> np.ndarray:
-    """A weight of 0 reads nothing and has no line; nor has what is no number."""
+    """Whether weights have a line: finite, not 0, and at or above the threshold."""
     sizes = np.abs(weights)
     passing: np.ndarray = np.isfinite(weights) & (sizes > 0) & (sizes >= reading.threshold)
     return passing
@@ -262,7 +261,7 @@ def _lines(
     weights: np.ndarray,
     is_thinned: bool = False,
 ) -> SelectedLines:
-    """Sort lines that were found; heads are counted among those that are drawn."""
+    """Build the selection sorted by weight; `place` counts heads among the drawn ones."""
     heads, queries, keys = place
     sizes = np.abs(weights)
     full = _full(run, reading)[queries]
@@ -273,7 +272,7 @@ def _lines(
 
 
 def _full(run: Run, reading: LineRequest) -> np.ndarray:
-    """Give, for each query, the weight that is drawn at full strength."""
+    """For each query, the weight that is drawn at full strength."""
     sizes = np.nan_to_num(np.abs(_largest(run, reading)[0][..., 0]), posinf=0)
     largest: np.ndarray = sizes.max(axis=0)  # query
     if not reading.by_query:
@@ -292,6 +291,6 @@ def _at(lines: SelectedLines, which: np.ndarray | slice, is_thinned: bool) -> Se
 
 
 def no_lines() -> SelectedLines:
-    """Give no line at all."""
+    """An empty selection."""
     nothing = np.zeros(0, dtype=np.int64)
     return SelectedLines(nothing, nothing, nothing, np.zeros(0), np.zeros(0))

@@ -1,4 +1,4 @@
-"""The line view as a value: which weights have a line, which lines are lit, what must be said."""
+"""The Lines pane as a value: the drawn lines, the highlighted ones, and notes on both."""
 
 from __future__ import annotations
 
@@ -50,30 +50,30 @@ class LinePanel:
     Parameters
     ----------
     stage : str
-        Whose numbers the lines are: the weights, or what dropout leaves of them.
+        The stage whose numbers are drawn: the weights, before or after dropout.
     heads : int
-        Of the module, drawn or not.
+        The number of heads, drawn or not.
     solo : int or None
-        The only head that is drawn.
+        The head that is drawn alone.
     labels : tuple of str
-        One a token; queries and keys are the same tokens.
-    lines : Lines
-        Of the whole picture.
-    held, lit : Lines or None
-        Those of the pinned cell, and those of the cell under the pointer or else of the pinned
-        one; None where nothing is lit.
+        One per token; queries and keys are the same tokens.
+    lines : SelectedLines
+        The lines of the whole picture.
+    held, lit : SelectedLines or None
+        The lines of the pinned cell, and those of the hovered or else the pinned cell; None where
+        nothing is highlighted.
     cell : Cell or None
-        The lit one, of this stage, and in `weight` its number where it has a line.
+        The highlighted cell, of this stage; `weight` is its number where it has a line.
     pinned : Cell or None
-        Wherever it is.
+        The pinned cell, of any stage.
     query, key : int or None
-        The tokens that light up.
+        The highlighted tokens.
     notes : tuple of str
-        What must be said of the picture, most important first.
+        Notes on the picture, most important first.
     lit_note : str
-        What must be said of the lit lines.
+        A note on the highlighted lines.
     message : str
-        What stands where there are no lines.
+        The text shown where there are no lines.
     """
 
     made_of: Hashable = None
@@ -97,7 +97,7 @@ class LinePanel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LineSource:
-    """What the lines are made of."""
+    """The inputs of the lines: what is read, and how far playback has come."""
 
     resolved: Resolved
     reading: LineRequest
@@ -115,7 +115,7 @@ class LineSource:
         return held, labels, reading, self.reach, self.is_covered
 
     def there(self, lines: SelectedLines) -> SelectedLines:
-        """Leave out what playback has not come to yet."""
+        """The lines that playback has reached."""
         return reached(lines, *self.reach) if self.reach else lines
 
 
@@ -125,7 +125,7 @@ LINES: PanelId[LinePanel | None] = PanelId(PANE)
 def present_lines(
     resolved: Resolved, cursor: CellCursor, previous: LinePanel | None
 ) -> LinePanel | None:
-    """Show a text's weights as lines; those that did not change are the very same object."""
+    """Present a text's weights as lines; unchanged lines are the same object as before."""
     if why := why_none(resolved.run):
         return LinePanel(message=why)
     source = _source(resolved)
@@ -135,7 +135,7 @@ def present_lines(
 
 
 def largest_cell(resolved: Resolved, token: LineToken) -> Cell | None:
-    """Give the cell of a token's largest line, of those that may be seen."""
+    """The cell of a token's largest visible line."""
     source = _source(resolved)
     choose = of_key if token.side is LineSide.KEY else of_query
     lines = source.there(choose(resolved.run, source.reading, token.at))
@@ -193,7 +193,7 @@ def _notes(run: Run, reading: LineRequest, lines: SelectedLines) -> tuple[str, .
 
 
 def _whose(reading: LineRequest) -> list[str]:
-    """Say whose numbers the lines are, where they are not just the weights."""
+    """A note on which numbers the lines are, where they are not the plain weights."""
     is_dropped = reading.stage == "dropped"
     if reading.lens is WeightTransform.PLAIN and not is_dropped:
         return []
@@ -205,7 +205,7 @@ def _largest(count: int) -> str:
 
 
 def _lit(source: LineSource, panel: LinePanel, cursor: CellCursor) -> LinePanel:
-    """Light the lines of the cell under the pointer, or else of the pinned one, and hold those."""
+    """Highlight the lines of the hovered cell, or else of the pinned one."""
     dark = replace(panel, query=cursor.query, key=cursor.key, held=None, lit=None, lit_note="")
     dark = replace(dark, cell=None, weight=None, pinned=cursor.pinned)
     if panel.message or not (cursor.hovered or cursor.pinned):
@@ -227,7 +227,7 @@ def _lit(source: LineSource, panel: LinePanel, cursor: CellCursor) -> LinePanel:
 
 
 def _lines_with(source: LineSource, cursor: CellCursor) -> SelectedLines:
-    """Choose the lines of a cell's query; of its key, where it was come to by it."""
+    """The lines of a cell's query, or of its key where the cursor came from a key token."""
     run, reading = source.run, source.reading
     is_by_key = (cursor.hovered or cursor.pinned) in source.resolved.view.lines.by_key
     if cursor.query is not None and not is_by_key:
@@ -236,7 +236,7 @@ def _lines_with(source: LineSource, cursor: CellCursor) -> SelectedLines:
 
 
 def _cell_of(source: LineSource, cursor: CellCursor) -> Cell | None:
-    """Give the lit cell as one of the lines' stage: the same pair, of scores and the like."""
+    """The highlighted cell as one of the drawn stage: the same query and key."""
     cell = cursor.hovered or cursor.pinned
     if cell is None or cell.head is None or not _is_of_pairs(source.run, cell):
         return None

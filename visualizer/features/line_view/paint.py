@@ -1,6 +1,6 @@
-"""Drawing the line view: many lines fast, the lit ones above them, tokens at both sides.
+"""Painting of the line view: all lines, the highlighted ones above them, and tokens at both sides.
 
-The picture of all lines, drawn a part at a time, so that the window never waits for long.
+All lines are painted incrementally into a pixmap, so that no frame takes long.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 LEVELS = 7
 FEW = 60
 WIDE_OF_MANY, WIDE_COSTS = 4, 8
-"""Wider lines than one pixel take longer by far: of many, only so many of the strongest are."""
+"""Of many lines only this many, the strongest, are wide; a wide line costs this many thin ones."""
 MOST_AT_ONCE = 10_000
-"""Longer paths are cut in parts, which can be drawn in different frames."""
+"""The longest path; longer ones are split so that they can be drawn in different frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class LineStroke:
     Parameters
     ----------
     cost : float
-        How long it takes to draw, as so many pixels of a thin line.
+        The time to draw it, in pixels of a thin line.
     """
 
     path: QPainterPath
@@ -52,9 +52,9 @@ class LineStroke:
 
 @dataclass(frozen=True, slots=True)
 class LineBrush:
-    """How lines are drawn, from the weakest to the strongest.
+    """The pens of lines, from the weakest to the strongest.
 
-    Of few, small weights are to be told from none; of many, large ones are to stand out.
+    Among few lines small weights stay visible; among many, large ones stand out.
     """
 
     faintest: float
@@ -64,7 +64,7 @@ class LineBrush:
 
     @classmethod
     def of(cls, count: int) -> LineBrush:
-        """Choose it for so many lines."""
+        """The brush for a number of lines."""
         share = min(1.0, FEW / max(1, count))
         return cls(
             faintest=0.03 + 0.06 * share,
@@ -74,11 +74,11 @@ class LineBrush:
         )
 
     def pen(self, head: int, level: int, is_wide: bool, is_negative: bool, theme: Theme) -> QPen:
-        """Give the pen of a head's lines of one of `LEVELS`."""
+        """The pen of a head's lines at one of `LEVELS` strengths."""
         strength, colour = level / (LEVELS - 1), QColor(head_colour(head, theme))
         colour.setAlphaF(self.faintest + (self.strongest - self.faintest) * strength)
         pen = QPen(colour, 1 + (self.widest - 1) * strength if is_wide else 1)
-        pen.setCosmetic(not is_wide)  # one pixel of the screen, whichever
+        pen.setCosmetic(not is_wide)  # one device pixel at any scale
         if is_negative:
             pen.setDashPattern([6, 3])
         return pen
@@ -91,7 +91,7 @@ def paint_lines(
     seen: tuple[float, float],
     theme: Theme,
 ) -> None:
-    """Draw lines at once."""
+    """Paint lines in one go."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     for stroke in strokes(lines, rows, seen, theme):
         painter.strokePath(stroke.path, stroke.pen)
@@ -100,7 +100,7 @@ def paint_lines(
 def strokes(
     lines: SelectedLines, rows: LineLayout, seen: tuple[float, float], theme: Theme
 ) -> Iterator[LineStroke]:
-    """Give what is to be drawn of lines between two heights, the strongest last."""
+    """The strokes of the lines between two y coordinates, the strongest last."""
     begins, ends = (rows.ends(lines.heads, side) for side in (lines.queries, lines.keys))
     inside = (np.maximum(begins, ends) >= seen[0]) & (np.minimum(begins, ends) <= seen[1])
     brush = LineBrush.of(len(lines))
@@ -137,7 +137,7 @@ def _path(rows: LineLayout, begins: np.ndarray, ends: np.ndarray) -> QPainterPat
 
 
 def paint_cell(painter: QPainter, panel: LinePanel, rows: LineLayout, theme: Theme) -> None:
-    """Draw the line of the lit cell above all others, edged with paper, and its number."""
+    """Paint the line of the highlighted cell above all others, outlined, with its number."""
     if panel.cell is None or panel.weight is None:
         return
     head, query, key = panel.cell.place
@@ -159,7 +159,7 @@ def paint_cell(painter: QPainter, panel: LinePanel, rows: LineLayout, theme: The
 
 
 def label_box(rows: LineLayout, side: LineSide, at: int) -> QRectF:
-    """Give the place of a token's label."""
+    """The rectangle of a token's label."""
     height = max(rows.height, metrics(12).height())
     top = rows.middle(at) - height / 2
     left = MARGIN if side is LineSide.QUERY else rows.right + GAP
@@ -169,7 +169,7 @@ def label_box(rows: LineLayout, side: LineSide, at: int) -> QRectF:
 def paint_labels(
     painter: QPainter, panel: LinePanel, rows: LineLayout, seen: tuple[float, float], theme: Theme
 ) -> None:
-    """Write the tokens at both sides: all of them or evenly fewer, those that are lit above."""
+    """Paint the tokens at both sides, evenly thinned if needed, highlighted ones on top."""
     line = metrics(12).height()
     step = max(1, math.ceil(line / rows.height - 0.25))
     first = max(0, rows.at(max(seen[0] - line, rows.top)) or 0) // step * step
@@ -179,7 +179,7 @@ def paint_labels(
         for at in range(first, rows.count, step):
             if rows.middle(at) > seen[1] + line:
                 break
-            if lit is None or abs(at - lit) >= step:  # else it would touch the lit one
+            if lit is None or abs(at - lit) >= step:  # it would overlap the highlighted one
                 _write(painter, panel.labels[at], label_box(rows, side, at), side)
         if lit is not None and lit < rows.count:
             painter.setFont(font(12, QFont.Weight.DemiBold))
@@ -188,14 +188,14 @@ def paint_labels(
 
 
 def _write(painter: QPainter, label: str, box: QRectF, side: LineSide) -> None:
-    """Write a token by itself, so that no neighbour turns its direction."""
+    """Paint a token by itself, so that no neighbour affects its text direction."""
     words = painter.fontMetrics().elidedText(label, Qt.TextElideMode.ElideRight, int(box.width()))
     towards = RIGHT if side is LineSide.QUERY else LEFT
     painter.drawText(box, towards | Qt.AlignmentFlag.AlignAbsolute, words)
 
 
 def paint_head(painter: QPainter, rows: LineLayout, theme: Theme) -> None:
-    """Say which side is which, over both."""
+    """Paint the titles of both sides."""
     band = QRectF(0, 0, rows.left + rows.right, HEAD * text_scale())
     painter.fillRect(band, QColor(theme.paper))
     painter.setFont(font(12))
@@ -206,19 +206,19 @@ def paint_head(painter: QPainter, rows: LineLayout, theme: Theme) -> None:
 
 
 AT_A_TIME = 20_000
-"""Pixels of a thin line that are drawn before the hand is looked at again."""
+"""Pixels of a thin line drawn per slice, between which input events are handled."""
 HIGHEST = 4096
-"""A higher picture is of what is seen only, and is drawn anew when that is scrolled."""
+"""The highest picture of all rows; a higher one holds the visible part only, until it scrolls."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinePictureKey:
-    """What a picture is made of.
+    """The inputs of a picture of all lines.
 
     Parameters
     ----------
     ratio : float
-        Pixels of the screen a pixel.
+        Device pixels per logical pixel.
     """
 
     lines: SelectedLines
@@ -239,7 +239,7 @@ class LinePictureKey:
         ratio: float,
         theme: Theme,
     ) -> LinePictureKey:
-        """Take in all rows, or what is seen of them where they are too many."""
+        """The key of a picture of all rows, or of the visible ones where they exceed `HIGHEST`."""
         if rows.bottom > HIGHEST:
             return cls(lines, rows, seen.width(), offset, seen.height(), ratio, theme)
         height = max(seen.height(), round(rows.bottom))
@@ -247,7 +247,7 @@ class LinePictureKey:
 
 
 class IncrementalLinePicture:
-    """The lines of a frame, on nothing."""
+    """A transparent pixmap of all lines, painted slice by slice."""
 
     def __init__(self, frame: LinePictureKey) -> None:
         self.frame = frame
@@ -260,11 +260,11 @@ class IncrementalLinePicture:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every line is there."""
+        """Whether every line is painted."""
         return not self._left
 
     def go_on(self) -> None:
-        """Draw the next lines."""
+        """Paint the next slice."""
         painter = QPainter(self.pixmap)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.translate(0, -self.frame.top)

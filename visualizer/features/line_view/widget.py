@@ -1,7 +1,4 @@
-"""The Lines pane: the line view, and which lines it shows.
-
-The weights as lines: tokens at both sides, drawn once, lit by the cursor.
-"""
+"""The Lines pane: weights drawn as lines between tokens, and the controls that select them."""
 
 from __future__ import annotations
 
@@ -49,7 +46,7 @@ EMPTY = "Lines from each query to the keys that it reads will be here, as soon a
 
 
 class LinePane(QWidget):
-    """The lines and their controls; `chosen` carries a field of `LineOptions` and its new value."""
+    """The line view and its controls; `chosen` carries a field of `LineOptions` and its value."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     chosen = Signal(str, object)
@@ -100,17 +97,17 @@ class LinePane(QWidget):
         column.addWidget(self.notes)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show the lines of a screen, or what would be here."""
+        """Show the lines of a screen, or a placeholder without any."""
         panel = screen.panel(LINES) or LinePanel(message=EMPTY)
         self.view.show_lines(panel, theme)
         self._show_look(panel)
-        # The place of what is said of lit lines is kept, or the picture would jump under the hand.
+        # Space for the note on highlighted lines is kept, or the picture would jump while pointing.
         lit = (panel.lit_note,) if panel.lines.is_thinned or panel.lit_note else ()
         self.notes.setText("\n".join((*panel.notes, *lit)))
         self.notes.setVisible(bool(panel.notes))
 
     def describe_cell(self, sentence: str) -> None:
-        """Tell readers of the screen what is said of the cell that is pointed at."""
+        """Set the description of the hovered cell for screen readers."""
         self.view.setAccessibleDescription(sentence)
 
     def _show_look(self, panel: LinePanel) -> None:
@@ -149,7 +146,7 @@ DIMMED = 0.16
 
 
 class LineView(CellScrollArea):
-    """All lines of a panel; `tokenHovered` and `tokenClicked` carry a `LineToken`."""
+    """The scrollable picture of lines; `tokenHovered` and `tokenClicked` carry a `LineToken`."""
 
     tokenHovered = Signal(object)
     tokenClicked = Signal(object)
@@ -164,10 +161,10 @@ class LineView(CellScrollArea):
         self._more = QTimer(self, singleShot=True, interval=0)
         self._more.timeout.connect(self._go_on)
 
-    # ------------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------------ showing
 
     def show_lines(self, panel: LinePanel, theme: Theme) -> None:
-        """Show lines, lit as the panel says."""
+        """Show a panel's lines and highlights."""
         before, self._panel = self._panel, panel
         is_pinned_anew = panel.pinned is not None and panel.pinned != before.pinned
         is_moved = (panel.labels, panel.heads, panel.solo) != (
@@ -183,7 +180,7 @@ class LineView(CellScrollArea):
             self._see(panel)
 
     def place_of(self, cell: Cell) -> QPointF:
-        """Give where a cell's line is in the viewport, near its query: there others are apart."""
+        """The viewport position of a cell's line, near its query, where lines are apart."""
         head, query, key = cell.place
         rows = self._rows
         x = rows.left + (rows.right - rows.left) * NEAR_QUERY
@@ -191,12 +188,12 @@ class LineView(CellScrollArea):
         return QPointF(x, begin + (end - begin) * rows.way(x) - self._offset())
 
     def place_of_token(self, token: LineToken) -> QPointF:
-        """Give where a token stands in the viewport."""
+        """The viewport position of a token."""
         x = self._rows.left / 2 if token.side is LineSide.QUERY else self._rows.right + 20
         return QPointF(x, self._rows.middle(token.at) - self._offset())
 
     def _see(self, panel: LinePanel) -> None:
-        """Scroll to the tokens that are pinned: to the query, where both have no room."""
+        """Scroll to the pinned tokens; to the query where both do not fit."""
         bar, part = self.verticalScrollBar(), self.viewport().height()
         for at in (panel.key, panel.query):
             if at is not None:
@@ -249,14 +246,14 @@ class LineView(CellScrollArea):
         painter.drawText(area, flags, self._panel.message)
 
     def _paint_picture(self, painter: QPainter) -> None:
-        """Paint the lines that are not lit, as far as they have been drawn."""
+        """Paint the picture of all lines, dimmed under highlights, as far as it is complete."""
         seen, offset, ratio = self.viewport().size(), self._offset(), self.devicePixelRatioF()
         frame = LinePictureKey.of(self._panel.lines, self._rows, seen, offset, ratio, self._theme)
         if self._picture is None or self._picture.frame != frame:
             self._picture = IncrementalLinePicture(frame)
             self._picture.go_on()
         if not self._picture.is_complete:
-            self._more.start()  # a frame that answers the hand does not wait for it
+            self._more.start()  # this frame does not wait for it
         painter.setOpacity(1 if self._panel.lit is None else DIMMED)
         painter.drawPixmap(0, frame.top - offset, self._picture.pixmap)
         painter.setOpacity(1)
@@ -267,9 +264,9 @@ class LineView(CellScrollArea):
             if self._picture.is_complete:
                 self.viewport().update()
             else:
-                self._more.start()  # nothing is painted in between: the lit lines would be, again
+                self._more.start()  # no repaint yet: it would redraw the highlighted lines, too
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ user input
 
     def _point(self, point: QPointF) -> None:
         found = self._at(point)
@@ -300,7 +297,7 @@ class LineView(CellScrollArea):
         return None if at is None else LineToken(side, at)
 
     def _line_at(self, x: float, y: float) -> Cell | None:
-        """Find the line next to a point, of those of the pinned cell before all others."""
+        """The cell of the line nearest to a point; lines of the pinned cell take precedence."""
         for lines in (self._panel.held, self._panel.lines):
             found = self._nearest(lines, x, y) if lines is not None and len(lines) else None
             if found:
@@ -314,7 +311,7 @@ class LineView(CellScrollArea):
         near = away.min()
         if near > NEAR * text_scale():
             return None
-        at = int(np.nonzero(away <= near + 0.5)[0][-1])  # the largest, of those on one another
+        at = int(np.nonzero(away <= near + 0.5)[0][-1])  # of coinciding lines the largest
         place = (int(lines.heads[at]), int(lines.queries[at]), int(lines.keys[at]))
         return Cell(self._panel.stage, place)
 

@@ -1,4 +1,4 @@
-"""Painting the mask: what a hand can want while it is painted."""
+"""Controller of the mask editor: strokes in the heatmaps, and brushes to start from."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class MaskEditController(QObject):
-    """Paints the mask of a workspace; each stroke is one change to undo."""
+    """Edits the mask of a workspace; each stroke is one undo step."""
 
     def __init__(
         self, workspace: Workspace, pointer: CellSelectionController, parent: QObject | None = None
@@ -39,24 +39,24 @@ class MaskEditController(QObject):
         super().__init__(parent)
         self._workspace, self._pointer = workspace, pointer
         self._stroke: tuple[Cell, bool] | None = None
-        """Where the stroke is, and whether it allows."""
+        """The last cell of the current stroke, and whether it allows or forbids."""
 
     @property
     def _look(self) -> MaskEditState:
         return self._workspace.wanted.painting
 
     def toggle(self) -> None:
-        """Begin to paint, or end it."""
+        """Toggle the mask editor."""
         self._change(is_on=not self._look.is_on)
 
     def stop(self) -> None:
-        """Paint no more."""
+        """Leave the mask editor."""
         self._change(is_on=False)
 
-    # ------------------------------------------------------------------ a stroke
+    # ------------------------------------------------------------------ strokes
 
     def begin(self, cell: Cell, spreads: bool) -> None:
-        """Make a forbidden cell allowed and an allowed one forbidden; or spread what it is."""
+        """Begin a stroke that inverts its first cell, or that spreads the first cell's value."""
         mask = self._mask(cell)
         if mask:
             self.end()
@@ -66,7 +66,7 @@ class MaskEditController(QObject):
             self._paint([place])
 
     def sweep(self, cell: Cell) -> None:
-        """Paint on to a cell, over all that lie between."""
+        """Continue the stroke to a cell, over all cells in between."""
         if self._stroke:
             before, allow = self._stroke
             self._stroke = cell, allow
@@ -74,19 +74,19 @@ class MaskEditController(QObject):
             self._paint(between(*places, self._blocks(cell)))
 
     def end(self) -> None:
-        """End a stroke: the next one is undone by itself."""
+        """End the stroke, and with it the undo step."""
         self._stroke = None
         self._workspace.seal()
 
     def paint_pinned(self) -> None:
-        """Make the pinned cell allowed, or forbidden."""
+        """Invert the pinned cell."""
         pinned = self._workspace.screen.panel(PICTURE).cursor.pinned
         if pinned:
             self.begin(pinned, False)
             self.end()
 
     def extend(self, down: int, right: int) -> None:
-        """Spread what the pinned cell is to the next one, and go there."""
+        """Copy the pinned cell's value to the next cell, and pin that one."""
         screen = self._workspace.screen
         pinned = screen.panel(PICTURE).cursor.pinned
         following = walked(screen.panel(PICTURE).board, pinned, down, right)
@@ -99,7 +99,7 @@ class MaskEditController(QObject):
             self._paint([self._place(following)])
 
     def _mask(self, cell: Cell) -> BooleanMatrix | None:
-        """Give the mask, where a cell is one that it allows or forbids."""
+        """The mask; None where it does not apply to the cell."""
         painting = self._workspace.screen.panel(PAINTING)
         if painting is None or target_of(cell) not in painting.targets:
             return None
@@ -110,7 +110,7 @@ class MaskEditController(QObject):
         return (panel.rows.block, panel.columns.block) if panel else (1, 1)
 
     def _place(self, cell: Cell) -> Place:
-        """Give where the block of a cell begins; in it, the pinned cell can be anywhere."""
+        """The first query and key of a cell's pooling block, in which the cell can be anywhere."""
         rows, columns = self._blocks(cell)
         return cell.place[-2] // rows * rows, cell.place[-1] // columns * columns
 
@@ -126,7 +126,7 @@ class MaskEditController(QObject):
     # ------------------------------------------------------------------ brushes
 
     def start_from(self, name: str) -> None:
-        """Replace the mask by that of a brush."""
+        """Replace the mask by a brush's."""
         self.end()
         brush, document = MaskBrush(name), self._workspace.document
         if tokens := longest(document):
@@ -135,7 +135,7 @@ class MaskEditController(QObject):
                 self._workspace.set("painted", mask)
 
     def set_number(self, name: str, number: int) -> None:
-        """Change the number of a brush; and the mask, where it is that brush's."""
+        """Set the parameter of a brush, and update the mask where it is that brush's."""
         brush, document = MaskBrush(name), self._workspace.document
         tokens = longest(document)
         is_its = started(brush, tokens, self._look.number(brush)) == mask_of(document, tokens)

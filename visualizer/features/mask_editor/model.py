@@ -1,9 +1,7 @@
-"""Brushes and strokes: how a mask of queries and keys is made by hand.
+"""The mask editor as values: masks of brushes, strokes, and the panel with cells not yet computed.
 
 Sources of the brushes: Raschka 2024, §3.5.1 (causal); Beltagy et al. 2020, "Longformer", §3.1
 (window); Raffel et al. 2020, "T5", §3.2.1 and figure 3 (prefix).
-
-The mask that is being painted, over a picture that does not show all of it yet.
 """
 
 from __future__ import annotations
@@ -42,35 +40,35 @@ Place = tuple[int, int]
 
 
 def all_allowed(tokens: int) -> np.ndarray:
-    """Every query reads every key."""
+    """Every query attends to every key."""
     return np.ones((tokens, tokens), dtype=bool)  # query key
 
 
 def causal(tokens: int) -> np.ndarray:
-    """A query reads itself and all before."""
+    """A query attends to itself and all tokens before."""
     return np.tri(tokens, dtype=bool)  # query key
 
 
 def window(tokens: int, width: int) -> np.ndarray:
-    """A query reads so many tokens: itself and those just before."""
+    """A query attends to `width` tokens: itself and those just before."""
     mask: np.ndarray = causal(tokens) & ~np.tri(tokens, k=-width, dtype=bool)  # query key
     return mask
 
 
 def prefix(tokens: int, length: int) -> np.ndarray:
-    """Every query reads the first tokens; those after are read causally."""
+    """Every query attends to the first `length` tokens; the rest is causal."""
     mask: np.ndarray = causal(tokens) | padding(tokens, length)  # query key
     return mask
 
 
 def padding(tokens: int, length: int) -> np.ndarray:
-    """No query reads a key after the first so many."""
+    """Every query attends to the first `length` tokens and to no other."""
     return np.broadcast_to(np.arange(tokens) < length, (tokens, tokens))  # query key
 
 
 @lru_cache(maxsize=16)
 def started(brush: MaskBrush, tokens: int, number: int) -> BooleanMatrix:
-    """Give the mask of a brush for a number of tokens."""
+    """The mask of a brush for a number of tokens."""
     masks = {MaskBrush.WINDOW: window, MaskBrush.PREFIX: prefix, MaskBrush.PADDING: padding}
     if brush in masks:
         return BooleanMatrix.of(masks[brush](tokens, number))
@@ -83,7 +81,7 @@ def started(brush: MaskBrush, tokens: int, number: int) -> BooleanMatrix:
 def stroked(
     mask: BooleanMatrix, cells: Iterable[Place], allow: bool, blocks: tuple[int, int] = (1, 1)
 ) -> BooleanMatrix:
-    """Allow or forbid the cells of a stroke; of a pooled picture, the whole block of each."""
+    """Allow or forbid the cells of a stroke; in a pooled picture, the whole block of each."""
     painted = mask.array()  # query key
     for query, key in cells:
         painted[query : query + blocks[0], key : key + blocks[1]] = allow
@@ -91,13 +89,13 @@ def stroked(
 
 
 def is_open(mask: BooleanMatrix, cell: Place, blocks: tuple[int, int] = (1, 1)) -> bool:
-    """Whether a cell is drawn as allowed: of a block, whether any is."""
+    """Whether a cell is drawn as allowed; for a block, whether any of its cells is."""
     query, key = cell
     return bool(mask.array()[query : query + blocks[0], key : key + blocks[1]].any())
 
 
 def between(start: Place, end: Place, blocks: tuple[int, int] = (1, 1)) -> list[Place]:
-    """Give the drawn cells on the way from one to another, both of them too, without a gap."""
+    """The drawn cells on a line between two cells, both included, without a gap."""
     down, right = ((to - at) // block for at, to, block in zip(start, end, blocks, strict=True))
     steps = max(abs(down), abs(right))
     shares = [step / max(steps, 1) for step in range(steps + 1)]
@@ -112,20 +110,20 @@ NO_PANEL = "Show the scores or the weights to paint in them"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MaskEditPanel:
-    """What is shown while the mask is being painted.
+    """The mask editor, while the mask is edited.
 
     Parameters
     ----------
     tokens : int
-        Of the longest text; no number of a brush is larger.
-    brush : Brush or None
-        The one whose mask it is at present.
+        The tokens of the longest text, the limit of a brush's parameter.
+    brush : MaskBrush or None
+        The brush whose mask the current one equals.
     notes : tuple of str
-        What must be said of the mask.
+        Notes on the mask.
     targets : frozenset of Target
-        The panels in which a hand can paint.
+        The panels that can be edited.
     fresh : dict
-        What those panels do not show yet, text by text.
+        The changed cells that those panels do not show yet.
     """
 
     look: MaskEditState
@@ -137,17 +135,17 @@ class MaskEditPanel:
 
     @property
     def says(self) -> str:
-        """What can be done, and what must be said."""
+        """The hint and the notes."""
         return "  ·  ".join((HINT, *self.notes))
 
 
 def longest(document: Document) -> int:
-    """Count the tokens of the longest text."""
+    """The number of tokens of the longest text."""
     return max(map(len, document.tokens()), default=0)
 
 
 def mask_of(document: Document, tokens: int) -> BooleanMatrix | None:
-    """Give the present mask as a matrix, whatever it is; None where it is of another size."""
+    """The current mask of any kind as a matrix; None where its size differs."""
     try:
         return BooleanMatrix.of(allowed(document.spec, tokens))
     except InputError:
@@ -155,7 +153,7 @@ def mask_of(document: Document, tokens: int) -> BooleanMatrix | None:
 
 
 def is_of_text(document: Document, computed: Document | None) -> bool:
-    """Whether the picture is of a document's text, though perhaps not yet of its mask."""
+    """Whether the computed document has the same text, though perhaps another mask."""
     names = ("text", "tokenizer", "lines")
     return computed is not None and all(document.get(it) == computed.get(it) for it in names)
 
@@ -167,7 +165,7 @@ PAINTING: PanelId[MaskEditPanel | None] = PanelId("Painting")
 
 
 def present_painting(resolved: Resolved, board: Board) -> MaskEditPanel | None:
-    """Show the mask that is being painted over the picture of the last run."""
+    """Present the edited mask over the picture of the last run."""
     run, document, look = resolved.run, resolved.document, resolved.view.painting
     if not look.is_on or run.captured or document.captured:
         return None
@@ -188,7 +186,7 @@ def present_painting(resolved: Resolved, board: Board) -> MaskEditPanel | None:
 
 
 def _is_target(panel: Heatmap, covered: frozenset[str]) -> bool:
-    """Whether a panel is of the mask's queries and keys, and of the live numbers."""
+    """Whether a panel has the mask's queries and keys, and shows the current run."""
     is_live = panel.part in {ComparedSide.PLAIN, ComparedSide.B}
     return panel.columns.name == "key" and is_live and panel.stage not in covered
 
@@ -211,7 +209,7 @@ def _notes(mask: BooleanMatrix, panels: list[Heatmap]) -> tuple[str, ...]:
 
 
 def _fresh(spec: AttentionSpec, tokens: int, panel: Heatmap) -> PendingCells | None:
-    """Compare what is forbidden with what a panel shows as forbidden."""
+    """The cells in which the mask differs from what a panel shows; None where it does not."""
     then = panel.forbidden
     if then is None:
         then = np.zeros(panel.values.shape, dtype=bool)

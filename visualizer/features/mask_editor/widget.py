@@ -1,7 +1,4 @@
-"""The bar of painting the mask: the brushes to start from, and what is to be said.
-
-A brush in the hand: while the mask is painted, the mouse paints where it else pins or moves.
-"""
+"""The bar of brushes over the heatmaps, and the event filter that turns input into strokes."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ NUMBERS = {
 
 
 class MaskEditBar(ScrollStrip):
-    """A row of brushes, over the heatmaps while the mask is painted."""
+    """The row of brushes over the heatmaps while the mask is edited."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     brushChosen = Signal(str)
@@ -102,7 +99,7 @@ class MaskEditBar(ScrollStrip):
         return box
 
     def show_painting(self, painting: MaskEditPanel | None) -> None:
-        """Show the brushes and which of them the mask is; nothing while it is not painted."""
+        """Show the brushes and the current one; hide the bar without a panel."""
         self.setVisible(painting is not None)
         if painting is None:
             return
@@ -111,7 +108,7 @@ class MaskEditBar(ScrollStrip):
             button.setChecked(brush is painting.brush)
         for brush, box in self.boxes.items():
             number = painting.look.number(brush)
-            box.blockSignals(True)  # that it has another limit is nobody's choice
+            box.blockSignals(True)  # a new limit is no user input
             box.setMaximum(max(1, painting.tokens, number))
             box.blockSignals(False)
             show_number(box, number)
@@ -125,7 +122,7 @@ class MaskEditBar(ScrollStrip):
     def _choose(self) -> None:
         button = self.sender()
         if isinstance(button, QToolButton):
-            button.setChecked(not button.isChecked())  # until the mask says otherwise
+            button.setChecked(not button.isChecked())  # until the mask confirms the change
             self.brushChosen.emit(button.objectName())
 
     def _type(self, number: int) -> None:
@@ -137,10 +134,10 @@ PRESSES = {QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonDblClick}
 
 
 class MaskBrushHandler(QObject):
-    """Turns what mouse and keys do at the heatmaps into strokes."""
+    """Event filter that turns mouse and key events of the heatmaps into strokes."""
 
     begun = Signal(object, bool)
-    """A cell, and whether what it is is to be spread."""
+    """Carries a cell, and whether its value is spread."""
     swept = Signal(object)
     ended = Signal()
     extended = Signal(int, int)
@@ -153,7 +150,7 @@ class MaskBrushHandler(QObject):
         self._slot: PanelSlot | None = None
 
     def show_painting(self, painting: MaskEditPanel | None) -> None:
-        """Take the brush into the hand, or out of it."""
+        """Install the event filter, or remove it without a panel."""
         before, self._painting = self._painting, painting
         self._board.show_fresh(painting.fresh if painting else {})
         if bool(painting) == bool(before):
@@ -175,7 +172,7 @@ class MaskBrushHandler(QObject):
         if isinstance(event, QKeyEvent):
             return watched is self._board and self._take_key(event)
         if event.type() == QEvent.Type.Wheel:
-            self._end()  # another part of the picture may come under the hand
+            self._end()  # another part of the picture may scroll under the pointer
         return event.type() == QEvent.Type.ContextMenu
 
     # ------------------------------------------------------------------ the mouse
@@ -187,7 +184,7 @@ class MaskBrushHandler(QObject):
             return False
         if event.type() == QEvent.Type.MouseMove:
             self.swept.emit(self._board.cell_nearest(self._slot, event.position()))
-            return False  # it is still pointed at
+            return False  # hovering continues
         self._end()
         return True
 
@@ -198,7 +195,7 @@ class MaskBrushHandler(QObject):
         if slot is None or target_of(slot.heatmap) not in targets:
             return False
         if self._slot is None and (is_right or event.button() == Qt.MouseButton.LeftButton):
-            self._slot = slot  # and where it is now: numbers on their way may move it
+            self._slot = slot  # with its current rectangle: a pending result may move it
             spreads = is_right or bool(event.modifiers() & SHIFT)
             self.begun.emit(self._board.cell_nearest(slot, event.position()), spreads)
         return True

@@ -1,4 +1,4 @@
-"""Playback: a timer that moves the playhead, and what a hand can want of it."""
+"""Controller of playback: the timer that moves the playhead, seeking, speed and predictions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 BEAT_MS = 8
 LATEST_S = 0.5
-"""After a longer pause of the whole program it goes on from where it was."""
+"""The most time that one tick counts, so that playback does not jump after a long stall."""
 
 
 class PlaybackController(QObject):
-    """Moves the playhead of a workspace; every method is something a viewer wants."""
+    """Moves the playhead of a workspace; each public method is one user intent."""
 
     def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -33,30 +33,30 @@ class PlaybackController(QObject):
 
     @property
     def playhead(self) -> Playhead:
-        """Where playback stands, or will as soon as it can be shown."""
+        """The requested playhead, which may not be shown yet."""
         return self._workspace.wanted.playhead
 
     @property
     def place(self) -> Place | None:
-        """What the track shows: where playback stands, or the stage that is predicted."""
+        """The place that the track shows: the playhead's, or the stage under prediction."""
         resolved = self._workspace.wanted_resolved
         guess = resolved.prediction if resolved else None
         return Place(guess.stage) if guess else self.playhead.place
 
     @property
     def timeline(self) -> Timeline | None:
-        """The steps of the run that is shown; None while there is none."""
+        """The steps of the shown run; None while there is none."""
         run = self._workspace.run
         return Timeline.of(run.trace, self.playhead.grain) if run else None
 
     def stop(self) -> None:
-        """End the timer."""
+        """Stop the timer."""
         self._timer.stop()
 
     # ------------------------------------------------------------------ time
 
     def toggle(self) -> None:
-        """Play or pause; from the end of all, or of a lesson's span, play from its start."""
+        """Play or pause; at the end of the run or of a lesson's span, play from its start."""
         timeline = self.timeline
         if timeline is None:
             return
@@ -82,7 +82,7 @@ class PlaybackController(QObject):
             self._advance(steps)
 
     def _advance(self, steps: int) -> None:
-        """Go on by all the steps that are due: a picture that takes long slows nothing down."""
+        """Advance by all steps that are due: slow frames drop steps and do not slow playback."""
         timeline = self.timeline
         if timeline is None:
             return
@@ -97,7 +97,7 @@ class PlaybackController(QObject):
         self._move(place=timeline.place(position), is_playing=is_playing)
 
     def _span(self, timeline: Timeline, now: int) -> tuple[int, int]:
-        """Give the numbers of the first and last step that are played: of all, or of a lesson's."""
+        """The first and last step to play: of the whole run, or of a lesson's span."""
         if self.playhead.span:
             place, stage = self.playhead.span
             first, last = timeline.position(place), timeline.last(stage)
@@ -105,10 +105,10 @@ class PlaybackController(QObject):
                 return first, last
         return 0, len(timeline) - 1
 
-    # ------------------------------------------------------------------ places
+    # ------------------------------------------------------------------ seeking
 
     def step(self, steps: int) -> None:
-        """Go some steps on or back, and pause; on from the end, to the start."""
+        """Step forward or back, and pause; a step on from the end goes to the start."""
         timeline = self.timeline
         if timeline is None:
             return
@@ -118,51 +118,51 @@ class PlaybackController(QObject):
         self.seek(position + steps)
 
     def seek(self, position: int) -> None:
-        """Go to a step by its number, and pause."""
+        """Go to a step by its index, and pause."""
         if self.timeline:
             self._go(self.timeline.place(position), is_playing=False)
 
     def seek_stage(self, stage: str) -> None:
-        """Go to the first step of a stage; playing goes on."""
+        """Go to the first step of a stage; playback continues."""
         if self.timeline:
             self._go(self.timeline.nearest(Place(stage)))
 
     def skip(self, stages: int) -> None:
-        """Go to the start of the next stage or of the one before; playing goes on."""
+        """Go to the start of the next or the previous stage; playback continues."""
         if self.timeline:
             self._go(self.timeline.beside(self.place, stages))
 
     def to_start(self) -> None:
-        """Go to the first step; playing goes on."""
+        """Go to the first step; playback continues."""
         if self.timeline:
             self._go(self.timeline.place(0))
 
     def to_end(self) -> None:
-        """Show everything computed."""
+        """Go to the end, where everything is computed."""
         self._go(None, is_playing=False)
 
     def _go(self, place: Place | None, **changes: Any) -> None:
-        """Go to a place; what was being predicted is uncovered."""
+        """Go to a place; a prediction in progress ends."""
         playhead = replace(self.playhead, place=place, **changes)
         self._workspace.look(playhead=playhead, guess=None)
 
-    # ------------------------------------------------------------------ manners
+    # ------------------------------------------------------------------ options
 
     def set_grain(self, grain: Grain) -> None:
-        """Play by stage, by row or by cell; at the same place."""
+        """Set the step size to a stage, a row or a cell; the place stays."""
         self._move(grain=Grain(grain))
 
     def set_speed(self, speed: float) -> None:
-        """Play so many times as fast as usual."""
+        """Set the playback speed, as a factor."""
         self._move(speed=speed)
 
     def change_speed(self, steps: int) -> None:
-        """Play one speed faster or slower."""
+        """Change the playback speed by a number of presets."""
         number = SPEEDS.index(self.playhead.speed) + steps
         self.set_speed(SPEEDS[min(max(number, 0), len(SPEEDS) - 1)])
 
     def toggle_loop(self) -> None:
-        """Begin anew at the end, or stop there."""
+        """Toggle between looping and stopping at the end."""
         self._move(loops=not self.playhead.loops)
 
     def _move(self, **changes: Any) -> None:
@@ -171,7 +171,7 @@ class PlaybackController(QObject):
     # ------------------------------------------------------------------ predictions
 
     def predict(self) -> None:
-        """Cover the stage that is looked at, or uncover what is covered."""
+        """Start a prediction of the stage in focus, or end the one in progress."""
         run, wanted = self._workspace.run, self._workspace.wanted
         if run is None:
             return
@@ -185,7 +185,7 @@ class PlaybackController(QObject):
         self._workspace.look(guess=guess, playhead=playhead)
 
     def ask(self, question: PredictionQuestion) -> None:
-        """Ask for the largest cells, or for those that are zero; the marks go."""
+        """Set the question, the largest cells or the zero cells; marks are cleared."""
         guess = self._workspace.wanted.guess
         if guess:
             self._workspace.look(
@@ -193,7 +193,7 @@ class PlaybackController(QObject):
             )
 
     def reveal(self) -> None:
-        """Uncover the stage and say what became of the marks."""
+        """Reveal the stage and the result of the marks."""
         guess = self._workspace.wanted.guess
         if guess:
             self._workspace.look(guess=replace(guess, is_revealed=True))

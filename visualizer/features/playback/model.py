@@ -1,4 +1,4 @@
-"""The transport: where playback stands, what its step says, and what can be done next."""
+"""The playback bar as a value: the place of playback, its step's caption, and possible actions."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TimelineSegment:
-    """A stage on the track.
+    """One stage on the timeline.
 
     Parameters
     ----------
     start : int
-        The number of its first step.
+        The index of its first step.
     """
 
     stage: str
@@ -37,16 +37,16 @@ class TimelineSegment:
 
 @dataclass(frozen=True, slots=True)
 class PlaybackBarState:
-    """All that the bar of playback shows.
+    """The contents of the playback bar.
 
     Parameters
     ----------
     position : int
-        The number of the present step; that of all steps at the end.
+        The index of the current step; the number of steps at the end.
     caption : str
-        What happens, in one sentence (HTML); empty where nothing is played.
-    question : Question or None
-        What is being predicted.
+        The caption of the step (HTML); empty outside playback.
+    question : PredictionQuestion or None
+        The question of the prediction in progress.
     """
 
     position: int = 0
@@ -67,7 +67,7 @@ PLAYBACK: PanelId[PlaybackBarState] = PanelId("Playback")
 def present_transport(
     resolved: Resolved, previous: PlaybackBarState, lights: Highlights
 ) -> PlaybackBarState:
-    """Show where playback stands in a run; the very same as before where nothing moved."""
+    """Present the state of playback; the previous object where nothing changed."""
     if previous.made_of == resolved.step_key:
         return previous
     guess, place, timeline = resolved.prediction, resolved.place, resolved.timeline

@@ -1,4 +1,4 @@
-"""The caption of a playback step: one plain sentence that can be read aloud."""
+"""The caption of a playback step: one plain sentence, suitable for screen readers."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 def step_caption(run: Run, text: int, step: Step, head: int) -> str:
-    """Tell what happens in a step, in one sentence with the tokens in bold (HTML).
+    """Describe a step in one sentence with the tokens in bold (HTML).
 
-    A cell that is a whole row of its stage is told as the row.
+    A cell that is a whole row of its stage is described as the row.
 
     Parameters
     ----------
     text : int
-        Which text of a batch.
+        The index of the text in a batch.
     head : int
-        The head that is told of, where the stage has heads.
+        The head to describe, where the stage has heads.
     """
     block = StepValues(run, run.nearest(text), step, min(head, run.trace.spec.heads - 1))
     operation = block.stage.operation

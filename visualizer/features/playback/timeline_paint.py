@@ -1,7 +1,4 @@
-"""What is told of a step, as it is written in the bar of playback and under a film.
-
-The track of playback as it is drawn, in the window and under a film.
-"""
+"""Painting of the timeline, and the text of a step, in the playback bar and under a film."""
 
 from __future__ import annotations
 
@@ -22,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def count_of(transport: PlaybackBarState) -> str:
-    """Say which step it is, of how many."""
+    """The index of the step out of all, as text."""
     if transport.position >= transport.count:
         return f"{transport.count:,} steps"
     return f"{transport.position + 1:,} of {transport.count:,}"
 
 
 def written(equation: Equation | None, theme: Theme) -> str:
-    """Write a calculation, the numbers that were read in the accent."""
+    """An equation as HTML, the numbers it reads in the accent colour."""
     if equation is None:
         return ""
     parts = "".join(
@@ -48,20 +45,20 @@ KNOB = 7
 
 
 def track_height() -> float:
-    """Give the height that the bar, the knob and the names need."""
+    """The height of the bar, the knob and the stage names."""
     return metrics(12).height() + (2 * KNOB + 4) * text_scale()
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineSegments:
-    """Where each stage is on a track of some width."""
+    """The positions of stages on a timeline of a given width."""
 
     transport: PlaybackBarState
     width: float
 
     @property
     def all(self) -> list[tuple[TimelineSegment, int, QRectF]]:
-        """Each stage with the number of its steps and its place."""
+        """Each stage with its number of steps and its rectangle."""
         stops, count = self.transport.stops, self.transport.count
         if not stops:
             return []
@@ -80,7 +77,7 @@ class TimelineSegments:
         ]
 
     def x_of(self, position: int) -> float:
-        """Give where a step is on the track."""
+        """The x coordinate of a step."""
         segments = self.all
         if position >= self.transport.count:
             return segments[-1][2].right()
@@ -89,7 +86,7 @@ class TimelineSegments:
         return area.left() + (position - stop.start + 0.5) / steps * area.width()
 
     def position_at(self, x: float) -> int:
-        """Give the step at a place; the number of all steps beyond the last."""
+        """The step at an x coordinate; the number of steps beyond the last."""
         segments = self.all
         if not segments or x >= segments[-1][2].right():
             return self.transport.count
@@ -101,14 +98,14 @@ class TimelineSegments:
 
 
 def paint_track(painter: QPainter, segments: TimelineSegments, theme: Theme) -> None:
-    """Draw a segment a stage, filled as far as it is computed, with the names below."""
+    """Paint one segment per stage, filled as far as it is computed, with the names below."""
     areas, here = segments.all, segments.transport.position
     ink = theme.border if here >= segments.transport.count else theme.accent
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     knob = segments.x_of(here)
     for _, _, area in areas:
         _paint_segment(painter, area, knob, ink, theme)
-    # The present name comes last, over those that it may need the room of.
+    # The current name is painted last, as it may cover its neighbours.
     for stop, steps, area in sorted(areas, key=lambda one: one[0].start <= here):
         is_here = stop.start <= here < stop.start + steps
         _paint_label(painter, stop.title, area, is_here, segments.width, theme)
@@ -138,7 +135,7 @@ def _paint_label(
     painter.setPen(QColor(theme.ink if is_here else theme.quiet))
     needed = QFontMetricsF(painter.font()).horizontalAdvance(title)
     if needed > area.width() + GAP and not is_here:
-        return  # a name that is cut off says less than none: the present one has its room
+        return  # no truncated name: the current one takes the space
     left = min(max(area.center().x() - needed / 2, 0), width - needed)
     line = QRectF(left, area.bottom() + 4 * text_scale(), needed + 1, metrics(12).height())
     painter.fillRect(line, QColor(theme.paper))

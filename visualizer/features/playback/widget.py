@@ -1,7 +1,4 @@
-"""The bar of playback: what happens in this step, and where in time it is.
-
-The track of playback: a segment a stage, filled as far as it is computed.
-"""
+"""The playback bar: caption and equation of the step, transport buttons, timeline slider."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ QUESTIONS = {
 
 
 class PlaybackBar(QWidget):
-    """Says what is computed, and lets a viewer play, pause, step and seek."""
+    """Caption and equation of the step, with controls to play, pause, step and seek."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     sought = Signal(object)
@@ -82,7 +79,7 @@ class PlaybackBar(QWidget):
         column.addLayout(self._controls(actions))
 
     def _telling(self) -> QHBoxLayout:
-        """Make the place for the sentence and the calculation of a step."""
+        """Build the row of the caption and the equation."""
         words = QVBoxLayout()
         words.setSpacing(0)
         words.setContentsMargins(0, 4, 0, 2)
@@ -111,13 +108,13 @@ class PlaybackBar(QWidget):
 
     @property
     def readers(self) -> tuple[QWidget, ...]:
-        """What may have the focus and does nothing with the keys of playback itself."""
+        """Focusable widgets that do not use the playback keys themselves."""
         return self.track, self.caption, self.equation
 
     # ------------------------------------------------------------------ showing
 
     def show_transport(self, transport: PlaybackBarState, theme: Theme) -> None:
-        """Show where playback stands and what its step says."""
+        """Show the state of playback."""
         if self._shown == (transport, theme):
             return
         self._shown = (transport, theme)
@@ -130,7 +127,7 @@ class PlaybackBar(QWidget):
         self.caption.tell(transport.caption)
         self.caption.setVisible(bool(transport.caption))
         self.equation.tell(written(transport.equation, theme))
-        self.equation.setVisible(bool(transport.caption))  # so that nothing jumps where it is empty
+        self.equation.setVisible(bool(transport.caption))  # also without equation: no jumps
         self.question.setVisible(transport.question is not None)
         self.reveal.setVisible(transport.question is not None and not transport.is_revealed)
         if transport.question:
@@ -142,7 +139,7 @@ class PlaybackBar(QWidget):
             for button in self.findChildren(QToolButton):
                 button.setIconSize(_icon_size())
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ user input
 
     def _choose_grain(self, index: int) -> None:
         self.grainChosen.emit(Grain(self.grain.itemData(index)))
@@ -159,7 +156,7 @@ def _button(action: QAction) -> QToolButton:
     button.setDefaultAction(action)
     button.setAutoRaise(True)
     button.setIconSize(_icon_size())
-    button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every one has its key
+    button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # each has a shortcut
     return button
 
 
@@ -169,13 +166,13 @@ def _icon_size() -> QSize:
 
 LARGEST = 2**31 - 1
 
-# By keys: so many steps, or so many stages.
+# Steps and stages to move by, for each key.
 STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 STAGES = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}
 
 
 class TimelineSlider(TrackSlider):
-    """Where playback stands; click a stage or drag to go elsewhere."""
+    """The timeline: a segment per stage; a click or drag seeks."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Slider
     sought = Signal(object)
@@ -193,7 +190,6 @@ class TimelineSlider(TrackSlider):
         return track_height()
 
     def show_transport(self, transport: PlaybackBarState, theme: Theme) -> None:
-        """Show where playback stands."""
         if transport is self._transport and theme is self._theme:
             return
         self._transport, self._theme = transport, theme
@@ -208,7 +204,7 @@ class TimelineSlider(TrackSlider):
         return TimelineSegments(self._transport, self.width())
 
     def x_of(self, position: int) -> float:
-        """Give where a step is on the track."""
+        """The x coordinate of a step."""
         return self._segments.x_of(position)
 
     # ------------------------------------------------------------------ drawing
@@ -221,7 +217,7 @@ class TimelineSlider(TrackSlider):
         self.paint_focus(painter)
         painter.end()
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ user input
 
     def point_at(self, x: float) -> None:
         position = self._segments.position_at(x)

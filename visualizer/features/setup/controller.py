@@ -1,4 +1,4 @@
-"""What is wanted at the Setup pane, as changes of the document."""
+"""Controller of the Setup pane: turns its input into changes of the document."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ if TYPE_CHECKING:
 
 
 class SetupController(QObject):
-    """Changes settings of a workspace's document."""
+    """Changes the settings of a workspace's document."""
 
     def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._workspace = workspace
 
     def choose(self, name: str, value: object, going_on: bool) -> None:
-        """Take a setting's new value; `going_on` while it is dragged or typed."""
+        """Set a setting; `going_on` is true while it is being dragged or typed."""
         if name == "own_mask":
             self._workspace.write_mask(str(value))
         else:
-            is_switch = isinstance(value, bool)  # which shows by itself whether it is on
+            is_switch = isinstance(value, bool)  # a switch shows its state itself
             self._workspace.set(name, value, going_on=going_on, is_seen=is_switch)
 
     def remedy(self, field: str) -> None:
-        """Do what is offered to mend a setting's problem."""
+        """Apply the remedy offered for a setting's error."""
         for shown in self._workspace.screen.panel(SETUP).settings:
             if shown.setting.name == field and shown.problem and shown.problem.remedy:
                 self._workspace.set(*shown.problem.remedy)
                 return
 
     def toggle_mask(self) -> None:
-        """Have the mask be causal, or no longer."""
+        """Toggle the causal mask."""
         is_causal = self._workspace.document.get("causal")
         self._workspace.set("causal", not is_causal, is_seen=True)
 
     def toggle_mode(self) -> None:
-        """Have dropout act as in training, or not at all."""
+        """Toggle between training and evaluation mode of dropout."""
         trains = self._workspace.document.spec.mode is Mode.TRAIN
         self._workspace.set("mode", Mode.EVAL if trains else Mode.TRAIN)

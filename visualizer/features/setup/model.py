@@ -1,4 +1,4 @@
-"""The settings as a table: what each is called, which values it takes, when it counts."""
+"""The Setup pane as a value: the document's settings and text, with errors at their settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SetupPanel:
-    """All settings as they stand, and the text."""
+    """The current settings and the text."""
 
     text: str
     tokenizer: object
@@ -24,14 +24,14 @@ class SetupPanel:
     text_problem: str
     settings: tuple[SettingState, ...]
     captured: str = ""
-    """What is shown instead of a module, in sentences; empty where there is a module."""
+    """Sentences on captured attention, shown in place of settings; empty for a module."""
 
 
 SETUP: PanelId[SetupPanel] = PanelId("Setup")
 
 
 def present_setup(document: Document, refused: InputError | None) -> SetupPanel:
-    """Show a document's settings, each problem at the setting it belongs to."""
+    """Present a document's settings, each error at the setting it belongs to."""
     found = {problem.field: problem for problem in document.problems()}
     if refused and refused.field not in found:
         found[refused.field] = Problem(refused.field, refused.sentence, refused.remedy)

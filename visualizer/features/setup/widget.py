@@ -1,10 +1,6 @@
-"""The controls that only the Setup pane needs: a typed mask, and numbers given elsewhere.
+"""The Setup pane: the sentence, and controls built from the table of settings.
 
-The Setup pane: the sentence and the settings, built from the table of settings.
-
-The box in which the text is typed.
-
-What stands in place of the settings while attention is shown that was computed elsewhere.
+A notice replaces the settings while captured attention is shown.
 """
 
 from __future__ import annotations
@@ -52,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class MaskMatrixControl(SettingControl):
-    """A matrix of 0 and 1, typed or pasted; what is chosen is the text, to be read elsewhere."""
+    """A text box for a matrix of 0 and 1; emits the text, which the document parses."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -73,7 +69,7 @@ class MaskMatrixControl(SettingControl):
         self._shown = value
         text, hint = written_mask(value)
         self.box.setPlaceholderText(hint)
-        if _bare(text) != _bare(self.box.toPlainText()):  # as typed it may have other spaces
+        if _bare(text) != _bare(self.box.toPlainText()):  # typed text may differ in spaces
             with QSignalBlocker(self.box):
                 self.box.setPlainText(text)
 
@@ -82,7 +78,7 @@ class MaskMatrixControl(SettingControl):
 
 
 class OwnValuesControl(SettingControl):
-    """Numbers that were given elsewhere: which, in words, and to have them drawn again."""
+    """A summary of custom numbers, which are set elsewhere, and a button to draw them again."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -110,12 +106,12 @@ SETUP_CONTROLS: dict[SettingKind, type[SettingControl]] = {
     SettingKind.OWN: OwnValuesControl,
 }
 
-# Qt gives an item's value back as a plain string.
+# Qt returns an item's StrEnum value as a plain string.
 KINDS = {"tokenizer": Tokenizer, "lines": LineSplit}
 
 
 class SetupPane(QScrollArea):
-    """All settings; the common ones on top, the rest one click away."""
+    """All settings; the common ones on top, the rest behind a button."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     textTyped = Signal(str)
@@ -146,7 +142,7 @@ class SetupPane(QScrollArea):
         self._add_more(column)
         column.addStretch(1)
         self.setWidget(inner)
-        # Else a narrow window would cut the controls off: there is no bar to scroll sideways.
+        # A narrow window would cut the controls off: there is no horizontal scroll bar.
         bar = self.verticalScrollBar().sizeHint().width()
         self.setMinimumWidth(inner.minimumSizeHint().width() + bar)
 
@@ -236,7 +232,7 @@ class SetupPane(QScrollArea):
         return row
 
     def add_section(self, widget: QWidget) -> None:
-        """Put a widget under the sentence; the tab key comes to it after what is above."""
+        """Add a widget under the sentence, after what is above it in the tab order."""
         parts, part = [], widget.nextInFocusChain()
         while part is not None and part is not widget:
             if part.focusPolicy() & Qt.FocusPolicy.TabFocus:
@@ -251,14 +247,13 @@ class SetupPane(QScrollArea):
     # ------------------------------------------------------------------ showing
 
     def take_text(self, text: str) -> None:
-        """Take a text that was dropped in place of the sentence."""
+        """Replace the sentence by a dropped text."""
         if len(text) > LONGEST_TEXT:
             self.textTooLong.emit(len(text))
         else:
             self.textTyped.emit(text)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show a document's settings and its tokens."""
         setup = screen.panel(SETUP)
         self._show_theme(theme)
         if setup != self._setup:
@@ -270,14 +265,14 @@ class SetupPane(QScrollArea):
         self._show_place(screen.resolved)
         hidden = any(shown.problem and not shown.setting.common for shown in setup.settings)
         if hidden and not self.more_button.isChecked():
-            self.more_button.setChecked(True)  # a problem must be seen where it is
+            self.more_button.setChecked(True)  # an error must be visible at its setting
 
     def _show_theme(self, theme: Theme) -> None:
         if theme is not self._theme:
             self._theme, self._setup = theme, None
             self._show_more(self.more_button.isChecked())
             for row in self.rows.values():
-                row.problem.clear()  # a link takes its colour when it is written
+                row.problem.clear()  # a link keeps the colour that it was set with
                 row.control.show_theme(theme)
 
     def _show_text(self, setup: SetupPanel) -> None:
@@ -288,7 +283,7 @@ class SetupPane(QScrollArea):
         self.lines.setCurrentIndex(self.lines.findData(setup.lines))
 
     def _show_captured(self, setup: SetupPanel) -> None:
-        """Leave out the settings where there is no module."""
+        """Hide the settings where there is no module."""
         self.captured.show_words(setup.captured)
         has_module = not setup.captured
         for row in self.rows.values():
@@ -300,7 +295,7 @@ class SetupPane(QScrollArea):
         self.sentence.setPlaceholderText(TEXT if has_module else LABELS)
 
     def _show_place(self, resolved: Resolved | None) -> None:
-        """Say which text of a batch is looked at, or which captured layer."""
+        """Show which text of a batch, or which captured layer, is current."""
         self.texts.setVisible(resolved is not None and len(resolved.run.texts) > 1)
         if resolved is None:
             return
@@ -310,24 +305,24 @@ class SetupPane(QScrollArea):
             button.setAccessibleName(f"{'Previous' if step < 0 else 'Next'} {part}")
 
     def edit_sentence(self) -> None:
-        """Have the sentence be typed anew."""
+        """Focus the sentence and select it."""
         self.sentence.setFocus()
         self.sentence.selectAll()
 
     def open_more(self) -> None:
-        """Show every setting, and go to the first that counts."""
+        """Show all settings, and focus the first enabled one of the rest."""
         self.more_button.setChecked(True)
         rows = [row for row in self.rows.values() if not row.setting.common]
         first = next(row for row in rows if row.control.isEnabled())
         first.control.setFocus(Qt.FocusReason.ShortcutFocusReason)
-        QTimer.singleShot(0, first, lambda: self.ensureWidgetVisible(first))  # once it has a place
+        QTimer.singleShot(0, first, lambda: self.ensureWidgetVisible(first))  # after the layout
 
     def _show_more(self, is_open: bool) -> None:
         self.more.setVisible(is_open and not (self._setup and self._setup.captured))
         name = "chevron-down" if is_open else "chevron-right"
         self.more_button.setIcon(icon(name, (self._theme or LIGHT).ink))
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ user input
 
     def _type(self) -> None:
         self.textTyped.emit(self.sentence.toPlainText())
@@ -349,16 +344,16 @@ class SetupPane(QScrollArea):
 
 TEXT = "Type or paste a text"
 LABELS = "Type or paste the tokens"
-"""What stands in the box while it is empty: of captured attention, tokens are only named."""
-# Qt writes these otherwise than they are.
+"""Placeholders of the box; captured attention has token labels and no text."""
+# Qt replaces these characters when it returns the text.
 AS_SHOWN = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 
 
 class SentenceEdit(QPlainTextEdit):
-    """Where the text is typed. Undo and redo are the document's, not the box's own.
+    """The text box of the sentence. Undo and redo are the document's, not the box's own.
 
-    `tooLong` carries the length of a text that was not taken in: it would hold up the window,
-    and no memory could compare all its tokens with each other.
+    `tooLong` carries the length of a rejected text: it would block the window, and its attention
+    matrix would not fit in memory.
     """
 
     tooLong = Signal(int)
@@ -385,11 +380,11 @@ class SentenceEdit(QPlainTextEdit):
             super().insertFromMimeData(source)
 
     def show_text(self, text: str) -> None:
-        """Show the document's text, with the cursor where it differs from what was shown."""
+        """Show the document's text, with the cursor where it differs from the former one."""
         if text.translate(AS_SHOWN).replace("\r\n", "\n") == self.toPlainText():
             return
         place = changed_span(self.toPlainText(), text)[1]
-        with QSignalBlocker(self):  # else what is only written otherwise would be a change
+        with QSignalBlocker(self):  # otherwise a mere difference in notation would count as an edit
             self.setPlainText(text)
         cursor = self.textCursor()
         end = self.document().characterCount() - 1
@@ -398,7 +393,7 @@ class SentenceEdit(QPlainTextEdit):
 
 
 class CapturedNotice(QWidget):
-    """Says what was opened and what is missing; `left` asks for the module again."""
+    """A notice on what was opened and what it lacks; `left` requests the return to the module."""
 
     left = Signal()
 
@@ -420,7 +415,7 @@ class CapturedNotice(QWidget):
         self.hide()
 
     def show_words(self, says: str) -> None:
-        """Say it; nothing is to be seen where there is nothing to say."""
+        """Show the notice; hide the widget without one."""
         if self.says.text() != says:
             self.says.setText(says)
             self.setAccessibleName(says)

@@ -1,4 +1,4 @@
-"""The split into heads, drawn: columns in the heads' colours that slide apart and together."""
+"""Animated drawing of the split into heads: columns in head colours that separate into blocks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROJECTED = {"queries", "keys", "values"}
 
 
 class HeadSplitView(QWidget):
-    """A matrix of tokens and columns, whose heads are together at 0 and apart at 1."""
+    """A matrix of tokens and columns; `progress` 0 draws one matrix, 1 one block per head."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
 
@@ -42,12 +42,12 @@ class HeadSplitView(QWidget):
 
     @property
     def progress(self) -> float:
-        """How far the heads are apart at this moment."""
+        """The current state of the animation, from 0 to 1."""
         return self._progress
 
     @property
     def goal(self) -> float:
-        """How far apart they will be."""
+        """The state that the animation runs to."""
         is_moving = self._motion.state() is QVariantAnimation.State.Running
         return float(self._motion.endValue()) if is_moving else self._progress
 
@@ -55,13 +55,13 @@ class HeadSplitView(QWidget):
         return QSize(200, round(2 * metrics(12).height() + (self._height + 20) * text_scale()))
 
     def make_room(self, height: float) -> None:
-        """Let the rows take so much height, within what is good for them."""
+        """Set the height available to the rows, within their limits."""
         least, most = ROWS_HEIGHT
         self._height = min(max(height, least), most)
         self.updateGeometry()
 
     def show_split(self, split: HeadSplit | None, theme: Theme) -> None:
-        """Show a matrix; it slides where the heads become others, or another is split."""
+        """Show a matrix; a change of its split is animated."""
         if split == self._split and theme is self._theme:
             return
         before, self._split, self._theme = self._split, split, theme
@@ -74,11 +74,11 @@ class HeadSplitView(QWidget):
         self.update()
 
     def turn(self) -> None:
-        """Slide apart what is together, and together what is apart."""
+        """Toggle between joined and separate."""
         self.slide(0.0 if self.goal else 1.0)
 
     def slide(self, goal: float, *, at_once: bool = False) -> None:
-        """Go to together or apart, in motion where there is to be any and it can be seen."""
+        """Go to joined or separate; animated only if motion is enabled and the widget visible."""
         if goal == self.goal:
             return
         self._motion.stop()
@@ -100,12 +100,12 @@ class HeadSplitView(QWidget):
     # ------------------------------------------------------------------ drawing
 
     def columns(self) -> list[tuple[int, QRectF]]:
-        """Each drawn column at this moment: its head, its place."""
+        """Each drawn column's head and current rectangle."""
         split = self._split
         if split is None:
             return []
         heads, count = len(set(split.columns)), len(split.columns)
-        gap = 1 + count / 32  # narrow columns need more of them between two blocks
+        gap = 1 + count / 32  # in column widths: narrow columns need a wider gap
         whole = count + gap * (heads - 1)
         width = min(LARGEST_CELL * text_scale(), (self.width() - 2) / whole)
         height = min(self._height * text_scale() / split.rows, 1.2 * LARGEST_CELL * text_scale())
@@ -137,7 +137,7 @@ class HeadSplitView(QWidget):
         painter.end()
 
     def _paint_shapes(self, painter: QPainter, split: HeadSplit) -> None:
-        """Write the shape together and apart; the one that is seen in ink."""
+        """Write both shapes, joined and separate; the one drawn now in full ink."""
         is_apart = self._progress > 0.5
         pieces = (
             (f"{split.symbol}  ", True),
@@ -165,7 +165,7 @@ class HeadSplitView(QWidget):
             painter.drawLine(QLineF(column.topRight(), column.bottomRight()))
 
     def _paint_names(self, painter: QPainter, blocks: dict[int, QRectF]) -> None:
-        """Write each head's name under its block: all of them, or numbers that do not touch."""
+        """Write each head's name under its block, or as many numbers as fit without touching."""
         painter.setFont(font(12))
         painter.setPen(QColor(self._theme.quiet))
         names = {head: f"head {head + 1}" for head in blocks}
@@ -184,7 +184,7 @@ class HeadSplitView(QWidget):
 
 
 def _is_another(before: HeadSplit, split: HeadSplit) -> bool:
-    """Whether the heads are others than before, or those of another of Q, K and V."""
+    """Whether the heads changed, or the matrix is another of Q, K and V."""
     if (before.heads, before.d_head) != (split.heads, split.d_head):
         return True
     return before.stage != split.stage and {before.stage, split.stage} <= PROJECTED

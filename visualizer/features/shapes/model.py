@@ -1,6 +1,6 @@
-"""The real sizes: every stage's shape, what it is multiplied with, and the split into heads.
+"""The Shapes pane as a value: a ledger of every stage's shape and cost, and the split into heads.
 
-The split into heads as columns of a matrix, which slide apart into a block a head.
+The split is shown as the columns of a matrix that separate into one block per head.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _NAMES = {"token": "tokens", "query": "queries", "key": "keys", "head": "heads"}
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """One axis of a tensor: its name and its real size."""
+    """One axis of a tensor: its name and its size."""
 
     name: str
     size: int
 
     @property
     def counts(self) -> str:
-        """What it counts: queries and keys are tokens, too."""
+        """What the axis counts: queries and keys count tokens, too."""
         return "tokens" if self.name in {"queries", "keys"} else self.name
 
 
@@ -48,13 +48,13 @@ class ShapeRow:
     Parameters
     ----------
     dims : tuple of Dim
-        The batch first.
+        The axes, batch first.
     equations : tuple of str
-        What becomes of shapes on the way, of one text; empty where the shape stays as it is.
+        How the operation combines shapes, for one text; empty where the shape is unchanged.
     multiply_adds : int
-        Of matrix products; 0 where there is none.
+        The multiply-adds of matrix products; 0 where there is none.
     bytes : int
-        Of its numbers, whether they are stored or a view of another stage's.
+        The size of its numbers, whether stored or a view of another stage's.
     """
 
     stage: str
@@ -76,7 +76,7 @@ class ShapeRow:
 
     @property
     def plain(self) -> str:
-        """The whole row, for readers of the screen."""
+        """The whole row as plain text, for screen readers."""
         dims = ", ".join(f"{dim.name} {dim.size}" for dim in self.dims)
         parts = (f"{self.title}: {dims}", self.says, *self.equations, self.cost)
         return "; ".join(parts)
@@ -89,9 +89,9 @@ class ShapesPanel:
     Parameters
     ----------
     batch : str
-        What is said of the first axis.
+        A sentence on the batch axis.
     total : str
-        What all stages take together.
+        The total cost of all stages.
     """
 
     rows: tuple[ShapeRow, ...] = ()
@@ -101,7 +101,7 @@ class ShapesPanel:
 
     @property
     def current(self) -> str | None:
-        """The stage that is looked at."""
+        """The stage in focus."""
         return next((row.stage for row in self.rows if row.is_current), None)
 
 
@@ -109,7 +109,7 @@ SHAPES: PanelId[ShapesPanel] = PanelId("Shapes")
 
 
 def present_shapes(resolved: Resolved, previous: ShapesPanel) -> ShapesPanel:
-    """Show the shapes of a run; the row is marked of the stage that is played or pointed at."""
+    """Present the shapes of a run; the stage in playback or under the pointer is marked."""
     run, current = resolved.run, _looked_at(resolved)
     rows = tuple(_row(run, stage, stage.name == current) for stage in run.trace.stages)
     products = sum(row.multiply_adds for row in rows)
@@ -155,7 +155,7 @@ def _row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
     )
 
 
-# Of a wider matrix only some columns, of a taller one only some rows are drawn.
+# Limits on the columns and rows drawn of a large matrix.
 MOST_COLUMNS = 64
 MOST_HEADS = 16
 MOST_ROWS = 8
@@ -165,14 +165,14 @@ _DRAWN = ("queries", "keys", "values", "context", "concat")
 
 @dataclass(frozen=True, slots=True)
 class HeadSplit:
-    """A matrix whose columns are shared among the heads.
+    """A matrix whose columns are divided among the heads.
 
     Parameters
     ----------
     stage : str
-        Whose matrix it is.
+        The stage that holds the matrix.
     is_apart : bool
-        Whether, at the stage that is looked at, the heads are apart from each other.
+        Whether the heads are separate axes at the stage in focus.
     """
 
     stage: str
@@ -185,34 +185,34 @@ class HeadSplit:
 
     @property
     def width(self) -> int:
-        """Columns of all heads side by side."""
+        """The number of columns of all heads side by side."""
         return self.heads * self.d_head
 
     @property
     def joined(self) -> str:
-        """The shape of all heads side by side."""
+        """The shape with all heads side by side."""
         return sizes(self.tokens, self.width)
 
     @property
     def apart(self) -> str:
-        """The shape with the heads apart."""
+        """The shape with an axis of heads."""
         return sizes(self.heads, self.tokens, self.d_head)
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The head of each column that is drawn."""
+        """The head of each drawn column."""
         heads = min(self.heads, MOST_HEADS)
         each = min(self.d_head, max(1, MOST_COLUMNS // heads))
         return tuple(head for head in range(heads) for _ in range(each))
 
     @property
     def rows(self) -> int:
-        """Rows that are drawn."""
+        """The number of drawn rows."""
         return min(self.tokens, MOST_ROWS)
 
     @property
     def says(self) -> str:
-        """What the split is, in a sentence."""
+        """A sentence that describes the split."""
         if self.heads == 1:
             return f"One head has {_all(self.width)}."
         if self.arrangement is Arrangement.STACKED:
@@ -224,7 +224,7 @@ class HeadSplit:
 
     @property
     def left_out(self) -> str:
-        """What is not drawn, in words; empty where all is."""
+        """A note on what is not drawn; empty where all is."""
         heads, each = len(set(self.columns)), self.columns.count(0)
         said = [f"{heads} of {self.heads} heads"] if heads < self.heads else []
         said += [f"{each} of {self.d_head} columns a head"] if each < self.d_head else []
@@ -232,22 +232,22 @@ class HeadSplit:
         return f"Drawn: {', '.join(said)}." if said else ""
 
     def lefts(self, progress: float, gap: float) -> tuple[float, ...]:
-        """Give the left edges of the drawn columns, in widths of a column.
+        """The left edges of the drawn columns, in column widths.
 
         Parameters
         ----------
         progress : float
-            0 where all are one matrix, 1 where the heads' blocks are apart.
+            0 where all columns are one matrix, 1 where the heads' blocks are separate.
         gap : float
-            Room between two blocks that are apart.
+            The gap between two separate blocks.
         """
         return tuple(at + progress * gap * head for at, head in enumerate(self.columns))
 
 
 def split_of(run: Run, current: str | None) -> HeadSplit | None:
-    """Show the matrix of the stage that is looked at, or of the nearest that has heads.
+    """The split of the stage in focus, or of the nearest stage that has heads.
 
-    None where there is no such matrix, as of captured attention.
+    None where there is no such matrix, as in captured attention.
     """
     trace, spec = run.trace, run.trace.spec
     drawn = [name for name in _DRAWN if name in trace]

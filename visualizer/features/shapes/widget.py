@@ -1,7 +1,4 @@
-"""The Shapes pane: how the heads are split, and a ledger of every stage's real size.
-
-One row of the ledger of shapes: a stage, its sizes over their names, what becomes of them.
-"""
+"""The Shapes pane: the drawn split into heads, and a ledger with one row per stage."""
 
 from __future__ import annotations
 
@@ -33,11 +30,11 @@ if TYPE_CHECKING:
 EMPTY = "The sizes of every stage stand here, as soon as there are some."
 WIDTH = 252
 FIRST = 2
-"""Where the rows begin: after the sentences of the split and of the batch."""
+"""The layout index of the first row, after the sentences on the split and the batch."""
 
 
 class ShapesPane(QWidget):
-    """The ledger with the drawing over it; `stageChosen` carries the stage of a clicked row."""
+    """The ledger below the drawing of the split; `stageChosen` carries a clicked row's stage."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     stageChosen = Signal(str)
@@ -60,7 +57,7 @@ class ShapesPane(QWidget):
         self.show_ledger(ShapesPanel(), LIGHT)
 
     def show_ledger(self, ledger: ShapesPanel, theme: Theme) -> None:
-        """Show a run's shapes, or what would be said here."""
+        """Show a run's shapes, or a placeholder without one."""
         if ledger is self._ledger and theme is self._theme:
             return
         before = self._ledger.current if self._ledger else None
@@ -81,7 +78,6 @@ class ShapesPane(QWidget):
             self._follow(ledger.current)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show what of a screen is for this pane."""
         self.show_ledger(screen.panel(SHAPES), theme)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -89,7 +85,7 @@ class ShapesPane(QWidget):
         super().resizeEvent(event)
 
     def row(self, stage: str) -> ShapeRowButton:
-        """Give the row of a stage."""
+        """The row of a stage."""
         return next(row for row in self.rows if row.stage == stage)
 
     def _build(self) -> None:
@@ -109,7 +105,7 @@ class ShapesPane(QWidget):
         self._scroll = QScrollArea()
         self._scroll.setWidgetResizable(True)
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its rows have it
+        self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its rows take the focus
         self._scroll.setWidget(inner)
         self._scroll.setAccessibleName("Shapes of the stages")
         top = QVBoxLayout()
@@ -144,7 +140,7 @@ class ShapesPane(QWidget):
             row.light(counts)
 
     def _follow(self, stage: str) -> None:
-        """Scroll to a row, or as much of it as there is room for."""
+        """Scroll a row into view, as much of it as fits."""
         row = self.row(stage)
         if self.isVisible() and not row.underMouse():
             self._column.activate()
@@ -162,7 +158,10 @@ RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class ShapeRowButton(QAbstractButton):
-    """A stage's shape; `dimPointed` names what the dim under the pointer counts."""
+    """One row: a stage's sizes over their names, equations and cost.
+
+    `dimPointed` carries what the axis under the pointer counts.
+    """
 
     dimPointed = Signal(str)
 
@@ -186,12 +185,11 @@ class ShapeRowButton(QAbstractButton):
 
     @property
     def lit(self) -> tuple[str, ...]:
-        """The dims that are lit now."""
+        """The highlighted axes."""
         dims = self._row.dims if self._row else ()
         return tuple(dim.name for dim in dims if dim.counts == self._lit)
 
     def show_row(self, row: ShapeRow, theme: Theme) -> None:
-        """Show a stage."""
         if row == self._row and theme is self._theme:
             return
         self._row, self._theme = row, theme
@@ -201,12 +199,12 @@ class ShapeRowButton(QAbstractButton):
         self.update()
 
     def light(self, counts: str) -> None:
-        """Light the dims that count something."""
+        """Highlight the axes that count the same thing."""
         if counts != self._lit:
             self._lit = counts
             self.update()
 
-    # ------------------------------------------------------------------ room
+    # ------------------------------------------------------------------ layout
 
     def sizeHint(self) -> QSize:
         return QSize(200, self.heightForWidth(max(self.width(), 200)))
@@ -223,7 +221,7 @@ class ShapeRowButton(QAbstractButton):
         return metrics(SIZE).height() + metrics(12).height() - 2
 
     def _words(self) -> tuple[tuple[str, bool], ...]:
-        """Give the lines under the sizes, each with whether it is quiet."""
+        """The lines under the sizes, each with whether it is subdued."""
         row = self._row
         if row is None:
             return ()
@@ -240,7 +238,7 @@ class ShapeRowButton(QAbstractButton):
         )
 
     def dims(self) -> list[tuple[Dim, QRectF]]:
-        """Give each dim with its place: its size over its name."""
+        """Each axis with its rectangle: its size over its name."""
         if self._row is None:
             return []
         left, top = MARGIN + metrics(SIZE).horizontalAdvance("("), self._top_of_words()
@@ -325,7 +323,7 @@ class ShapeRowButton(QAbstractButton):
             painter.drawText(room, WRAPPED, text)
             room.setTop(room.top() + metrics(12).boundingRect(room, WRAPPED, text).height())
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ user input
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
@@ -344,5 +342,5 @@ class ShapeRowButton(QAbstractButton):
 
 
 def _unbroken(equation: str) -> str:
-    """Keep a shape on one line."""
+    """Replace spaces so that a shape is not wrapped."""
     return equation.replace(", ", ",\N{NO-BREAK SPACE}")

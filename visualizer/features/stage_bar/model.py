@@ -1,4 +1,4 @@
-"""The stages of a run in a row, each with its size: which are shown, and which one is played."""
+"""The stage bar as values: each stage of a run, its size, and whether it is shown or played."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StageBarItem:
-    """One stage on the rail."""
+    """One stage of the stage bar."""
 
     stage: str
     title: str
@@ -28,7 +28,7 @@ RAIL: PanelId[tuple[StageBarItem, ...]] = PanelId("Rail")
 
 
 def present_rail(resolved: Resolved) -> tuple[StageBarItem, ...]:
-    """Show every stage of a run."""
+    """One item per stage of a run."""
     trace = resolved.run.trace
     return tuple(
         StageBarItem(

@@ -1,4 +1,4 @@
-"""The rail of stages, in the order of the computation; each can be shown or hidden."""
+"""The stage bar: a toggle button per stage, in the order of the computation."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 HEIGHT = 36
 
-# Computed side by side, so no arrow leads from the one before.
+# Computed in parallel, so no arrow leads from the stage before.
 BESIDE = {"position", "keys", "values"}
 
 
 class StageButton(QToolButton):
-    """A click shows or hides a stage, a double click shows it alone."""
+    """The button of one stage: a click toggles it, a double click shows it alone."""
 
     doubled = Signal(str)
 
@@ -40,7 +40,7 @@ class StageButton(QToolButton):
 
 
 class StageBar(ScrollStrip):
-    """A button a stage, checked where the stage has panels."""
+    """A row of buttons, one per stage, checked where the stage has panels."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     stageToggled = Signal(str)
@@ -57,7 +57,7 @@ class StageBar(ScrollStrip):
         self.setWidget(self._inner)
 
     def show_items(self, items: tuple[StageBarItem, ...], theme: Theme) -> None:
-        """Show the stages of a spec; the buttons of other stages are hidden."""
+        """Show the given stages; the buttons of all others are hidden."""
         if items == self._items and theme is self._theme:
             return
         self._items = items
@@ -76,7 +76,7 @@ class StageBar(ScrollStrip):
         self.updateGeometry()
 
     def button(self, stage: str) -> QToolButton:
-        """Give a stage's button."""
+        """The button of a stage."""
         return self._buttons[stage]
 
     @staticmethod
@@ -90,7 +90,7 @@ class StageBar(ScrollStrip):
         button.setAccessibleDescription(f"{item.says}, size {item.size}")
 
     def _build(self) -> QWidget:
-        """Make a button for every stage there can be: showing and hiding is quick."""
+        """Create a button for every possible stage, as showing and hiding is cheap."""
         inner = QWidget()
         row = QHBoxLayout(inner)
         row.setContentsMargins(12, 4, 12, 2)
@@ -120,7 +120,7 @@ class StageBar(ScrollStrip):
     def _toggle(self) -> None:
         stage = self.sender().property("stage")
         item = next(item for item in self._items if item.stage == stage)
-        self._buttons[stage].setChecked(item.is_shown)  # until the screen says otherwise
+        self._buttons[stage].setChecked(item.is_shown)  # until the next screen confirms the change
         self.stageToggled.emit(stage)
 
 

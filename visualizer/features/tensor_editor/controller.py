@@ -1,4 +1,4 @@
-"""Numbers by hand: what a hand can want of the table."""
+"""Controller of the number table: chooses the tensor, edits, pastes, copies and resets numbers."""
 
 from __future__ import annotations
 
@@ -25,43 +25,43 @@ if TYPE_CHECKING:
 
 
 class TensorEditController(QObject):
-    """Reads and edits the numbers of a workspace; each edit is one change to undo."""
+    """Reads and edits the tensors of a workspace; each edit is one undo step."""
 
     def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._workspace = workspace
 
     def choose(self, name: str) -> None:
-        """Read another tensor, of the head that was read."""
+        """Show another tensor, of the same head."""
         self._look(TableSelection(name, self._workspace.wanted.table.head))
 
     def choose_head(self, head: int) -> None:
-        """Read another head; a cell that is pinned in this one goes along."""
+        """Show another head; a cell pinned in the former head moves to the new one."""
         look, pinned = self._workspace.wanted.table, self._workspace.wanted.pinned
         if pinned and pinned.stage == look.name and pinned.head is not None:
             pinned = Cell(pinned.stage, (head, *pinned.place[1:]))
         self._workspace.look(table=TableSelection(look.name, head), pinned=pinned)
 
     def pin(self, cell: Cell) -> None:
-        """Hold on to the cell that is marked in the table."""
+        """Pin the cell selected in the table."""
         self._workspace.look(hovered=None, pinned=cell)
 
     def type(self, name: str, row: int, column: int, text: str) -> None:
-        """Put the number that was typed into a cell."""
+        """Set a cell to the typed number."""
         try:
             self._put(name, row, column, np.array([[parse_number(text)]]))
         except InputError as refused:
             self._complain(refused)
 
     def paste(self, name: str, row: int, column: int, text: str) -> None:
-        """Put a block of numbers into the cells from one on."""
+        """Paste a block of numbers, its upper left corner at a cell."""
         try:
             self._put(name, row, column, parse_block(text))
         except InputError as refused:
             self._complain(refused)
 
     def copy(self, rows: slice, columns: slice) -> None:
-        """Put a block of the table on the clipboard, as spreadsheets take it."""
+        """Copy a block of the table to the clipboard, in spreadsheet format."""
         table = self._workspace.screen.panel(TABLE)
         if table:
             try:
@@ -72,7 +72,7 @@ class TensorEditController(QObject):
                 QGuiApplication.clipboard().setText(text)
 
     def draw_again(self, name: str) -> None:
-        """Give up the own numbers of a tensor for those of the seed."""
+        """Replace a tensor's custom numbers by those drawn from the seed."""
         workspace = self._workspace
         if workspace.run:
             self._change(as_drawn(workspace.document, workspace.run, name))

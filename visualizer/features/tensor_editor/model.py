@@ -1,8 +1,6 @@
-"""A table of the very numbers of a stage or of weights, of any size: read a block at a time.
+"""The number table as a value: one tensor of a run, read a block at a time, and edits of it.
 
-Numbers edited by hand: those that a module is given, the text's vectors and the weights.
-
-All else is computed from these.
+Input vectors, weights and biases can be edited; everything else is computed from them.
 """
 
 from __future__ import annotations
@@ -34,14 +32,14 @@ COVERED = "Covered until the prediction is revealed."
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberBlock:
-    """Numbers of a part of a table, and which of them are none of its scale."""
+    """A block of a table's numbers, and which of its cells are forbidden or dropped."""
 
     numbers: np.ndarray
     forbidden: np.ndarray | None = None
     dropped: np.ndarray | None = None
 
     def word(self, row: int, column: int) -> str:
-        """Say what a cell is instead of a number; empty where it is one."""
+        """The word shown in place of a number; empty where the number is shown."""
         if self.forbidden is not None and self.forbidden[row, column]:
             return "forbidden"
         return "dropped" if self.dropped is not None and self.dropped[row, column] else ""
@@ -49,22 +47,22 @@ class NumberBlock:
 
 @dataclass(frozen=True, slots=True)
 class NumberTablePanel:
-    """One tensor of a run, of one head and text, as rows and columns of numbers.
+    """The Numbers pane: one tensor of a run, of one head and text, as rows and columns.
 
     Parameters
     ----------
     choices : tuple of (name, title)
-        The tensors that can be looked at: stages, weights and biases.
+        The tensors to choose from: stages, weights and biases.
     heads, head : int
-        How many tables the tensor has, and which this is; no heads where it has but one.
+        The number of heads and the index of this one; 0 heads where the tensor has no such axis.
     is_own : bool
-        Whether its numbers are given instead of drawn.
+        Whether its numbers are custom and not drawn from the seed.
     note : str
-        Why it cannot be edited, or how it can.
+        Why it cannot be edited, or how to edit it.
     problem : str
-        What is wrong with what was typed last.
+        The error of the last input.
     current : tuple of (row, column) or None
-        The pinned cell, where it is one of this table's.
+        The pinned cell, where it lies in this table.
     """
 
     run: Run
@@ -85,25 +83,25 @@ class NumberTablePanel:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """The number of rows and columns."""
         return len(self.rows.labels), len(self.columns.labels)
 
     @property
     def is_stage(self) -> bool:
-        """Whether it is of a stage, whose cells can be pinned."""
+        """Whether the tensor is a stage, whose cells can be pinned."""
         return self.name in self.run.trace
 
     @property
     def may_have_words(self) -> bool:
-        """Whether some cells may be no numbers of its scale."""
+        """Whether some cells may show a word in place of a number."""
         return self.name == "dropped" or is_hatched(self.run.trace.spec, self.name)
 
     def place(self, row: int, column: int) -> tuple[int, ...]:
-        """Give the place of a cell within the stage's named dims."""
+        """The indices of a cell within the stage's named axes."""
         return (self.head, row, column) if self.heads else (row, column)
 
     def block(self, rows: slice, columns: slice) -> NumberBlock:
-        """Read a part of it."""
+        """Read a block of the table."""
         if not self.is_stage:
             return NumberBlock(_parameter(self.run, self.name, rows, columns))
         trace = self.run.trace
@@ -119,7 +117,7 @@ class NumberTablePanel:
         return NumberBlock(numbers, forbidden, dropped)
 
     def full(self, row: int, column: int) -> str:
-        """Write one number with all its digits."""
+        """Format one number with all its digits."""
         block = self.block(slice(row, row + 1), slice(column, column + 1))
         return format_number_plain(block.numbers[0, 0])
 
@@ -140,13 +138,13 @@ TABLE: PanelId[NumberTablePanel | None] = PanelId("Numbers")
 
 
 def present_table(resolved: Resolved) -> NumberTablePanel:
-    """Show the tensor that is looked at, or the given vectors where the run has no such one."""
+    """Present the chosen tensor, or the input vectors where the run lacks it."""
     run, document, look = resolved.run, resolved.document, resolved.view.table
     choices = _choices(run)
     name = look.name if look.name in dict(choices) else run.trace.stages[0].name
     text, is_covered = resolved.text, name in resolved.covered
     heads = run.trace.spec.heads if _has_heads(run, name) else 0
-    cell = resolved.pinned  # one of heads folded into one is of no head's table
+    cell = resolved.pinned  # a cell of aggregated heads lies in no head's table
     pinned = cell.place if cell and cell.stage == name and cell.fold is None else ()
     head = (pinned[0] if len(pinned) == 3 else look.head) if heads else 0
     rows, columns = _axes(run, name, text)
@@ -206,7 +204,7 @@ def _axes(run: Run, name: str, text: int) -> tuple[Axis, Axis]:
 
 
 def why_not(run: Run, name: str) -> str:
-    """Say why the numbers of a tensor cannot be edited; empty where they can."""
+    """The reason why a tensor cannot be edited; empty where it can."""
     trace = run.trace
     if run.captured:
         return f"These numbers are as {run.captured.called} has them, and are not edited."
@@ -231,19 +229,19 @@ def why_not(run: Run, name: str) -> str:
 def edited(
     document: Document, run: Run, name: str, row: int, column: int, values: np.ndarray
 ) -> Document:
-    """Put numbers into a tensor, from a cell on; the others stay as they are shown.
+    """Set a block of a tensor's numbers, its upper left corner at a cell; the others stay as shown.
 
     Parameters
     ----------
     run : Run
-        What is shown: where the tensor has not been edited yet, its present numbers are kept.
+        The shown run: it supplies the other numbers where the tensor was not edited before.
     values : numpy.ndarray
         float64 [row, column].
 
     Raises
     ------
     InputError
-        When the tensor cannot be edited, or the numbers are none of its type or do not fit.
+        When the tensor cannot be edited, or the numbers exceed its type or its size.
     """
     if why := why_not(run, name):
         raise _refused(run, name, why)
@@ -264,7 +262,7 @@ def edited(
 
 
 def as_drawn(document: Document, run: Run, name: str) -> Document:
-    """Let a tensor's numbers be drawn again."""
+    """A document in which a tensor's numbers are drawn from the seed again."""
     return _with(document, run, name, None)
 
 
@@ -273,7 +271,7 @@ def _refused(run: Run, name: str, sentence: str) -> InputError:
 
 
 def own_of(spec: AttentionSpec, run: Run, name: str) -> NumberMatrix | None:
-    """Give the own numbers of a tensor, if a spec has some."""
+    """The custom numbers of a tensor; None where the spec has none."""
     if run.captured:
         return None
     if name == run.trace.stages[0].name:
@@ -296,7 +294,7 @@ def _order(weights: dict[str, NumberMatrix]) -> list[str]:
 
 
 def _present(document: Document, run: Run, name: str) -> np.ndarray:
-    """Give the numbers that are edited: the own ones, else those that are shown."""
+    """The numbers to edit: the custom ones, else those shown."""
     own, shown = own_of(document.spec, run, name), own_of(run.trace.spec, run, name)
     is_input = name in run.trace
     sizes = run.trace.tensor(name).shape if is_input else run.trace.spec.weight_sizes[name]
@@ -311,7 +309,7 @@ def _present(document: Document, run: Run, name: str) -> np.ndarray:
 
 
 def _is_shown(document: Document, run: Run, name: str) -> bool:
-    """Whether a document would draw the numbers that a run shows."""
+    """Whether a document draws the same numbers as the run shows."""
     if name in run.trace:
         fields: tuple[str, ...] = ("d_in", "seed", "dtype")
         if document.tokens() != run.texts:

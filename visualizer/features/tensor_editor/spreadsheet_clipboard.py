@@ -1,7 +1,7 @@
-"""Blocks of numbers as spreadsheets put them on the clipboard: read and written.
+"""Reader and writer of number blocks in the clipboard format of spreadsheets.
 
-Spreadsheets divide columns by tabs; files of numbers have commas or semicolons. A comma can also be
-the decimal mark, where there is only one way to read it.
+Spreadsheets separate columns by tabs; number files use commas or semicolons. A comma is also read
+as the decimal mark where only one reading is possible.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from visualizer.errors import InputError
 from visualizer.number_format import shorten
 
 MOST = 20_000
-"""So many numbers are read or written at once without holding up the window."""
+"""The largest block that is read or written without a noticeable delay."""
 
 _LONGEST = 30
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -24,18 +24,18 @@ _LIKE_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}", re.ASCII)
 
 
 def parse_number(text: str) -> float:
-    """Read one number as a person types it, with a point or a decimal comma.
+    """Parse one typed number, with a decimal point or a decimal comma.
 
     Raises
     ------
     InputError
-        With what is wrong with it.
+        When it is not a number; the message says why.
     """
     return float(_numbers([[text]])[0, 0])
 
 
 def parse_block(text: str) -> np.ndarray:
-    """Read a block of numbers.
+    """Parse a block of numbers.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def parse_block(text: str) -> np.ndarray:
     Raises
     ------
     InputError
-        With the row and the column of what is no number, or of a row that is too short.
+        When a cell is not a number, or a row too short; the message names row and column.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
     if not text.strip():
@@ -66,17 +66,17 @@ def parse_block(text: str) -> np.ndarray:
 
 
 def format_number_plain(number: np.floating) -> str:
-    """Write a number with as many digits as it takes to read back the very same one."""
+    """Format a number with the fewest digits that read back as the same number."""
     return str(number)
 
 
 def format_block(array: np.ndarray) -> str:
-    """Write numbers [row, column] as spreadsheets take them: tabs between columns.
+    """Format numbers [row, column] for spreadsheets, with tabs between columns.
 
     Raises
     ------
     InputError
-        When there are too many.
+        When there are more than `MOST`.
     """
     if array.size > MOST:
         said = f"{array.size:,} numbers are too many to copy at once."
@@ -88,7 +88,7 @@ def _refused(sentence: str) -> InputError:
     return InputError("numbers", sentence)
 
 
-# --------------------------------------------------------------------------- what divides columns
+# --------------------------------------------------------------------------- column separator
 
 
 def _divider(text: str) -> str:
@@ -100,7 +100,7 @@ def _divider(text: str) -> str:
 
 
 def _commas_divide(text: str) -> bool:
-    """Whether commas stand between numbers, and not within them."""
+    """Whether commas separate numbers and are not decimal marks."""
     lines = [_plain(line) for line in text.split("\n")]
     with_comma = [line for line in lines if "," in line]
     if not all(_WITH_COMMA.fullmatch(line) for line in with_comma):

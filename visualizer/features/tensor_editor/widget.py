@@ -1,6 +1,6 @@
-"""The Numbers pane: every number of a stage or of weights in a table, to read, copy and edit.
+"""The Numbers pane: a stage or a weight matrix as a table to read, copy and edit.
 
-The table itself: a model that reads what can be seen, and the keys of a spreadsheet.
+The Qt model reads visible blocks on demand; the view handles keys as spreadsheets do.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ WIDTH = 252
 
 
 class NumberTablePane(QWidget):
-    """A table of numbers, the choice of which, and what is to be said of it.
+    """The table of numbers, the choice of tensor and head, and notes on it.
 
-    What is typed and pasted goes out with the tensor's name and the first cell's row and column.
+    Typed and pasted text is emitted with the tensor's name and the first cell's row and column.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -83,11 +83,10 @@ class NumberTablePane(QWidget):
         self._show(None)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show the table of a screen."""
         self.show_table(screen.panel(TABLE), theme)
 
     def show_table(self, table: NumberTablePanel | None, theme: Theme) -> None:
-        """Show a table, or what would be said here."""
+        """Show a table, or a placeholder without one."""
         if (table, theme) != (self._table, self._theme):
             self._theme = theme
             self._show(table)
@@ -103,7 +102,7 @@ class NumberTablePane(QWidget):
             row.setSpacing(8)
         for box, name in ((self.tensor, "Numbers of"), (self.head, "Head")):
             box.setAccessibleName(name)
-            box.setAccessibleDescription(name)  # to readers of the screen, its name is its text
+            box.setAccessibleDescription(name)  # screen readers read its text as its name
             box.setMinimumContentsLength(5)
             box.setSizeAdjustPolicy(
                 QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
@@ -151,7 +150,7 @@ class NumberTablePane(QWidget):
         self.grid.setAccessibleName(f"Numbers of {table.title}{head}")
         self.grid.setAccessibleDescription(table.problem or table.note)
 
-    # ------------------------------------------------------------------ acting
+    # ------------------------------------------------------------------ user input
 
     def _choose(self, index: int) -> None:
         if self._table:
@@ -190,14 +189,14 @@ if TYPE_CHECKING:
 
 NOWHERE = QModelIndex()
 SIDE = 64
-"""Rows and columns that are read at once."""
+"""Rows and columns of a block that is read at once."""
 WIDEST_NAME = 104
 ACROSS = Qt.Orientation.Horizontal
 ROLE = Qt.ItemDataRole
 
 
 class NumberTableModel(QAbstractTableModel):
-    """A table for Qt; it is never written to, `typed` says what was to be."""
+    """Qt model of a `NumberTablePanel`; an edit emits `typed` and changes nothing here."""
 
     typed = Signal(int, int, str)
 
@@ -208,7 +207,7 @@ class NumberTableModel(QAbstractTableModel):
         self._read: dict[tuple[int, int], NumberBlock] = {}
 
     def show_table(self, table: NumberTablePanel | None, theme: Theme) -> None:
-        """Take other numbers; where they are of the same kind, all that is marked stays."""
+        """Replace the table; with the same rows and columns, the selection stays."""
         is_same = _is_alike(table, self.table)
         is_read = (table and table.run, theme) == (self.table and self.table.run, self._theme)
         if not is_same:
@@ -249,7 +248,7 @@ class NumberTableModel(QAbstractTableModel):
         return None
 
     def setData(self, index: Index, value: Any, role: int = ROLE.EditRole) -> bool:
-        """Say what was typed; the number comes back with the next table."""
+        """Emit the typed text; the new number arrives with the next table."""
         if self.table and str(value) != self.table.full(index.row(), index.column()):
             self.typed.emit(index.row(), index.column(), str(value))
         return False
@@ -279,7 +278,7 @@ class NumberTableModel(QAbstractTableModel):
         return f"{rows.name} {row}, {columns.name} {column}"
 
     def _cell(self, index: Index) -> tuple[float, str]:
-        """Give a number and the word for it, if it is none of its scale; blocks are read once."""
+        """A cell's number and the word shown in its place, if any; blocks are cached."""
         assert self.table
         row, column = index.row(), index.column()
         place = row // SIDE, column // SIDE
@@ -300,31 +299,31 @@ def _is_alike(table: NumberTablePanel | None, other: NumberTablePanel | None) ->
 
 
 def _column_width(table: NumberTablePanel) -> int:
-    """Give all columns the width of what may stand in them."""
+    """The common column width, from the widest possible text."""
     said = ["−0.0000", *(["forbidden"] if table.may_have_words else [])]
     return round(max(map(metrics(12).horizontalAdvance, said)) + 14 * text_scale())
 
 
 @lru_cache(maxsize=8)
 def _names_width(rows: Axis) -> int:
-    """Give the names of rows the room they need, within limits."""
-    longest = nlargest(8, set(rows.labels), key=len)  # of a long text not each is measured
+    """The width of the row names, within limits."""
+    longest = nlargest(8, set(rows.labels), key=len)  # measuring every label of a long text is slow
     last = f"{len(rows.labels)} " if rows.is_token else ""
     needed = max((metrics(12).horizontalAdvance(last + name) for name in longest), default=0)
     return round(min(needed + 28, WIDEST_NAME * text_scale()))
 
 
 def _name(axis: Axis, section: int) -> str:
-    """Name a row or a column; a token with its place, as a text may have it more than once."""
+    """The name of a row or column; a token has its position, as it may occur more than once."""
     label = axis.labels[section]
-    is_named = axis.is_token and label != str(section + 1)  # of captured places, some are not
+    is_named = axis.is_token and label != str(section + 1)  # some captured positions have no token
     return f"{section + 1} {label}" if is_named else label
 
 
 class NumberTableView(QTableView):
-    """A table that is read by the keys, copied from, pasted and typed into.
+    """The table view: arrow keys, copy, paste and typing, as in a spreadsheet.
 
-    `stood` names the cell that the hand has gone to.
+    `stood` carries the cell that became current by user input.
     """
 
     stood = Signal(int, int)
@@ -350,7 +349,7 @@ class NumberTableView(QTableView):
         self._size_headers()
 
     def show_table(self, table: NumberTablePanel | None, theme: Theme) -> None:
-        """Show a table, and where the pinned cell has gone to."""
+        """Show a table, with the pinned cell current."""
         before = self._model.table
         self._model.show_table(table, theme)
         if table and not (before and _is_alike(table, before)):
@@ -362,7 +361,7 @@ class NumberTableView(QTableView):
             self._stand(*table.current)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        """Be come to; who only passes by goes to no cell."""
+        """Take the focus without emitting `stood`: focus that passes through chooses no cell."""
         self._is_come_to = True
         super().focusInEvent(event)
         self._is_come_to = False
@@ -373,14 +372,14 @@ class NumberTableView(QTableView):
             self.stood.emit(current.row(), current.column())
 
     def dataChanged(self, first: Index, last: Index, roles: Sequence[int] = ()) -> None:
-        """Paint newer numbers; what is being typed is not written over with them."""
+        """Repaint changed numbers, but keep the text of an open editor."""
         if self._is_typing:
             self.viewport().update()
         else:
             super().dataChanged(first, last, roles)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Copy, paste, and begin to edit, as in a spreadsheet."""
+        """Handle copy, paste and the start of an edit, as a spreadsheet does."""
         if event.matches(QKeySequence.StandardKey.Copy):
             self._copy()
         elif event.matches(QKeySequence.StandardKey.Paste):
@@ -395,7 +394,7 @@ class NumberTableView(QTableView):
         return self.state() == QAbstractItemView.State.EditingState
 
     def _begin_to_edit(self) -> None:
-        index = self.currentIndex()  # an open editor passes on the key that closes it
+        index = self.currentIndex()  # an open editor passes the key that closes it on to the view
         if not self._is_typing and index.flags() & Qt.ItemFlag.ItemIsEditable:
             self.edit(index)
 
@@ -420,7 +419,7 @@ class NumberTableView(QTableView):
             self.scrollTo(index)
 
     def _marked(self) -> tuple[slice, slice] | None:
-        """Give the rows and columns that are marked."""
+        """The selected rows and columns."""
         ranges = self.selectionModel().selection()
         if ranges.isEmpty():
             return None

@@ -1,4 +1,4 @@
-"""What a hand can want of the token strip: tokens looked at together, their role, a search."""
+"""Controller of the token strip: selected tokens, their role, and the search."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class TokenSelectionController(QObject):
-    """Chooses tokens of a workspace; every method is something a reader wants."""
+    """Selects tokens of a workspace; each public method is one user intent."""
 
     wanted = Signal(object)
-    """A cell of a token that one has gone to, to be seen in the heatmaps."""
+    """Carries a cell of the token that the search went to, to scroll into view in the heatmaps."""
 
     def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -32,28 +32,28 @@ class TokenSelectionController(QObject):
         return self._workspace.wanted.tokens
 
     def choose(self, tokens: frozenset[int]) -> None:
-        """Look at these tokens together; at none, at those of the cursor."""
+        """Select tokens; with an empty set, the cursor's tokens are shown."""
         self._change(chosen=tokens, match=None)
 
     def let_go(self) -> None:
-        """Choose no token."""
+        """Clear the selection."""
         self.choose(frozenset())
 
     def set_role(self, role: TokenRole) -> None:
-        """Look at what tokens read, or at who reads them."""
+        """Treat the tokens as queries or as keys."""
         self._change(role=TokenRole(role))
 
     def turn(self) -> None:
-        """Look at tokens as the other of query and key."""
+        """Switch between query and key."""
         self.set_role(self._look.role.other)
 
     def seek(self, sought: str) -> None:
-        """Choose all tokens with a text in them."""
+        """Search: select all tokens that contain a text."""
         labels = self._workspace.screen.panel(TOKENS).labels
         self._workspace.look(tokens=seeking(self._look, labels, sought))
 
     def go(self, steps: int) -> None:
-        """Go to the next token that matches, or to the one before, and have it seen."""
+        """Go to the next or the previous match, and scroll it into view."""
         labels = self._workspace.screen.panel(TOKENS).labels
         look = gone_to(self._look, labels, steps)
         if look.match is None:

@@ -1,6 +1,6 @@
-"""The token strip: the sentence, coloured by what some of its tokens read, or by who reads them.
+"""The token strip as a value: tokens coloured by the weights of the selected queries or keys.
 
-Of which weights it is said who reads whom: of the head looked at, or of all in the mean.
+The weights are those of the current head, or the mean of all heads.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 NAMED = 3
-"""So many tokens are named in a sentence; of more, only the number is said."""
+"""A sentence names at most this many tokens; of more it gives the number only."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenWeights:
-    """How much is read of each token, or how much each reads.
+    """The weight each token receives from the selected queries, or gives to the selected keys.
 
     Parameters
     ----------
     values : tuple of float
         One for every token: a weight, or a sum of weights.
     forbidden : tuple of bool
-        Tokens that may not be read, or may not read, by any of those that are looked at.
+        Tokens for which the mask forbids every cell with the selected tokens.
     map : str
         The colour map.
     low, high : float
-        The numbers at the ends of its bar.
+        The limits of the colour bar.
     says : str
-        What is shown (HTML).
+        A sentence on what the colours show (HTML).
     """
 
     values: tuple[float, ...]
@@ -59,32 +59,32 @@ class TokenWeights:
 
     @property
     def plain(self) -> str:
-        """The sentence without marks."""
+        """The sentence without markup."""
         return unescape(self.says.replace("<b>", "").replace("</b>", ""))
 
 
 @dataclass(frozen=True, slots=True)
 class TokenPanel:
-    """The token strip, of the text that is looked at.
+    """The token strip of the current text.
 
     Parameters
     ----------
     query, key : int or None
-        The tokens that the cursor is on.
+        The cursor's tokens.
     chosen : frozenset of int
-        Tokens that were chosen in the strip.
+        The tokens selected in the strip.
     subjects : frozenset of int
-        Whose reading is shown: those chosen, or the cursor's.
-    shares : Shares or None
-        What the colours are; None where nothing is looked at, or it is not to be seen yet.
+        The tokens whose weights are shown: those selected, else the cursor's.
+    shares : TokenWeights or None
+        The weights behind the colours; None without subjects, or while the weights are covered.
     sought : str
-        What is looked for.
+        The search text.
     found : str
-        How many tokens match, and which of them one has gone to, in words.
+        The number of matches and the current one, in words.
     part : str
-        What there are several of: texts of a batch, or layers that were captured.
+        What the leading axis counts: texts of a batch, or captured layers.
     note : str
-        Why nothing can be said of who reads whom; empty where it can.
+        Why there are no weights to show; empty where there are.
     """
 
     labels: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ TOKENS: PanelId[TokenPanel] = PanelId("Tokens")
 
 
 def present_tokens(resolved: Resolved, cursor: CellCursor) -> TokenPanel:
-    """Show the tokens of a text under a cursor, or else under the cell that a step is about."""
+    """Present the tokens of a text, marked by the cursor, or else by the playback step's cell."""
     cell, step_cell = resolved.pointed, resolved.step_cell
     if cell is None and step_cell and resolved.view.playhead.grain is not Grain.STAGE:
         cell, cursor = step_cell, cursor_on(resolved, step_cell, None)
@@ -115,12 +115,12 @@ def present_tokens(resolved: Resolved, cursor: CellCursor) -> TokenPanel:
 
 
 def _shown(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenPanel:
-    """Show the tokens under a cursor.
+    """Present the tokens for a cursor.
 
     Parameters
     ----------
     cell : Cell or None
-        The cell that is looked at, whose head counts while no token is chosen.
+        The current cell; its head is used while no token is selected.
     """
     run, view, text, look = resolved.run, resolved.view, resolved.text, resolved.view.tokens
     are_apart = run.words(text, "key") != run.words(text)
@@ -158,7 +158,7 @@ def _apart(role: TokenRole) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TokenQuery:
-    """Whose reading is to be shown, of which stage and head; of no head, the mean of all."""
+    """The request for weights: tokens, stage and head; without a head, the mean of all."""
 
     resolved: Resolved
     labels: tuple[str, ...]
@@ -172,7 +172,7 @@ class TokenQuery:
 
 
 def _is_hidden(asked: TokenQuery) -> bool:
-    """Whether numbers would be shown that are to be predicted, or that come later in playback."""
+    """Whether the weights are covered by a prediction or not yet reached by playback."""
     resolved, last = asked.resolved, len(asked.labels) - 1
     rows = asked.subjects if asked.reads else {last}
     heads = resolved.run.trace.spec.heads
@@ -187,14 +187,14 @@ def _shares(asked: TokenQuery) -> TokenWeights:
     chosen = asked.resolved.view.colouring
     if low < 0:
         colours = (chosen.diverging, -largest, largest)
-    else:  # in a longer text nearly all weights are so small that on a scale to 1 all look alike
+    else:  # in a long text nearly all weights would be indistinguishable on a scale up to 1
         high = max(1.0, largest) if len(asked.labels) <= SHORT else largest or 1.0
         colours = (chosen.sequential, 0.0, high)
     return TokenWeights(tuple(values.tolist()), tuple(forbidden.tolist()), *colours, _says(asked))
 
 
 def _sums(asked: TokenQuery) -> np.ndarray:
-    """Add up the rows of the chosen queries, or the columns of the chosen keys, [token]."""
+    """The sum of the selected queries' rows, or of the selected keys' columns: [token]."""
     sums = np.zeros(len(asked.labels))
     for tokens in runs(asked.subjects):
         block = slice(tokens.start, tokens.stop)
@@ -208,7 +208,7 @@ def _read(asked: TokenQuery, place: tuple[slice, slice]) -> np.ndarray:
     trace, index = asked.resolved.run.trace, asked.resolved.index
     if asked.head is not None:
         return trace.read(asked.stage, (*index, asked.head, *place))
-    if asked.resolved.view.tokens.chosen:  # so many cells of every head have been folded before
+    if asked.resolved.view.tokens.chosen:  # the mean of all heads is cached, see `warm`
         return trace.seen(asked.stage, by=HeadAggregate.MEAN).read((*index, *place))
     every = trace.read(asked.stage, (*index, slice(None), *place))
     return np.asarray(every.mean(axis=0, dtype=np.float64))
@@ -258,20 +258,20 @@ def _found(view: View, labels: tuple[str, ...]) -> str:
 
 
 def head_read(resolved: Resolved, cell: Cell | None) -> int | None:
-    """Give the head that is looked at with a cell; None where it is all of them."""
+    """The head of a cell; None for all heads."""
     if resolved.run.trace.spec.heads == 1:
         return 0
     return cell.head if cell else None
 
 
 def needs(resolved: Resolved) -> str | None:
-    """Name the stage whose heads are folded into one for chosen tokens; mostly there is none."""
+    """The stage whose heads must be averaged for the selected tokens; usually None."""
     is_folded = head_read(resolved, resolved.pinned) is None and resolved.view.tokens.chosen
     return resolved.read_stage if is_folded else None
 
 
 def warm(resolved: Resolved) -> None:
-    """Fold the heads, where they are needed as one."""
+    """Compute the mean of the heads where it is needed; called on the worker."""
     stage = needs(resolved)
     if stage:
         resolved.run.trace.seen(stage, by=HeadAggregate.MEAN)

@@ -1,4 +1,4 @@
-"""Drawing one token: its colour is how much of it is read, its frame whether it is looked at."""
+"""Painting of one token chip: the fill shows its weight, the frame whether it is current."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ CENTRE = Qt.AlignmentFlag.AlignCenter
 
 
 def chip_height(has_number: bool) -> float:
-    """Give the height of a chip, of one line or of two."""
+    """The height of a chip with one line or two."""
     number_line = metrics(NUMBER_SIZE).height() - 2 if has_number else 0
     return metrics(12).height() + 6 * text_scale() + number_line
 
 
 def chip_widths(labels: tuple[str, ...], has_number: bool) -> list[float]:
-    """Give the widths that tokens need; each word is measured once, as a text has many tokens."""
+    """The widths of chips; each distinct word is measured once, as a text has many tokens."""
     least = metrics(NUMBER_SIZE).horizontalAdvance("−0.00") if has_number else 0
     measures, margin = metrics(12), 12 * text_scale()
     found = {label: max(measures.horizontalAdvance(label), least) for label in set(labels)}
@@ -38,7 +38,7 @@ def chip_widths(labels: tuple[str, ...], has_number: bool) -> list[float]:
 def paint_chip(
     painter: QPainter, box: QRectF, tokens: TokenPanel, token: int, theme: Theme, is_focused: bool
 ) -> None:
-    """Draw a token."""
+    """Paint a token's chip."""
     is_query, is_key = token == tokens.query, token == tokens.key
     shares, is_subject = tokens.shares, token in tokens.subjects
     is_filled = is_query and shares is None
@@ -69,14 +69,14 @@ def paint_chip(
 
 
 def _frame(painter: QPainter, box: QRectF, width: float, theme: Theme) -> None:
-    """Frame a chip so that it can be seen on every colour: in the accent, edged with paper."""
+    """Paint a chip's frame, visible on every colour: in the accent, outlined in paper."""
     for ink, thickness in ((theme.paper, width + 2), (theme.accent, width)):
         painter.setPen(QPen(QColor(ink), thickness))
         painter.drawRoundedRect(box, ROUND, ROUND)
 
 
 def _colour(shares: TokenWeights, token: int, theme: Theme) -> tuple[str, str]:
-    """Choose the colour of a share, and an ink that can be read on it."""
+    """The colour of a token's weight, and a readable ink on it."""
     value, entry = shares.values[token], colour_table.NOT_A_NUMBER
     if not math.isnan(value):
         position = (value - shares.low) / (shares.high - shares.low)

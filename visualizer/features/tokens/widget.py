@@ -1,7 +1,4 @@
-"""The tokens with all that belongs to them: the switch of roles, a search, the bar of colours.
-
-The sentence as a strip of tokens: coloured by what is read, to be chosen by mouse and keys.
-"""
+"""The token pane: the strip of token chips, the query-key switch, the search and the colour bar."""
 
 from __future__ import annotations
 
@@ -59,9 +56,9 @@ RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class TokenPane(QWidget):
-    """The strip of tokens and what one can do with it.
+    """The token strip with its controls.
 
-    `sought` carries what is looked for, `stepped` one match on or back.
+    `sought` carries the search text, `stepped` +1 or −1 for the next or previous match.
     """
 
     roleChosen = Signal(object)
@@ -86,14 +83,13 @@ class TokenPane(QWidget):
         self.setTabOrder(self.roles[TokenRole.KEY], self.strip)
 
     def show_tokens(self, tokens: TokenPanel, theme: Theme) -> None:
-        """Show a text's tokens."""
         self.strip.show_tokens(tokens, theme)
         self.bar.show_shares(tokens.shares, theme)
         self._show_theme(theme)
         self.roles[tokens.role].setChecked(True)
         hint = f"<span style='color:{theme.quiet}'>{tokens.note or _counted(tokens)}</span>"
         self.says.setText(tokens.shares.says if tokens.shares else hint)
-        # The heatmaps are pointed at all the time: what is under this must not move with it.
+        # The cursor moves constantly: the height of this pane must not change with it.
         self.says.setMinimumHeight(round(2 * metrics(12).height()) + 1)
         self.found.setText(tokens.found)
         if self.search.text() != tokens.sought and not self.search.hasFocus():
@@ -106,13 +102,13 @@ class TokenPane(QWidget):
                 button.setStyleSheet(_style(theme))
 
     def open_search(self) -> None:
-        """Look for a token."""
+        """Open the search."""
         self.finder.show()
         self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.search.selectAll()
 
     def close_search(self) -> None:
-        """Look for nothing any more; what is chosen stays."""
+        """Close the search; the selection stays."""
         self.finder.hide()
         self.strip.setFocus()
         self.sought.emit("")
@@ -154,7 +150,7 @@ class TokenPane(QWidget):
 
 
 class TokenSearchEdit(QLineEdit):
-    """What is looked for; Enter goes to the next match, Shift+Enter back, Esc leaves."""
+    """The search box: Enter goes to the next match, Shift+Enter to the previous, Esc closes."""
 
     stepped = Signal(int)
     left = Signal()
@@ -177,7 +173,7 @@ class TokenSearchEdit(QLineEdit):
 
 
 class TokenColourBar(QWidget):
-    """The bar of colours with the numbers at its ends; its place is kept while there is none."""
+    """The colour bar with its limits; it keeps its space while there are no colours."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
 
@@ -192,7 +188,7 @@ class TokenColourBar(QWidget):
         return QSize(round(width), round(metrics(12).height()) + 2)
 
     def show_shares(self, shares: TokenWeights | None, theme: Theme) -> None:
-        """Show the colours of shares."""
+        """Show the colour map and limits of weights."""
         if shares != self._shares or theme is not self._theme:
             self._shares, self._theme = shares, theme
             self.update()
@@ -234,16 +230,16 @@ def _style(theme: Theme) -> str:
 
 LINES = 4
 SAID = 100
-"""So many tokens are said to who listens."""
+"""The most selected tokens that are read out by screen readers."""
 
 CONTROL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 
 
 class TokenStrip(QAbstractScrollArea):
-    """Chips that flow over a few lines; of more, the others can be scrolled to.
+    """Token chips wrapped over a few lines; further lines scroll.
 
-    `chose` carries all tokens that are to be looked at together.
+    `chose` carries the set of selected tokens.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.List
@@ -264,10 +260,9 @@ class TokenStrip(QAbstractScrollArea):
         self._kept: frozenset[int] = frozenset()
         self._is_held = False
 
-    # ------------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------------ showing
 
     def show_tokens(self, tokens: TokenPanel, theme: Theme) -> None:
-        """Show a text's tokens."""
         if tokens == self._tokens and theme is self._theme:
             return
         before, self._tokens, self._theme = self._tokens, tokens, theme
@@ -292,7 +287,7 @@ class TokenStrip(QAbstractScrollArea):
         set_accessible_value(self, told or _lit(tokens))
 
     def tip(self, token: int) -> str:
-        """Say a token in full, and its number."""
+        """The tooltip: a token in full, and its number."""
         tokens = self._tokens
         said = f"{tokens.labels[token]}, token {token + 1:,}"
         if tokens.shares is None:
@@ -300,7 +295,7 @@ class TokenStrip(QAbstractScrollArea):
         value = format_number(tokens.shares.values[token])
         return f"{said}: {'masked' if tokens.shares.forbidden[token] else value}"
 
-    # ------------------------------------------------------------------ room
+    # ------------------------------------------------------------------ layout
 
     def sizeHint(self) -> QSize:
         lines = min(LINES, self._lines)
@@ -314,7 +309,7 @@ class TokenStrip(QAbstractScrollArea):
 
     @property
     def _has_numbers(self) -> bool:
-        """Whether there is room for a number under each token."""
+        """Whether a number fits under each token."""
         return len(self._tokens.labels) <= SHORT
 
     @property
@@ -373,7 +368,7 @@ class TokenStrip(QAbstractScrollArea):
         super().focusOutEvent(event)
         self.viewport().update()
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ mouse
 
     def _token_at(self, point: QPointF) -> int | None:
         within = point + QPointF(0, self.verticalScrollBar().value())
@@ -404,7 +399,7 @@ class TokenStrip(QAbstractScrollArea):
         self._is_held = False
 
     def _extend(self, token: int) -> None:
-        """Choose all from the token where one began."""
+        """Select the span from the anchor to a token."""
         start = self._at if self._anchor is None else self._anchor
         self._anchor = start
         self._go_to(token)
@@ -413,7 +408,7 @@ class TokenStrip(QAbstractScrollArea):
     def wheelEvent(self, event: QWheelEvent) -> None:
         if self.hasFocus():
             super().wheelEvent(event)
-        else:  # the page is scrolled, unless one has clicked in here
+        else:  # without focus, the page scrolls
             event.ignore()
 
     def viewportEvent(self, event: QEvent) -> bool:
@@ -446,7 +441,7 @@ class TokenStrip(QAbstractScrollArea):
             super().keyPressEvent(event)
 
     def _beside(self, key: Qt.Key) -> int | None:
-        """Give the token that a key leads to; None for other keys."""
+        """The token that a navigation key leads to; None for other keys."""
         last = len(self._chips) - 1
         sides = {Qt.Key.Key_Left: self._at - 1, Qt.Key.Key_Right: self._at + 1}
         ends = {Qt.Key.Key_Home: 0, Qt.Key.Key_End: last}
@@ -456,7 +451,7 @@ class TokenStrip(QAbstractScrollArea):
         return self._over(lines[key]) if key in lines and self._chips else None
 
     def _over(self, lines: int) -> int:
-        """Give the token of another line that stands nearest over or under this one."""
+        """The token nearest to the current one in the line above or below."""
         here, pitch = self._chips[self._at], self._chip_height + GAP * text_scale()
         top = here.top() + lines * pitch
         there = [at for at, box in enumerate(self._chips) if abs(box.top() - top) < 1]
@@ -470,7 +465,7 @@ class TokenStrip(QAbstractScrollArea):
         self._see(token)
 
     def _see(self, token: int) -> None:
-        """Scroll to a token."""
+        """Scroll a token into view."""
         box, bar = self._chips[token], self.verticalScrollBar()
         gap = GAP * text_scale() / 2
         low, high = box.bottom() + gap - self.viewport().height(), box.top() - gap
@@ -479,6 +474,6 @@ class TokenStrip(QAbstractScrollArea):
 
 
 def _lit(tokens: TokenPanel) -> str:
-    """Say which tokens the cursor is on."""
+    """Describe the cursor's tokens."""
     places = (("query", tokens.query), ("key", tokens.key))
     return ", ".join(f"{name} {tokens.labels[at]}" for name, at in places if at is not None)

@@ -1,4 +1,4 @@
-"""How the panels are looked at: which heads, how close, in which colours."""
+"""Controller of the view: layout, visible heads and texts, zoom, weight transform and colours."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 STEP = 1.5
 PAN = 4
-"""How much closer a key goes, and which part of what is seen it moves by."""
+"""A key pans by 1/`PAN` of the visible range."""
 
 
 class ViewController(QObject):
-    """Changes how a workspace is looked at; every method is something a reader wants."""
+    """Changes the view of a workspace; each public method is one user intent."""
 
     def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -37,14 +37,14 @@ class ViewController(QObject):
 
     @property
     def _seen(self) -> Zoom | None:
-        """The part that is seen, as far as the text has it."""
+        """The visible range, clamped to the text."""
         resolved = self._workspace.wanted_resolved
         return resolved.zoom if resolved else None
 
-    # ------------------------------------------------------------------ closer and further
+    # ------------------------------------------------------------------ zoom
 
     def zoom(self, factor: float, at: tuple[float, float] | None = None) -> None:
-        """Look closer or from further away, around a place, or around the pinned cell."""
+        """Zoom by a factor, around a position or else around the pinned cell."""
         resolved = self._workspace.wanted_resolved
         if resolved:
             sides, seen = resolved.run.trace.sides, _drawn(resolved)
@@ -55,7 +55,7 @@ class ViewController(QObject):
             self._workspace.look(zoom=zoomed(seen, sides, factor, at))
 
     def zoom_at(self, factor: float, stage: str, row: float, column: float) -> None:
-        """Look closer at a row and column of a stage; what is under the pointer stays there."""
+        """Zoom around a row and column of a stage, which stay under the pointer."""
         resolved = self._workspace.wanted_resolved
         if resolved:
             at = self._tokens_at(stage, row, column)
@@ -64,46 +64,46 @@ class ViewController(QObject):
             self.zoom(factor, (query, key))
 
     def drag(self, stage: str, down: int, right: int) -> None:
-        """Look so many rows and columns of a stage further down and right."""
+        """Pan by a number of rows and columns of a stage."""
         queries, keys = self._tokens_at(stage, down, right)
         self.pan_by(int(queries or 0), int(keys or 0))
 
     def _tokens_at(
         self, stage: str, row: float, column: float
     ) -> tuple[float | None, float | None]:
-        """Say which queries and keys rows and columns of a stage are, if they are any."""
+        """Map a row and a column of a stage to a query and a key; None for other axes."""
         run = self._workspace.run
         if run and run.trace.stage(stage).dims[-1] == "key":
             return row, column
         return (None, row) if row_role(stage) == "key" else (row, None)
 
     def closer(self) -> None:
-        """Look closer at the pinned cell, or at the middle."""
+        """Zoom in on the pinned cell, or on the middle."""
         self.zoom(STEP)
 
     def further(self) -> None:
-        """Look from further away."""
+        """Zoom out."""
         self.zoom(1 / STEP)
 
     def whole(self) -> None:
-        """Look at all of every panel."""
+        """Reset the zoom."""
         self._workspace.look(zoom=None)
 
     def pan(self, down: int, right: int) -> None:
-        """Look at what is a part further down and right."""
+        """Pan by a fraction of the visible range."""
         zoom = self._seen
         if zoom:
             steps = (max(1, len(span) // PAN) for span in (zoom.queries, zoom.keys))
             self.pan_by(down * next(steps), right * next(steps))
 
     def pan_by(self, queries: int, keys: int) -> None:
-        """Look so many tokens further down and right."""
+        """Pan by a number of queries and keys."""
         run, zoom = self._workspace.run, self._seen
         if run and zoom:
             self._workspace.look(zoom=zoom.panned(run.trace.sides, queries, keys))
 
     def centre(self, query: int, key: int) -> None:
-        """Look at what is around a query and a key, as close as now."""
+        """Centre the visible range on a query and a key."""
         zoom = self._seen
         if zoom:
             now = (span.start + len(span) // 2 for span in (zoom.queries, zoom.keys))
@@ -126,13 +126,13 @@ class ViewController(QObject):
         }[BoardArrangement(layout)]()
 
     def all_panels(self) -> None:
-        """Show the stages side by side, a row a head."""
+        """Show the stages side by side, one row per head."""
         stages = self._wanted.stages
         several = stages if len(stages) > 1 else View().stages
         self._workspace.look(heads=None, stages=several)
 
     def one_stage(self) -> None:
-        """Show one stage in all its heads: that of the pinned cell, else the last with heads."""
+        """Show one stage for all heads: that of the pinned cell, else the last with heads."""
         resolved = self._workspace.wanted_resolved
         if resolved is None:
             return
@@ -148,13 +148,13 @@ class ViewController(QObject):
         self._workspace.look(stages=frozenset({stage}), heads=None)
 
     def stage_alone(self, stage: str) -> None:
-        """Show one stage and no other; a cell that is pinned elsewhere is let go."""
+        """Show a single stage; a cell pinned in another stage is unpinned."""
         pinned = self._wanted.pinned
         kept = pinned if pinned and pinned.stage == stage else None
         self._workspace.look(stages=frozenset({stage}), pinned=kept)
 
     def one_head(self) -> None:
-        """Show one head, as large as can be: that of the pinned cell, else the first shown."""
+        """Show one head as large as possible: that of the pinned cell, else the first shown."""
         resolved, pinned = self._workspace.wanted_resolved, self._wanted.pinned
         if resolved:
             first = resolved.heads[:1] or (0,)
@@ -163,7 +163,7 @@ class ViewController(QObject):
             self._show_folds(frozenset())
 
     def next_head(self, steps: int) -> None:
-        """Show the next head alone, or the one before."""
+        """Show the next or the previous head alone."""
         resolved = self._workspace.wanted_resolved
         if resolved:
             shown = resolved.heads[:1] or (0,)
@@ -172,7 +172,7 @@ class ViewController(QObject):
             self._show_alone(head % resolved.run.trace.spec.heads)
 
     def toggle_head(self, head: int) -> None:
-        """Show or hide a head; what is shown last stays."""
+        """Show or hide a head; the last one shown stays."""
         resolved, self._before = self._workspace.wanted_resolved, self._wanted
         if resolved:
             shown = frozenset(resolved.heads) ^ {head}
@@ -189,7 +189,7 @@ class ViewController(QObject):
             self._show_alone(head)
 
     def solo_clicked_head(self, head: int) -> None:
-        """Show one head alone by a double click, of which the first click is taken back."""
+        """Show one head alone on a double click, and revert the effect of its first click."""
         self._workspace.look(heads=self._before.heads, pinned=self._before.pinned)
         self.solo_head(head)
 
@@ -200,7 +200,7 @@ class ViewController(QObject):
         self._workspace.look(heads=frozenset({head}))
 
     def toggle_fold(self, by: str) -> None:
-        """Show or hide the mean or the largest of all heads, as one more head."""
+        """Show or hide an aggregate of all heads (mean or maximum) as one more head."""
         self._show_folds(self._wanted.folds ^ {HeadAggregate(by)})
 
     def _show_folds(self, folds: frozenset[HeadAggregate]) -> None:
@@ -213,17 +213,17 @@ class ViewController(QObject):
         self._workspace.look(spread=not self._wanted.spread)
 
     def look_at_text(self, text: int) -> None:
-        """Look at the text whose panel the pointer came to."""
+        """Make a text current, whose panel the pointer entered."""
         self._workspace.look(text=text)
 
     def step_text(self, step: int) -> None:
-        """Look at the next text of a batch, or layer of what was captured, or the one before."""
+        """Show the next or previous text of a batch, or layer of a capture."""
         resolved = self._workspace.screen.resolved
         if resolved:
             self._workspace.show_text(resolved.text + step)
 
     def set_dialect(self, dialect: str) -> None:
-        """Read the code in one of its dialects."""
+        """Choose the dialect of the code."""
         self._workspace.look(dialect=CodeDialect(dialect))
 
     def _let_go_of(self, heads: set[int]) -> None:
@@ -232,29 +232,29 @@ class ViewController(QObject):
             self._workspace.look(pinned=None)
 
     def set_lens(self, lens: str) -> None:
-        """Look at weights as they are, without the first token, or times their values' length."""
+        """Choose how weights are shown: plain, without the first token, or times the value norm."""
         self._workspace.look(lens=WeightTransform(lens))
 
     # ------------------------------------------------------------------ colours
 
     def set_curve(self, curve: str) -> None:
-        """Share the colours out by size, by power or by order."""
+        """Choose how numbers map to colours, by a `ColourCurve`."""
         self._colour(curve=ColourCurve(curve))
 
     def set_limits(self, limits: str) -> None:
-        """Choose which numbers have the colours at the ends."""
+        """Choose how the limits of the colour scale are determined."""
         self._colour(limits=ColourLimits(limits))
 
     def set_map(self, name: str) -> None:
-        """Choose the colours of weights."""
+        """Choose the sequential colour map, for weights."""
         self._colour(sequential=name)
 
     def set_diverging(self, name: str) -> None:
-        """Choose the colours of numbers above and below 0."""
+        """Choose the diverging colour map, for signed numbers."""
         self._colour(diverging=name)
 
     def type_limits(self, stage: str, low: float, high: float) -> None:
-        """Give a stage the two numbers at the ends of its colours."""
+        """Set the colour limits of a stage."""
         typed = self._wanted.colouring.typed
         others = tuple(ends for ends in typed if ends[0] != stage)
         self._colour(limits=ColourLimits.TYPED, typed=(*others, (stage, low, high)))
@@ -264,7 +264,7 @@ class ViewController(QObject):
 
 
 def _drawn(resolved: Resolved) -> Zoom | None:
-    """Say what is drawn: of what is seen, whole blocks."""
+    """The visible range, rounded to whole pooling blocks."""
     trace = resolved.run.trace
     look = resolved.extent(trace.stage(trace.attention))
     return Zoom(look.rows, look.columns) if look.rows and look.columns else None

@@ -1,4 +1,4 @@
-"""How the panels are looked at, as controls show it: layout, heads, colours and their ends."""
+"""The view controls as a value: layout, heads and aggregates, colours and colour limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class BoardArrangement(StrEnum):
-    """How the panels are arranged."""
+    """The arrangements of the panels."""
 
     ALL = "all_panels"
     STAGE = "one_stage"
@@ -25,7 +25,7 @@ class BoardArrangement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColourEnds:
-    """The numbers at the ends of a stage's colours; where 0 is in the middle, the lower follows."""
+    """The colour limits of a stage; where 0 is the centre, the lower one follows the upper."""
 
     stage: str
     title: str
@@ -36,16 +36,16 @@ class ColourEnds:
 
 @dataclass(frozen=True, slots=True)
 class ViewControlsPanel:
-    """What is chosen, and what there is to choose from.
+    """The current choices, and the options there are.
 
     Parameters
     ----------
     heads : tuple of bool
-        Which head has a row of panels.
-    folds : frozenset of Fold
-        Which ways of folding the heads have one.
+        Which heads have a row of panels.
+    folds : frozenset of HeadAggregate
+        Which aggregates of the heads have one.
     part, part_in_words : str
-        What is seen of the text; empty where all is.
+        The visible part of the text; empty where all of it is visible.
     """
 
     layout: BoardArrangement = BoardArrangement.ALL
@@ -62,7 +62,7 @@ LOOKS: PanelId[ViewControlsPanel] = PanelId("Looks")
 
 
 def present_looks(resolved: Resolved, board: Board) -> ViewControlsPanel:
-    """Say how a run's panels are looked at."""
+    """Present how a run's panels are shown."""
     heads = tuple(head in resolved.heads for head in range(resolved.run.trace.spec.heads))
     return ViewControlsPanel(
         _layout(board, heads),
@@ -83,7 +83,7 @@ def _layout(board: Board, heads: tuple[bool, ...]) -> BoardArrangement:
 
 
 def _ends(board: Board) -> list[ColourEnds]:
-    # Of what is compared, those of A and B, which stand before the difference.
+    # In a comparison, the limits of A and B, which stand before the difference.
     firsts = {column[0].stage: column[0] for column in reversed(board.columns)}
     return [
         ColourEnds(stage, first.title, first.colour.low, first.colour.high, first.colour.is_signed)
@@ -92,7 +92,7 @@ def _ends(board: Board) -> list[ColourEnds]:
 
 
 def _part(resolved: Resolved) -> tuple[str, str]:
-    """Say which queries and keys are seen: in short, and in words."""
+    """The visible queries and keys, in short form and in words."""
     zoom = resolved.zoom
     if zoom is None:
         return "", ""

@@ -1,4 +1,4 @@
-"""The bar over the heatmaps: how they are arranged, which heads there are, how close one looks."""
+"""The view bar over the heatmaps: arrangement, heads, texts, zoom, and buttons of panes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 HEIGHT = 26
 PANES = ("Lines", "Heads", "Colours")
-"""The ids of those that a reader looks for here; all of them are in the menu."""
+"""The ids of the panes with a button in the bar; the menu has all of them."""
 MOST_CHIPS = 8
 DOT = 8
 LAYOUTS = {
@@ -36,7 +36,7 @@ FOLDS = {HeadAggregate.MEAN: "Mean", HeadAggregate.MAX: "Max"}
 
 
 class HeadToggleButton(QToolButton):
-    """A head's button: a click shows or hides it, a double click shows it alone."""
+    """The button of one head: a click toggles it, a double click shows it alone."""
 
     doubled = Signal(int)
 
@@ -49,7 +49,7 @@ class HeadToggleButton(QToolButton):
 
 
 class ViewBar(ScrollStrip):
-    """A row of controls; what is in it is in the View menu, too."""
+    """A row of controls, all of which are in the View menu, too."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     layoutChosen = Signal(object)
@@ -67,7 +67,8 @@ class ViewBar(ScrollStrip):
         self.row.setSpacing(4)
         self.box = QComboBox()
         self.box.setAccessibleName("How the panels are arranged")
-        self.box.setAccessibleDescription(self.box.accessibleName())  # its name is its text
+        # Screen readers take a combo box's text as its name.
+        self.box.setAccessibleDescription(self.box.accessibleName())
         for layout, words in LAYOUTS.items():
             self.box.addItem(words, layout)
         self.box.activated.connect(self._choose)
@@ -109,7 +110,7 @@ class ViewBar(ScrollStrip):
     # ------------------------------------------------------------------ showing
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show how the panels are looked at."""
+        """Show the current choices."""
         looks = screen.panel(LOOKS)
         if looks == self._looks and theme is self._theme:
             return
@@ -144,7 +145,7 @@ class ViewBar(ScrollStrip):
         before: QWidget = self.box
         for chip in self.heads:
             self._chips.addWidget(chip)
-            self.setTabOrder(before, chip)  # else the last made is the last that is come to
+            self.setTabOrder(before, chip)  # otherwise the tab order is that of creation
             before = chip
         for head in range(count if are_many else 0):
             action = self.menu.addAction(self._dot(head), f"Head {head + 1}")
@@ -182,11 +183,11 @@ class ViewBar(ScrollStrip):
         painter.end()
         return QIcon(picture)
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ user input
 
     def _choose(self, index: int) -> None:
         self.layoutChosen.emit(self.box.itemData(index))
-        self._show_layout()  # what came of it: a step that is played has its own panels
+        self._show_layout()  # the actual layout: a playback step has its own panels
 
     def _show_layout(self) -> None:
         self.box.setCurrentIndex(self.box.findData(self._looks.layout))
@@ -194,7 +195,7 @@ class ViewBar(ScrollStrip):
     def _toggle(self) -> None:
         sender = self.sender()
         if isinstance(sender, HeadToggleButton):
-            sender.setChecked(self._looks.heads[sender.head])  # until the screen says otherwise
+            sender.setChecked(self._looks.heads[sender.head])  # until the next screen
             self.headToggled.emit(sender.head)
         elif isinstance(sender, QAction):
             self.headToggled.emit(sender.data())
