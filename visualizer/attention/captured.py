@@ -59,7 +59,7 @@ class CapturedAttention:
         )
 
     def array(self) -> np.ndarray:
-        """Give the numbers, read-only [layer, head, query, key]."""
+        """Return the numbers, read-only [layer, head, query, key]."""
         sizes = (self.layers, self.heads, self.queries, self.keys)
         return np.frombuffer(self.numbers, dtype=self.dtype.value).reshape(sizes)
 

@@ -96,7 +96,7 @@ class MixingLayer(nn.Module):
         return stream
 
     def after(self, stream: Tensor, mixed: Tensor) -> Tensor:
-        """Give the vectors after the layer [..., token, width], of those before and the mixed."""
+        """Combine the layer's input and attention output to its result [..., token, width]."""
         return mixed
 
     def trace(self, stream: Tensor) -> Trace:
@@ -127,7 +127,7 @@ class ResidualLayer(MixingLayer):
         return seen
 
     def after(self, stream: Tensor, mixed: Tensor) -> Tensor:
-        """Give the vectors after the layer [..., token, width], of those before and the mixed."""
+        """Combine the layer's input and attention output to its result [..., token, width]."""
         stream = stream + self.dropout(mixed)
         return stream if self.feed_forward is None else stream + self.feed_forward(stream)
 
