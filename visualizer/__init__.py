@@ -25,7 +25,7 @@ __all__ = ["Attention", "Figure", "InputError", "Look", "Settings", "attend", "l
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is for notebooks when it is asked for: the program itself has no need of it."""
+    """Load the notebook interface at first use; the program itself does not need it."""
     if name not in __all__:
         raise AttributeError(f"module 'visualizer' has no attribute {name!r}")
     from visualizer.api import attention

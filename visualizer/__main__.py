@@ -1,4 +1,4 @@
-"""Start the program from where it is installed: ``python -m visualizer``."""
+"""Entry point of the installed package: ``python -m visualizer``."""
 
 from visualizer.app import main
 

@@ -1,4 +1,4 @@
-"""The one place where all parts meet: command line to window, or to files without a window."""
+"""Entry point: parses the command line, then opens a window or exports files without one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _M_MMAP_THRESHOLD = -3
 START_MS = 5_000
-"""As long as no garbage is looked for: until then nearly all that is made is there to stay."""
+"""Delay before garbage collection starts: nearly all objects made until then are permanent."""
 NO_WINDOW = (
     "No window can be opened: Qt could not start on this screen. "
     "Without a screen, write a file with --export."
@@ -58,7 +58,7 @@ NAME = "Attention Visualizer"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; give the exit status."""
+    """Run the program and return the exit status."""
     given = sys.argv[1:] if arguments is None else [*arguments]
     if given[:1] == [LAB]:
         return show_lab(lab_parser().parse_args(given[1:]).folder)
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return train(given[1:])
     try:
         options = parser().parse_args(given)
-    except KeyboardInterrupt:  # while a text was typed
+    except KeyboardInterrupt:  # while text is read from standard input
         return STOPPED["SIGINT"]
     if options.reset_settings:
         return reset_settings()
@@ -83,23 +83,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def open_file(options: argparse.Namespace) -> SavedDocument:
-    """Open the file that was named, if any was, with what the options change of it.
-
-    What must be known of what is in it is said.
+    """Open the named file, if any, apply the options to it and print its notice.
 
     Raises
     ------
     InputError
-        When it cannot be opened.
+        When the file cannot be opened.
     """
     saved, notice = SavedDocument(Document(), ROOMY), ""
     if options.file:
-        # What the options say of a module decides what a file of weights does not say.
+        # The options supply the settings that a file of weights does not contain.
         saved, notice = open_as_document(options.file, document_of(options))
     if notice:
         say(notice)
     document = document_of(options, saved.document)
-    # Numbers of another document are none of this one.
+    # Recorded numbers are valid only for the document they were computed from.
     return saved if document == saved.document else SavedDocument(document, saved.view)
 
 
@@ -110,7 +108,7 @@ def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:
     -------
     int
         The exit status: 2 where the options, the text or the memory are at fault, 1 where a file
-        could not be written, 128 and its number after a signal.
+        could not be written, 128 plus the signal's number after a signal.
     """
     teller = ConsoleProgress(is_quiet=options.quiet)
     try:
@@ -131,7 +129,7 @@ def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:
 
 
 def begin(saved: SavedDocument) -> tuple[Run, View]:
-    """Give the run of what was opened, computed unless it was recorded, and how it is looked at."""
+    """Return the run of an opened document, computed unless it was recorded, and its view."""
     return restore_document(saved, compute)
 
 
@@ -139,7 +137,7 @@ _LOOKS = {"stages", "heads_shown", "size", "dpi"}
 
 
 def reset_settings() -> int:
-    """Forget what is remembered between two starts."""
+    """Delete the settings stored between sessions."""
     from PySide6.QtCore import QCoreApplication
 
     from visualizer.widgets.app_settings import forget
@@ -151,17 +149,17 @@ def reset_settings() -> int:
 
 
 def show(saved: SavedDocument, path: Path | None) -> int:
-    """Open a window on what was asked for, or on what was last open; stay until all are closed."""
+    """Open a window on the given or the last open document; return when all are closed."""
     return stay(lambda windows: windows.begin(saved, path))
 
 
 def show_lab(folder: Path | None) -> int:
-    """Open the language lab, on a run where one is named; stay until all windows are closed."""
+    """Open the language lab, on a run if one is named; return when all windows are closed."""
     return stay(lambda windows: windows.open_lab(folder))
 
 
 def stay(begin_: Callable[[WindowManager], object]) -> int:
-    """Open the first window and stay until all are closed, and what was trained is kept."""
+    """Run the event loop until all windows are closed and training runs have been saved."""
     application = make_application()
     from visualizer.lab.training.process_controller import see_off
     from visualizer.shell.window_manager import WindowManager
@@ -172,7 +170,7 @@ def stay(begin_: Callable[[WindowManager], object]) -> int:
     status = application.exec()
     see_off()
     sys.excepthook = sys.__excepthook__
-    del windows  # before the application that they belong to
+    del windows  # before the application that owns them
     return status
 
 
@@ -182,18 +180,18 @@ def show_bug(
     error: BaseException,
     trace: TracebackType | None,
 ) -> None:
-    """Show what went wrong in the windows' thread, where Qt would only have it printed."""
+    """Show an unhandled exception of the GUI thread, which Qt would only print."""
     sys.__excepthook__(kind, error, trace)
     if not isinstance(error, Exception):
         return  # Ctrl+C
     if windows.front:
         windows.front.show_bug("".join(traceback.format_exception(error)))
-    else:  # nobody would see that it goes on
+    else:  # without a visible window the program would keep running unseen
         windows.give_up()
 
 
 def program() -> Services:
-    """Give the windows what they need of the parts that hold torch."""
+    """Return the services that windows need from the packages that use torch."""
     from visualizer.shell.panel_table import PanelTable
     from visualizer.shell.window_services import Services
 
@@ -201,7 +199,7 @@ def program() -> Services:
 
 
 def make_application() -> QApplication:
-    """Make Qt's application, with our style."""
+    """Create the ``QApplication`` with the program's style, locale and memory settings."""
     gc.disable()
     from PySide6.QtCore import QTimer
     from PySide6.QtWidgets import QApplication
@@ -219,13 +217,13 @@ def make_application() -> QApplication:
 
 
 def name_program(application: QCoreApplication | type[QCoreApplication]) -> None:
-    """Say whose settings are meant."""
+    """Set the application and organization names, under which Qt stores settings."""
     application.setApplicationName(NAME)
     application.setOrganizationName(NAME)
 
 
 def open_window(document: Document) -> MainWindow:
-    """Open a window on a document and have its first numbers computed."""
+    """Open a window on a document and start its first computation."""
     from visualizer.shell.window_manager import make_window
 
     window = make_window(program(), document)
@@ -234,34 +232,36 @@ def open_window(document: Document) -> MainWindow:
 
 
 def return_freed_memory() -> None:
-    """Have the C library give large freed blocks back to the system, as it does at first.
+    """Have the C library return large freed blocks to the system, by a fixed mmap threshold.
 
-    glibc learns to keep blocks of up to 32 MiB for itself: a long text's would stay taken.
+    glibc raises its threshold to up to 32 MiB and then keeps blocks of that size: the memory of a
+    long text would stay allocated.
     """
     if sys.platform == "linux":
-        with suppress(AttributeError):  # other C libraries have no such setting, nor the need
+        with suppress(AttributeError):  # other C libraries neither have nor need this setting
             ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 2**20)
 
 
 def ask_for_large_pages() -> None:
-    """Have torch, before it is loaded, take large memory in large pages, where the system has some.
+    """Have torch allocate large tensors in huge pages where the system has them.
 
-    Memory is handed out page by page at the first write, which takes longer than the numbers do.
+    To be called before torch is imported. Memory is mapped page by page at the first write, which
+    takes longer than the computation itself.
     """
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 
 def import_plainly() -> None:
-    """Import without the way that PySide6 puts around it.
+    """Restore Python's own ``__import__``, which PySide6 wraps.
 
-    That lets modules ask for names in another style. No module here does, and torch's thousands of
-    imports take a fifth longer that way.
+    The wrapper serves modules that select ``snake_case`` names. No module here does, and torch's
+    thousands of imports take a fifth longer with it.
     """
     builtins.__import__ = getattr(builtins, "__orig_import__", builtins.__import__)
 
 
 def write_numbers_with_a_point() -> None:
-    """Have every box read and write numbers as all else here does, whatever the system's way."""
+    """Set the C locale without group separators, so that input fields use a decimal point."""
     from PySide6.QtCore import QLocale
 
     locale = QLocale.c()

@@ -1,4 +1,4 @@
-"""Files without a window: one after another, with a word of how far it is, and called off."""
+"""Console output of work without a window: messages, progress and interruption by signals."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 def say(sentence: str) -> None:
-    """Tell the shell."""
-    with suppress(OSError):  # nobody is there to be told
+    """Print a message with the program's name to standard error."""
+    with suppress(OSError):  # standard error is closed
         print(f"attention-visualizer: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 FEWEST = 20
-"""Of so many parts and more it is said how many are done."""
+"""Smallest number of parts whose progress is reported where there is no terminal."""
 STOPPED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
-"""The exit status after a signal, by its name; Windows has no SIGHUP, of a terminal that closes."""
+"""Exit status by signal name; SIGHUP (a terminal closes) does not exist on Windows."""
 
 
 class InterruptedRunError(KeyboardInterrupt):
@@ -37,9 +37,9 @@ class InterruptedRunError(KeyboardInterrupt):
 
 
 class ConsoleProgress:
-    """Says on standard error how far the writing of files is.
+    """Reports the progress of file exports on standard error.
 
-    A terminal has one line that is written anew; elsewhere each quarter has a line of its own.
+    On a terminal one line is rewritten; elsewhere each quarter has a line of its own.
     """
 
     def __init__(self, *, is_quiet: bool) -> None:
@@ -49,7 +49,7 @@ class ConsoleProgress:
         self._stopped: InterruptedRunError | None = None
 
     def progress(self, name: str) -> Progress:
-        """Give what is told how far a file is; it raises what was asked for by a signal."""
+        """Return a file's progress callback, which raises `InterruptedRunError` after a signal."""
         quarters = set(range(5))
 
         def tell(done: int, of: int) -> None:
@@ -60,7 +60,7 @@ class ConsoleProgress:
         return tell
 
     def count(self, said: str, done: int, of: int, quarters: set[int]) -> None:
-        """Say how far something is: again and again on a terminal, or else at each quarter."""
+        """Report progress: at every call on a terminal, at each quarter elsewhere."""
         if self._is_terminal:
             self._rewrite(said)
         elif of >= FEWEST and 0 < 4 * done // of < 4 and 4 * done // of in quarters:
@@ -68,18 +68,18 @@ class ConsoleProgress:
             self._tell(said)
 
     def written(self, name: str) -> None:
-        """Say that a file is there."""
+        """Report that a file is written."""
         self.clear()
         self._tell(f"{name} written.")
 
     def clear(self) -> None:
-        """Leave nothing of the line that is written anew."""
+        """Erase the progress line."""
         if self._width:
             self._put(f"\r{' ' * self._width}\r")
             self._width = 0
 
     def stop(self, number: int, frame: FrameType | None) -> None:
-        """Take a signal: the first one ends the work at once, even where nothing is told."""
+        """Handle a signal: the first one ends the work at once, even between progress calls."""
         is_first = self._stopped is None
         self._stopped = InterruptedRunError(STOPPED[signal.Signals(number).name])
         if is_first:
@@ -105,9 +105,9 @@ class ConsoleProgress:
 
 @contextmanager
 def stoppable(teller: ConsoleProgress) -> Iterator[None]:
-    """Have the signals of `STOPPED` end the work, unless whoever started it has them ignored."""
+    """Let the signals of `STOPPED` end the work, except those that the parent process ignores."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only there can signals be taken
+        yield  # signal handlers can be set in the main thread only
         return
     before = {}
     for name in STOPPED:

@@ -1,4 +1,4 @@
-"""Input that cannot be used, said in a sentence a person can act on; no torch."""
+"""Errors of unusable input, each with a sentence that says what to do; imports no torch."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ Remedy = tuple[str, object]
 
 
 class InputError(ValueError):
-    """Input that cannot be used, in a sentence a person can act on.
+    """Unusable input, with a sentence that says what to do about it.
 
     Parameters
     ----------
     field : str
-        Where it was given: a field of `AttentionSpec`, ``"text"`` or an option.
+        Source of the input: a field of `AttentionSpec`, ``"text"`` or an option.
     sentence : str
         What is wrong and what to do about it.
     remedy : tuple of (field, value), optional
-        A change that would mend it.
+        A change that resolves the error.
     """
 
     def __init__(self, field: str, sentence: str, remedy: Remedy | None = None) -> None:
@@ -27,7 +27,7 @@ class InputError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One field that cannot be used, why, and a change that would mend it."""
+    """An unusable field, the reason, and a change that resolves it."""
 
     field: str
     sentence: str

@@ -1,4 +1,4 @@
-"""Numbers and sizes in words, the same everywhere."""
+"""Formatting of numbers, percentages, byte sizes and counts for display."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LONGEST_WORD = 16
 
 
 def format_number(value: float, decimals: int = 4) -> str:
-    """Write a number with the book's four decimals; very large and very small ones by exponent."""
+    """Format a number with the book's four decimals; very large and small ones by exponent."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -20,7 +20,7 @@ def format_number(value: float, decimals: int = 4) -> str:
 
 
 def format_share(value: float) -> str:
-    """Write a share as a percentage, with as many digits as it has."""
+    """Format a share (0 to 1) as a percentage; below 10 % with one decimal."""
     percent = 100 * value
     if percent == 0 or percent >= 10:
         return f"{percent:.0f} %"
@@ -28,7 +28,7 @@ def format_share(value: float) -> str:
 
 
 def format_size(count: float) -> str:
-    """Write a number of bytes."""
+    """Format a number of bytes in bytes, KiB, MiB or GiB."""
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
@@ -37,10 +37,10 @@ def format_size(count: float) -> str:
 
 
 def format_count(count: int, name: str) -> str:
-    """Write a count with its noun: 1 token, 1,024 tokens."""
+    """Format a count with its noun: 1 token, 1,024 tokens."""
     return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
 def shorten(word: str) -> str:
-    """Cut a word that is too long for a sentence."""
+    """Truncate a word to `LONGEST_WORD` characters, with an ellipsis."""
     return word if len(word) <= LONGEST_WORD else f"{word[: LONGEST_WORD - 1]}…"

@@ -1,4 +1,4 @@
-"""How far a long piece of work is, and the wish that it stop."""
+"""Progress callbacks of long work, which may also cancel it."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 Progress = Callable[[int, int], None]
-"""Told what is done and of how much; raises `CancelledError` where the work is to stop."""
+"""Called with the done and the total amount; raises `CancelledError` to stop the work."""
 
 
 class CancelledError(Exception):
-    """The work was called off; nothing of it stays."""
+    """The work is cancelled and its partial results are discarded."""
 
 
 def no_progress(done: int, of: int) -> None:
-    """Tell nobody how far it is."""
+    """No-op progress callback."""
 
 
 BLOCK = 64
 
 
 class ProgressCounter:
-    """Tells at each turn of a loop how far it is, in blocks of so many turns."""
+    """Counts the iterations of a loop and reports them in blocks."""
 
     def __init__(self, progress: Progress, of: int, block: int = 1) -> None:
         self._progress, self._of, self._block, self._done = progress, of, block, 0
 
     def __call__(self) -> None:
-        """Tell that one more is done."""
+        """Count one iteration and report the progress."""
         self._done += 1
         self._progress(-(-self._done // self._block), -(-self._of // self._block))
 
 
 def part_of_progress(progress: Progress, first: int, last: int) -> Progress:
-    """Give what is told of a part of the work that goes from one percentage to another.
+    """Return a callback for the part of the work between two percentages of the whole.
 
-    In tenths: most figures are there at once, and need no words.
+    It reports in tenths: most figures are written at once and need no finer steps.
     """
 
     def tell(done: int, of: int) -> None:
@@ -45,20 +45,20 @@ def part_of_progress(progress: Progress, first: int, last: int) -> Progress:
 
 
 class ProgressReporter:
-    """A file that is written through, which tells at each write that the work goes on.
+    """File wrapper that reports progress at each write.
 
-    For what writes a whole file by itself: what is told may raise, and ends it.
+    For libraries that write a whole file in one call: an exception of the callback ends it.
     """
 
     def __init__(self, file: BinaryIO, progress: Progress, of: int) -> None:
         self._file, self._progress, self._of, self._written = file, progress, max(1, of), 0
 
     def write(self, data: bytes) -> int:
-        """Write bytes, and tell how many there are."""
+        """Report the progress, then write the bytes."""
         self._written += len(data)
         self._progress(min(self._written, self._of), self._of)
         return self._file.write(data)
 
     def flush(self) -> None:
-        """Have the system take what is written."""
+        """Flush the wrapped file."""
         self._file.flush()

@@ -1,4 +1,4 @@
-"""Where the package and its data files are: data in it in a wheel, beside it in a checkout."""
+"""Paths of data files: inside the package in a wheel, beside it in a checkout."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ PACKAGE = Path(__file__).resolve().parent
 
 
 def resource(*parts: str) -> Path:
-    """Give the path of a data file, such as ``resource("icons", "app.svg")``."""
+    """Return the path of a data file, such as ``resource("icons", "app.svg")``."""
     inside = PACKAGE / "resources"
     return (inside if inside.is_dir() else PACKAGE.parent / "resources").joinpath(*parts)

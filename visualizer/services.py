@@ -1,6 +1,6 @@
-"""What a shell and a notebook share: a document is computed, and files are written of it.
+"""Computing, opening and restoring documents, for the windows, the command line and notebooks.
 
-Qt draws without a screen. What is heavy is loaded when it is needed, not before.
+Modules that load torch are imported where they are used.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
 
     class Compute(Protocol):
-        """Computes a document, keeping of the last run what did not change."""
+        """Computes a document, reusing what is unchanged of the previous run."""
 
         def __call__(self, document: Document, previous: Run | None) -> Run: ...
 
 
 ROOMY = View(room=512)
-"""The usual view, with more room in it than a window has."""
+"""The default view, with more room for matrices than a window has."""
 TENSOR_FILES = frozenset({".npy", ".npz", ".safetensors", ".pt", ".pth", ".bin"})
-"""How the names of files end that hold numbers of others."""
+"""Suffixes of the files that importers read."""
 
 
 def compute(document: Document, previous: Run | None) -> Run:
-    """Compute a document; for the worker.
+    """Compute a document; called on the worker thread.
 
-    torch is imported here, on the worker, so that the window is there before it.
+    torch is imported here, on the worker, so that the window appears before it is loaded.
     """
     from visualizer.attention.run import share_cores
 
@@ -52,14 +52,14 @@ def compute(document: Document, previous: Run | None) -> Run:
 
 
 def rest() -> None:
-    """Give back memory that was kept to compute faster; for the worker, when nothing is asked."""
+    """Release the pooled buffers; called on the worker thread when it is idle."""
     if kept_memory.cache_info().currsize:
         kept_memory().release()
 
 
 @cache
 def kept_memory() -> BufferPool:
-    """Give the memory that all windows' large tensors share, one after another."""
+    """Return the buffer pool that the large tensors of all windows share."""
     from visualizer.attention.buffer_pool import BufferPool
 
     return BufferPool()
@@ -71,14 +71,14 @@ def run_of(
     prepare: Callable[[Texts, AttentionSpec], None] | None = None,
     pool: BufferPool | None = None,
 ) -> Run:
-    """Compute a document, or show the attention that was opened in its place.
+    """Compute a document, or return the run of its captured attention if it has any.
 
     Parameters
     ----------
     prepare : callable, optional
-        Told of what will be computed, before it is.
+        Called with the tokens and the spec before they are computed.
     pool : BufferPool, optional
-        Where large tensors get their memory from.
+        Supplies the memory of large tensors.
     """
     from visualizer.attention.run import run
     from visualizer.attention.stored_run import captured_run
@@ -93,7 +93,7 @@ def run_of(
 
 
 def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
-    """Read any file that can be opened: a document, or what changes the one that is there.
+    """Read any supported file: a document, or a change to the given document.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
 
 
 def open_as_document(path: Path, document: Document) -> tuple[SavedDocument, str]:
-    """Open any file as if it were a document, and give what must be said of it."""
+    """Open any supported file as a document; return it with the notice to show."""
     found = read_file(path, document)
     if isinstance(found, DocumentChange):
         return SavedDocument(found.document, ROOMY), found.notice
@@ -115,16 +115,15 @@ def open_as_document(path: Path, document: Document) -> tuple[SavedDocument, str
 
 
 def restore_document(saved: SavedDocument, compute: Compute) -> tuple[Run, View]:
-    """Give the run of what was saved, and its view with the A of a comparison in its place.
+    """Return the run of a saved document, and its view with side A of a comparison restored.
 
-    What was recorded is not computed. Of a recorded run nothing has been read yet: who shows it
-    reads what the view needs.
+    Recorded numbers are not computed again. Nothing of a recorded run has been read yet: the
+    caller prefetches what the view needs.
 
     Raises
     ------
     InputError
-        When what has to be computed cannot be; for a comparison's A that cannot be, there is no
-        comparison.
+        When the document cannot be computed. If only side A cannot, the comparison is dropped.
     """
     from visualizer.attention.stored_run import recorded_run
 
@@ -164,6 +163,6 @@ def _tensors(path: Path, document: Document) -> DocumentChange:
 
 @cache
 def _leave_out_of_collections() -> None:
-    # What torch's import has made is there for good; looking through it for garbage would hold
-    # up the window for tens of milliseconds, again and again.
+    # The objects of torch's import are permanent; scanning them for garbage would block the
+    # window for tens of milliseconds at every collection.
     gc.freeze()

@@ -1,3 +1,3 @@
-"""The version of the program: read by the package, by the build and by what files say of it."""
+"""The program's version, read by the package, the build and the writers of files."""
 
 __version__ = "0.1.0"

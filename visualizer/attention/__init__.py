@@ -1,1 +1,1 @@
-"""The numbers: attention modules, stages, traces and explanations."""
+"""Attention: specs, stages, computation, traces, explanations and importers."""

@@ -1,4 +1,4 @@
-"""The computation: one line a stage, each a new tensor.
+"""Computation of all stages of a spec: one function for each operation, each giving a new tensor.
 
 Sources: Vaswani et al. 2017, §3.2.1, eq. 1 (scores to context), §3.2.2 (heads and output
 projection); Raschka 2024, §3.3 to §3.6 (the variants).
@@ -44,19 +44,19 @@ def attend(
     given : Tensor
         Embeddings [..., token, d_in].
     parameters : mapping
-        Weights by the names of the book's ``state_dict``; see `parameters.draw`.
+        Weights by the names of the book's ``state_dict``; see `parameter_init.draw`.
     reuse : Trace, optional
-        An earlier trace; what did not change is taken over from it.
+        An earlier trace, whose unchanged stages are reused.
     kept : Tensor, optional
         Cells [..., head, query, key] that dropout keeps, instead of those of the spec's seed. A
-        trace that was made with them is not one to reuse.
+        trace computed with them must not be passed as ``reuse``.
     pool : BufferPool, optional
-        Where large stages get their memory from, unless gradients are wanted.
+        Supplies the memory of large stages, unless gradients are enabled.
 
     Raises
     ------
     InputError
-        When the spec has a problem, or the input is not of its embedding size or of the size of
+        When the spec has a problem, or the input does not have its embedding size or the size of
         its own matrices.
     """
     _check(spec, given)
@@ -75,7 +75,7 @@ def attend(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageInputs:
-    """What every operation may look at."""
+    """Inputs that every operation may read."""
 
     spec: AttentionSpec
     given: Tensor
@@ -88,7 +88,7 @@ class StageInputs:
         return self.given.shape[-2]
 
     def room(self, stage: Stage) -> Tensor | None:
-        """Give memory to compute a stage into; nothing where torch is to take some itself."""
+        """Return a buffer for a stage's result; None where torch allocates it."""
         if self.pool is None:
             return None
         sizes = self.given.shape[:-2] + shape(self.spec, stage.dims, self.tokens)
@@ -99,7 +99,7 @@ class StageInputs:
         return torch.from_numpy(cells).to(self.given.device)  # query key
 
     def reading(self, stage: Stage) -> Tensor:
-        """Say which queries may read anything [query, 1]; on the CPU, where asking is cheap."""
+        """Return which queries may read any key [query, 1]; on the CPU, to avoid a device sync."""
         some = masks.allowed(self.spec, self.tokens, stage.name).any(-1, keepdims=True)
         return torch.from_numpy(some)
 
@@ -171,7 +171,7 @@ def _zero(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
 def _forbid(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     forbidden = ~work.allowed(stage)  # query key
     if x.requires_grad and work.reading(stage).all():
-        # A sum, as its gradient costs nothing; an infinite score it would make no number.
+        # An addition, whose gradient is free; an infinite score would become NaN.
         return x + x.new_zeros(forbidden.shape).masked_fill(forbidden, -torch.inf)
     return torch.where(forbidden, x.new_tensor(-torch.inf), x, out=work.room(stage))
 
@@ -188,7 +188,7 @@ def _normalise(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
 
 
 def _nothing_read(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:
-    # Softmax has no value for a row of −∞: a query that may read nothing reads nothing.
+    # Softmax is undefined for a row of −∞: a query without allowed keys gets zero weights.
     some = work.reading(stage)
     return weights if some.all() else weights.where(some.to(weights.device), 0)
 
@@ -202,7 +202,7 @@ def _average(work: StageInputs, stage: Stage) -> Tensor:
 
 def _renormalise(work: StageInputs, stage: Stage, zeroed: Tensor) -> Tensor:
     sums = zeroed.sum(-1, keepdim=True)  # head query 1
-    # A row of nothing but zeros has nothing to share out.
+    # A row of zeros stays zero.
     return zeroed / sums.masked_fill(~zeroed.any(-1, keepdim=True), 1)
 
 

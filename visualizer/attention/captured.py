@@ -1,4 +1,4 @@
-"""Attention that was computed elsewhere, as a value; no torch."""
+"""Attention computed by another program, as an immutable value; imports no torch."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from visualizer.attention.stages import CELLS, Operation, Stage
 
 MOST_LAYERS = 1_000
 MOST_TOKENS = 100_000
-"""Queries, or keys."""
+"""Limit of queries and of keys."""
 LONGEST_NAME = 28
 HALF = 13
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedAttention:
-    """Numbers [layer, head, query, key] with their tokens, that can be compared and hashed.
+    """Numbers [layer, head, query, key] with their tokens, comparable and hashable.
 
     Parameters
     ----------
     name : str
-        Of the file that they were read from.
+        Name of the file that they were read from.
     dtype : Dtype
-        Of the numbers; what a file holds in fewer bits is float32 here.
+        Type of the numbers; types of fewer bits are converted to float32.
     numbers : bytes
-        Of this machine's byte order, the last axis first.
+        In the machine's byte order and C order (last axis fastest).
     query_tokens, key_tokens : tuple of str
-        One a query and one a key; empty where the file names none.
+        One per query and one per key; empty where the file has none.
     """
 
     name: str
@@ -59,7 +59,7 @@ class CapturedAttention:
         )
 
     def array(self) -> np.ndarray:
-        """Give the numbers, read-only [layer, head, query, key]."""
+        """Return the numbers, read-only [layer, head, query, key]."""
         sizes = (self.layers, self.heads, self.queries, self.keys)
         return np.frombuffer(self.numbers, dtype=self.dtype.value).reshape(sizes)
 
@@ -70,20 +70,20 @@ class CapturedAttention:
 
     @property
     def called(self) -> str:
-        """The file's name as a sentence has it: in one line, and cut where it is long."""
+        """The file's name for messages: printable, and shortened in the middle."""
         seen = "".join(letter if letter.isprintable() else "�" for letter in self.name)
         return seen if len(seen) <= LONGEST_NAME else f"{seen[:HALF]}…{seen[-HALF:]}"
 
     @property
     def size(self) -> str:
-        """Its sizes in words."""
+        """The sizes as text: layers × heads × queries × keys."""
         layers = f"{self.layers:,} layer{'s' * (self.layers != 1)}"
         heads = f"{self.heads:,} head{'s' * (self.heads != 1)}"
         return f"{layers} × {heads} × {self.queries:,} × {self.keys:,}"
 
     @property
     def spec(self) -> AttentionSpec:
-        """The spec of a trace of it: nothing is known but how many heads there are."""
+        """A spec for its trace, of which only the number of heads and the type are known."""
         return AttentionSpec(
             d_in=self.heads,
             d_out=self.heads,
@@ -98,7 +98,7 @@ class CapturedAttention:
 
 
 def stage_of(*, is_weights: bool) -> Stage:
-    """Give the only stage of captured attention: weights, or scores where some are below 0."""
+    """Return the only stage of captured attention: weights, or scores if some are negative."""
     name = "weights" if is_weights else "scores"
     says = f"{name} that were computed elsewhere and read from a file"
     return Stage(
@@ -107,7 +107,7 @@ def stage_of(*, is_weights: bool) -> Stage:
 
 
 def numbered(count: int) -> tuple[str, ...]:
-    """Give the names of places of which no token is known."""
+    """Return labels for positions without tokens: their numbers from 1."""
     return tuple(str(place) for place in range(1, count + 1))
 
 

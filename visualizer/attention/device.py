@@ -1,4 +1,4 @@
-"""Where numbers are computed: which devices are present, and how much memory is free on them."""
+"""Compute devices: which are present, which to use, and how much memory is free."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES = {Device.CPU: "the CPU", Device.CUDA: "a CUDA GPU", Device.MPS: "Apple's 
 
 
 def available() -> tuple[Device, ...]:
-    """List the devices present, the best first."""
+    """List the present devices, the fastest first."""
     found = []
     if torch.cuda.is_available():
         found.append(Device.CUDA)
@@ -26,9 +26,9 @@ def resolve(wanted: Device, dtype: Dtype) -> tuple[Device, str | None]:
     Returns
     -------
     Device
-        The wanted one, the best for auto, or the CPU.
+        The wanted one, the fastest for auto, or the CPU.
     str or None
-        Why it is not the wanted one.
+        The reason if it is not the wanted one.
     """
     present = available()
     if wanted is Device.AUTO:
@@ -43,14 +43,14 @@ def resolve(wanted: Device, dtype: Dtype) -> tuple[Device, str | None]:
 
 
 def describe(device: Device) -> str:
-    """Name a device in words, with the maker's name of a GPU."""
+    """Return a device's name for display; of a CUDA GPU with its model."""
     if device is Device.CUDA:
         return f"CUDA GPU ({torch.cuda.get_device_name()})"
     return {Device.CPU: "CPU", Device.MPS: "Apple GPU"}[device]
 
 
 def free_bytes(device: Device) -> int:
-    """Give the memory that can be taken now without pushing other programs out."""
+    """Return the bytes that can be allocated without swapping out other programs."""
     if device is Device.CUDA:
         return int(torch.cuda.mem_get_info()[0])
     return int(psutil.virtual_memory().available)

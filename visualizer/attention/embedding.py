@@ -1,7 +1,7 @@
-"""From tokens to vectors: a token has the same vector in every sentence; no torch.
+"""Token embeddings and position vectors, learned or sinusoidal; imports no torch.
 
-Vectors are standard normal, as in ``torch.nn.Embedding``, but drawn by our own recipe, so that
-they do not depend on the operating system, on the sentence, nor on the other tokens.
+Vectors are standard normal, as in ``torch.nn.Embedding``, but drawn by a generator of this module,
+so that they depend neither on the operating system nor on the other tokens of the sentence.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BOOK_VECTORS = {
 }
 PADDING = "⟨pad⟩"
 
-# Drawn vectors are kept, 16 MiB of them at most: longer ones are drawn again.
+# Drawn vectors are cached, at most 16 MiB; longer ones are drawn each time.
 MOST_KEPT = 2_048
 LONGEST_KEPT = 1_024
 
@@ -46,9 +46,9 @@ def embed(tokens: Sequence[str], d_in: int, seed: int) -> np.ndarray:
 
 
 def positions(count: int, d_in: int, seed: int) -> np.ndarray:
-    """Draw learned position vectors as they stand before training, float64 [token, d_in].
+    """Draw learned position vectors as initialized before training, float64 [token, d_in].
 
-    A place has the same vector however long the text is.
+    A position's vector does not depend on the length of the text.
     """
     vectors = np.empty((count, d_in))
     for place in range(count):
@@ -74,7 +74,7 @@ def _token(token: str, d_in: int, seed: int) -> np.ndarray:
 def normal(name: str, size: int, seed: int) -> np.ndarray:
     """Draw a standard normal vector that depends on its name and the seed alone.
 
-    The first numbers of a longer vector are those of a shorter one. Box and Muller 1958.
+    A shorter vector is a prefix of a longer one. Source: Box and Muller 1958.
     """
     key = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, salt=seed.to_bytes(8))
     draw = _drawn_once if size <= LONGEST_KEPT else _drawn

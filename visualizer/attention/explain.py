@@ -1,9 +1,7 @@
-"""How one cell arose: the terms its value is made of, each with where it came from; no torch.
+"""Explanations of single cells as terms and factors with their sources; imports no torch.
 
-The terms of an explanation always give the traced value: added up, as a share of their sum, or
-as the one chosen of two.
-
-An explanation as a value: terms, their factors, and how they become one number; no torch.
+The terms of an explanation always reproduce the traced value: as their sum, as one term's share of
+the sum, or as the chosen one of two.
 """
 
 from __future__ import annotations
@@ -36,12 +34,12 @@ __all__ = ["CellIndex", "CombineRule", "Explanation", "Factor", "Group", "explai
 
 
 def explain(trace: Trace, stage: str, cell: CellIndex) -> Explanation:
-    """Take one cell of a trace apart.
+    """Explain one cell of a trace.
 
     Parameters
     ----------
     cell : tuple of int
-        The whole index of the cell: batch axes first, then the stage's dims.
+        The full index of the cell: batch axes first, then the stage's dims.
     """
     row = trace.stage(stage)
     value = float(trace.read(stage, cell))
@@ -50,7 +48,7 @@ def explain(trace: Trace, stage: str, cell: CellIndex) -> Explanation:
 
 
 class TermList(NamedTuple):
-    """What of an explanation depends on the operation."""
+    """The operation-dependent part of an explanation."""
 
     rule: CombineRule
     groups: tuple[Group, ...]
@@ -60,7 +58,7 @@ class TermList(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExplainedCell:
-    """A cell, and short ways to read what it came from."""
+    """A cell of a trace, with methods that read its factors."""
 
     trace: Trace
     stage: Stage
@@ -79,7 +77,7 @@ class ExplainedCell:
         return self.cell[len(self.trace.batch) :]
 
     def factor(self, name: str, *place: int | None, form: str = "{}") -> Factor:
-        """Read a factor of a stage at a place within its named dims."""
+        """Read a factor from a stage at an index into its named dims."""
         return self._read(name, (*self.batch, *place), form)
 
     def weight(self, name: str, *place: int | None) -> Factor:
@@ -91,7 +89,7 @@ class ExplainedCell:
         return Factor(name, index, read, read, form)
 
     def allowed(self) -> np.ndarray:
-        """Say which keys the cell's query may read, boolean [key]."""
+        """Return which keys the cell's query may read, boolean [key]."""
         cells = masks.allowed(self.spec, self.trace.tokens, self.stage.name)
         row: np.ndarray = (cells[(*self.batch, 0)] if cells.ndim > 2 else cells)[self.place[1]]
         return row
@@ -192,7 +190,7 @@ def _exponentials(asked: ExplainedCell, row: Factor) -> Factor:
 
 def _naive(asked: ExplainedCell, row: Factor) -> Factor:
     dtype = asked.trace.read(row.name, asked.cell).dtype
-    with np.errstate(over="ignore"):  # where the trace's own type does
+    with np.errstate(over="ignore"):  # overflows wherever the trace's type does
         used = np.exp(row.read).astype(dtype)
     return replace(row, used=used, form="exp({})")
 
@@ -265,7 +263,7 @@ CellIndex = tuple[int, ...]
 
 
 class CombineRule(StrEnum):
-    """How terms become the value."""
+    """How terms combine to the value: their sum, one's share of it, or one chosen term."""
 
     SUM = auto()
     SHARE = auto()
@@ -279,15 +277,15 @@ class Factor:
     Parameters
     ----------
     name : str
-        The stage or parameter that was read; empty for a constant.
+        The stage or parameter that is read; empty for a constant.
     index : tuple of int or None
-        Where it was read, batch axes first; None stands for the number of the term.
+        Its index, batch axes first; None stands for the number of the term.
     read : numpy.ndarray
-        What was read, [n].
+        The values read, [n].
     used : numpy.ndarray
-        What enters the product, [n]: what was read, or a function of it.
+        The values in the product, [n]: those read, or a function of them.
     form : str
-        How to write it, with ``{}`` for what was read.
+        Format string of a factor, with ``{}`` for the value read.
     """
 
     name: str
@@ -297,13 +295,13 @@ class Factor:
     form: str = "{}"
 
     def source(self, term: int) -> CellIndex:
-        """Give the place in `name` that a term's factor was read from."""
+        """Return the index in `name` from which a term's factor was read."""
         return tuple(term if place is None else place for place in self.index)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """Terms of the same kind: each the product of its factors."""
+    """Terms of the same kind, each the product of its factors."""
 
     factors: tuple[Factor, ...]
 
@@ -316,18 +314,18 @@ class Group:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation:
-    """One cell of one stage, and the terms it is made of.
+    """One cell of a stage, and the terms that give its value.
 
     Parameters
     ----------
     cell : tuple of int
-        Where in the stage, batch axes first.
+        Its index in the stage, batch axes first.
     value : float
-        The number in the trace.
+        The value in the trace.
     chosen : int
-        The term that a share is of, or that was chosen.
+        Number of the term whose share the value is, or of the chosen term.
     is_empty : bool
-        Whether nothing is shared out, as in a row that is wholly forbidden: each share is 0.
+        Whether all shares are 0, as in a row whose keys are all forbidden.
     """
 
     stage: Stage
@@ -344,7 +342,7 @@ class Explanation:
         return np.concatenate([group.terms for group in self.groups])
 
     def result(self) -> float:
-        """Work the value out from the terms alone."""
+        """Compute the value from the terms alone."""
         if self.is_empty:
             return 0.0
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):

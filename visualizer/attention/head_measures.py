@@ -1,6 +1,6 @@
-"""What a head looks at, in a few numbers; no torch.
+"""Summary measures of attention heads, such as entropy and mean distance; imports no torch.
 
-Works with the methods of the tensors it is given, so it needs no torch and runs where they are.
+Uses only methods of the given tensors, so it needs no torch and runs on their device.
 
 Sources: Clark et al. 2019, "What Does BERT Look At?", §3 (previous token, first token, itself,
 entropy); Vig and Belinkov 2019, "Analyzing the Structure of Attention in a Transformer Language
@@ -18,31 +18,31 @@ import numpy as np
 if TYPE_CHECKING:
     from torch import Tensor
 
-# So many rows of a matrix at a time: what is worked out on the way stays small.
+# Rows of a matrix per step, which bounds the temporary memory.
 ROWS = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeadMeasures:
-    """What each head looks at: arrays [text, head], or [head] of a single text; read-only.
+    """Measures of each head: arrays [text, head], or [head] for a single text; read-only.
 
-    Each is a mean over the queries that read anything: padding is none, and a query that may read
-    nothing, or of which dropout left nothing, has no weights to speak of. NaN where there is no
-    such query, and where a head has weights that are no numbers.
+    Each is a mean over the queries with nonzero weights, without padding; left out are queries
+    without allowed keys and those whose weights dropout removed. NaN where there is no such query
+    and where a head has NaN weights.
 
     Parameters
     ----------
     entropy : numpy.ndarray
         −Σ w·log2 w over the keys, in bits; 0·log 0 counts as 0.
     distance : numpy.ndarray
-        Σ w·(how many tokens the key is away), in tokens.
+        Σ w·|query − key|, in tokens.
     first, own, previous : numpy.ndarray
         Weight on the first token, on the query's own, and on the one before it. The last is a mean
-        over the queries from the second on, as nothing is before the first.
+        over the queries from the second on, as the first has no previous token.
     largest : numpy.ndarray
         Each query's largest weight.
     queries : numpy.ndarray
-        How many queries these are means over.
+        Number of queries in the means.
     """
 
     entropy: np.ndarray
@@ -54,19 +54,19 @@ class HeadMeasures:
     queries: np.ndarray
 
 
-# The columns in which they are worked out.
+# Columns of the working tensor.
 ENTROPY, DISTANCE, FIRST, OWN, PREVIOUS, LARGEST, READS = range(7)
 
 
 def measure(weights: Tensor, lengths: tuple[int, ...]) -> HeadMeasures:
-    """Measure every head of every text, one matrix after the other.
+    """Measure every head of every text, one matrix at a time.
 
     Parameters
     ----------
     weights : Tensor
         [..., head, query, key].
     lengths : tuple of int
-        Tokens of each text that are no padding; empty where there is none.
+        Tokens of each text without padding; empty where nothing is padded.
     """
     heads, queries = weights.shape[:-2], weights.shape[-2]
     is_square = queries == weights.shape[-1]
@@ -80,7 +80,7 @@ def measure(weights: Tensor, lengths: tuple[int, ...]) -> HeadMeasures:
 
 
 def _of_queries(weights: Tensor, *, is_square: bool) -> Tensor:
-    """Measure each query of one head, of padding none."""
+    """Measure each query of one head; the input has no padding."""
     found = weights.new_zeros((weights.shape[0], READS + 1))  # query measure
     places = weights.new_ones(max(weights.shape)).cumsum(0)
     for start in range(0, weights.shape[0], ROWS):
@@ -100,9 +100,9 @@ def _of_queries(weights: Tensor, *, is_square: bool) -> Tensor:
 
 
 def _means(found: Tensor) -> Tensor:
-    """Give the means over the queries that read anything, and how many these are."""
+    """Return the means over the queries with nonzero weights, and the number of these."""
     reads = found[:, READS]
-    sums = (found * reads[:, None]).sum(0)  # measure; a row that reads nothing is all zeros
+    sums = (found * reads[:, None]).sum(0)  # measure; a row without weights is all zeros
     means = sums / reads.sum()
     means[PREVIOUS] = sums[PREVIOUS] / reads[1:].sum()
     means[READS] = sums[READS]

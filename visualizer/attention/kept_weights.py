@@ -1,4 +1,4 @@
-"""The weights of a run as matrices that another module can compute with."""
+"""Conversion of a run's weights to the own weights of a spec."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ MOST = 4_000_000
 
 
 def kept_weights(trace: Trace) -> tuple[tuple[str, NumberMatrix], ...]:
-    """Read a run's weights, to be given to a spec as its own.
+    """Read a run's weights in the form of a spec's own weights.
 
     Returns
     -------
     tuple of (name, NumberMatrix)
-        Each as a spec takes it, all heads side by side, whatever layout the run has them in;
-        of biases only its own. Empty where a run has no weights.
+        In the layout of a spec, all heads side by side, independent of the run's layout; of the
+        biases only own ones. Empty where a run has no weights.
 
     Raises
     ------
     InputError
-        When there are more than a document should hold.
+        When there are more than a document may hold.
     """
     sizes = trace.spec.weight_sizes
     check_count(sum(rows * columns for rows, columns in sizes.values()))
@@ -39,13 +39,13 @@ def kept_weights(trace: Trace) -> tuple[tuple[str, NumberMatrix], ...]:
 
 
 def are_kept(spec: AttentionSpec) -> bool:
-    """Whether all the weights that a spec has are its own."""
+    """Whether all weights of a spec are own weights."""
     own = {name for name, _ in spec.counting_weights}
     return bool(own) and own.issuperset(spec.weight_names)
 
 
 def check_count(count: int) -> None:
-    """Raise `InputError` for more weights than a document should hold."""
+    """Raise `InputError` for more weights than a document may hold."""
     if count > MOST:
         sentence = f"Of {count:,} weights only {MOST:,} could be kept. Use smaller sizes."
         raise InputError("own_weights", sentence)
@@ -54,7 +54,7 @@ def check_count(count: int) -> None:
 def weights_of(
     trace: Trace, name: str, rows: slice = slice(None), columns: slice = slice(None)
 ) -> np.ndarray:
-    """Read a block of a run's weights by the name under which a spec takes them as its own.
+    """Read a block of a run's weights by its name among a spec's own weights.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Which cells a query may read, and which dropout keeps; the same on every machine, no torch.
+"""Attention masks and dropout masks, identical on every machine; imports no torch.
 
 Sources: Raschka 2024, §3.5.1 (causal) and §3.5.2 (dropout); Beltagy et al. 2020, "Longformer",
 §3.1, and Jiang et al. 2023, "Mistral 7B", §2 (sliding window).
@@ -14,17 +14,17 @@ import numpy as np
 from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Mask, Route
 from visualizer.errors import InputError, Remedy
 
-# The stages that have forbidden cells; on the routes after normalising, the mask acts on the last.
+# Stages with forbidden cells; on the routes after normalising, the mask acts on `AFTER` only.
 FORBIDDING = ("masked", "unmasked", "zeroed", "weights", "dropped")
 AFTER = FORBIDDING[2:]
 
 
 @dataclass(frozen=True, slots=True)
 class Masking:
-    """What of a spec decides which cells are allowed.
+    """The fields of a spec that decide which cells are allowed.
 
-    Padding is left out before anything is shared out, so that a padded text has the numbers that
-    it has alone; the user's mask acts where the spec's route says.
+    Padding is masked before normalising, so that a padded text has the same numbers as alone; the
+    user's mask acts where the spec's route says.
     """
 
     mask: Mask
@@ -34,7 +34,7 @@ class Masking:
 
     @classmethod
     def of(cls, spec: AttentionSpec, stage: str = "weights") -> Masking:
-        """Take it from a spec as it stands at a stage; what the mask does not read is left out."""
+        """Return the masking of a spec at a stage; fields that do not act there are reset."""
         acts = stage in (FORBIDDING if spec.route is Route.BEFORE else AFTER)
         mask = spec.mask if acts else Mask.NONE
         window = spec.window if mask is Mask.WINDOW else 0
@@ -48,7 +48,7 @@ class Masking:
 
 
 def allowed(spec: AttentionSpec, tokens: int, stage: str = "weights") -> np.ndarray:
-    """Say which cells are allowed at a stage.
+    """Return which cells are allowed at a stage.
 
     Returns
     -------
@@ -58,14 +58,14 @@ def allowed(spec: AttentionSpec, tokens: int, stage: str = "weights") -> np.ndar
     Raises
     ------
     InputError
-        When the user's own matrix is not of the text's size.
+        When the size of the user's own matrix does not match the text.
     """
     return allowed_by(Masking.of(spec, stage), tokens)
 
 
 @lru_cache(maxsize=4)
 def allowed_by(masking: Masking, tokens: int) -> np.ndarray:
-    """Do what `allowed` does for what of a spec it reads."""
+    """Return what `allowed` returns, cached by the fields that it depends on."""
     cells = np.ones((tokens, tokens), dtype=bool)
     if masking.own is not None:
         cells = own_cells("own_mask", masking.own, tokens, ("mask", Mask.CAUSAL))
@@ -83,12 +83,12 @@ def allowed_by(masking: Masking, tokens: int) -> np.ndarray:
 def own_cells(
     field: str, own: BooleanMatrix, tokens: int, remedy: Remedy | None = None
 ) -> np.ndarray:
-    """Unpack a user's own matrix, boolean [query, key], from the field of a spec that holds it.
+    """Unpack the user's own matrix of a spec's field, boolean [query, key].
 
     Raises
     ------
     InputError
-        When it is not of the text's size.
+        When its size does not match the text.
     """
     if (own.rows, own.columns) == (tokens, tokens):
         return own.array()
@@ -98,12 +98,12 @@ def own_cells(
 
 
 def parse_mask(text: str) -> BooleanMatrix:
-    """Read a matrix from rows of 0 and 1, with or without spaces or commas between them.
+    """Parse a matrix from rows of 0 and 1, with or without spaces or commas between them.
 
     Raises
     ------
     InputError
-        With the line at which the text stops being such a matrix.
+        Naming the first invalid row.
     """
     rows = [line.replace(",", " ").split() for line in text.splitlines() if line.strip()]
     cells = [list("".join(row)) for row in rows]
@@ -122,9 +122,8 @@ def parse_mask(text: str) -> BooleanMatrix:
 def kept(rate: float, seed: int, shape: tuple[int, ...]) -> np.ndarray:
     """Draw the cells that dropout keeps.
 
-    The words of a counter-based generator (Philox 4×64, Salmon et al. 2011) are compared as whole
-    numbers, so a seed gives the same cells on every operating system, which torch's dropout does
-    not.
+    The output of a counter-based generator (Philox 4×64, Salmon et al. 2011) is compared as
+    integers, so that a seed gives the same cells on every operating system, unlike torch's dropout.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The mechanisms the chapter and the notes build, each a spec to start from; no torch."""
+"""The attention mechanisms of the book's chapter, as presets of a spec; imports no torch."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ TITLES = {
 
 
 def spec_of(mechanism: Mechanism, base: AttentionSpec | None = None) -> AttentionSpec:
-    """Turn a spec into a mechanism, leaving alone what the mechanism does not decide."""
+    """Apply a mechanism to a spec; fields that the mechanism does not define are unchanged."""
     return replace(base or AttentionSpec(), **_CHANGES[mechanism])
 
 
 def mechanism_of(spec: AttentionSpec) -> Mechanism:
-    """Name the mechanism that a spec is a kind of."""
+    """Return the mechanism that a spec implements."""
     if spec.normalisation is Normalisation.UNIFORM:
         return Mechanism.AVERAGE
     if spec.projection is Projection.NONE:

@@ -1,6 +1,7 @@
-"""The book's modules: same names, same arguments, same parameter names, every stage in reach.
+"""The book's modules, with the same names, arguments and parameter names, and traceable stages.
 
-A ``state_dict`` of the book's code loads. `trace` gives all stages of what `forward` computes.
+A ``state_dict`` of the book's code can be loaded. `AttentionModule.trace` returns all stages of
+the computation of `AttentionModule.forward`.
 
 Source: Raschka 2024, §3.3 to §3.6.
 """
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class AttentionModule(nn.Module):
-    """What the modules share: a spec, and a forward pass that is the end of a trace."""
+    """Base class of the modules: a spec, and a forward pass that returns a trace's last stage."""
 
     def __init__(self, spec: AttentionSpec, context_length: int | None = None) -> None:
         check(spec)
@@ -70,10 +71,10 @@ class AttentionModule(nn.Module):
         return trace.tensor(trace.last)
 
     def fused(self, x: Tensor) -> Tensor:
-        """Give what `forward` gives, but for rounding, by torch's fused attention.
+        """Compute the result of `forward`, up to rounding, by torch's fused attention.
 
-        No stage is made on the way, so a step of training is faster. What torch has no such
-        function for goes through the stages, as does what is refused there.
+        It materializes no stages, so training steps are faster. Specs that torch's function does
+        not support, and invalid inputs, take the path through the stages.
         """
         spec, (tokens, size) = self.spec, x.shape[-2:]
         fits = size == spec.d_in and tokens <= (self.context_length or tokens)
@@ -110,7 +111,7 @@ class SimplifiedSelfAttention(AttentionModule):
         super().__init__(spec_of(Mechanism.SIMPLIFIED))
 
     def trace(self, x: Tensor) -> Trace:
-        """Compute every stage; see `Attention.trace`."""
+        """Compute every stage; see `AttentionModule.trace`."""
         return attend(replace(self.spec, d_in=x.shape[-1]), x, {})
 
 
@@ -182,7 +183,7 @@ class MultiHeadAttentionWrapper(AttentionModule):
         return {name.removeprefix("heads.0."): weight for name, weight in weights.items()}
 
     def _kept(self, x: Tensor) -> Tensor:
-        # The book's heads run one after the other, so they draw one after the other.
+        # The book's heads run in sequence, so each draws its own dropout mask in turn.
         cells = (*x.shape[:-2], 1, x.shape[-2], x.shape[-2])
         return torch.cat([_drawn_kept(cells, self.spec.dropout, x) for _ in self.heads], dim=-3)
 
@@ -210,7 +211,7 @@ class MultiHeadAttention(AttentionModule):
 
 
 def _is_fusable(spec: AttentionSpec) -> bool:
-    """Whether torch's fused attention computes a spec, and drops as its module does."""
+    """Whether torch's fused attention can compute a spec, with the same dropout."""
     return (
         (spec.arrangement is Arrangement.SPLIT or spec.heads == 1)
         and spec.normalisation is Normalisation.SOFTMAX
@@ -223,7 +224,7 @@ def _is_fusable(spec: AttentionSpec) -> bool:
 def _projected(
     spec: AttentionSpec, parameters: Mapping[str, Tensor], x: Tensor
 ) -> tuple[Tensor, ...]:
-    """Give queries, keys and values [..., head, token, d_head], by one product for all three."""
+    """Return queries, keys and values [..., head, token, d_head], by one product for all three."""
     if spec.projection is Projection.NONE:
         heads = torch.unflatten(x, -1, (spec.heads, spec.d_head)).transpose(-3, -2)
         return heads, heads, heads
@@ -236,13 +237,13 @@ def _projected(
 
 
 def _add_projections(module: nn.Module, d_in: int, d_out: int, bias: bool) -> None:
-    # In this order, in which the book draws them.
+    # In the order in which the book initializes them.
     for name in ("W_query", "W_key", "W_value"):
         module.add_module(name, nn.Linear(d_in, d_out, bias=bias))
 
 
 def _add_mask(module: nn.Module, context_length: int) -> None:
-    # The book's modules keep their mask as a buffer, so a state_dict of theirs has it.
+    # The book's modules register their mask as a buffer, so their state_dict contains it.
     above = torch.triu(torch.ones(context_length, context_length), diagonal=1)
     module.register_buffer("mask", above)  # query key
 

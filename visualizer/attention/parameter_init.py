@@ -1,4 +1,4 @@
-"""The weights of a spec, drawn from its seed in the order in which the book's modules draw them.
+"""Initialization of a spec's weights, from its seed and in the order of the book's modules.
 
 Source: Raschka 2024, §3.4 to §3.6; `torch.nn.Linear.reset_parameters` for the distribution.
 """
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 
 def draw(spec: AttentionSpec, tokens: int, device: torch.device) -> dict[str, torch.Tensor]:
-    """Draw all weights of a spec, named as in the book's ``state_dict``, or take its own.
+    """Draw all weights of a spec, named as in the book's ``state_dict``; own weights replace them.
 
-    They are drawn in float32 on the CPU whatever the spec's type and device, so that these do not
-    change them; own weights in place of drawn ones leave the others as they would be.
+    They are drawn in float32 on the CPU, so that they do not depend on the spec's type and device;
+    own weights do not change the other drawn ones.
 
     Raises
     ------
     InputError
-        When an own weight is no number of the spec's type.
+        When an own weight is not representable in the spec's type.
     """
     generator = torch.Generator().manual_seed(spec.seed)
     drawn: dict[str, torch.Tensor] = {}
@@ -56,7 +56,7 @@ def draw(spec: AttentionSpec, tokens: int, device: torch.device) -> dict[str, to
 def own_tensor(
     field: str, own: NumberMatrix, spec: AttentionSpec, device: torch.device
 ) -> torch.Tensor:
-    """Make a tensor of the spec's type from own numbers, given in a field of the spec."""
+    """Convert the own numbers of a spec's field to a tensor of the spec's type."""
     dtype: torch.dtype = getattr(torch, spec.dtype)
     tensor = torch.tensor(own.array(), dtype=dtype, device=device)
     if tensor.isfinite().all():
@@ -66,7 +66,7 @@ def own_tensor(
 
 
 def _own(spec: AttentionSpec, device: torch.device) -> dict[str, torch.Tensor]:
-    """Put own weights into the layout of the parameters: the inverse of `as_matrix`."""
+    """Convert own weights to the layout of the parameters: the inverse of `as_matrix`."""
     found: dict[str, torch.Tensor] = {}
     for own, matrix in spec.counting_weights:
         is_bias = own in OWN_BIASES
@@ -77,7 +77,7 @@ def _own(spec: AttentionSpec, device: torch.device) -> dict[str, torch.Tensor]:
         is_raw = spec.projection is Projection.UNIFORM and layer in LAYERS
         for name, part in zip(names, parts, strict=True):
             laid_out = part[0] if is_bias else part if is_raw else part.T
-            # In the very strides of drawn ones: others have the last digits come out otherwise.
+            # With the strides of drawn weights: other strides change the last digits of results.
             found[name] = laid_out.clone(memory_format=torch.contiguous_format)
     return found
 
@@ -112,7 +112,7 @@ def _linear(
 def as_matrix(
     spec: AttentionSpec, parameters: Mapping[str, torch.Tensor], layer: str
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Put a layer's weights, of all heads, into one matrix [width, d_in] and one bias [width]."""
+    """Join a layer's weights of all heads into one matrix [width, d_in] and one bias [width]."""
     names = parameter_names(spec, layer)
     weights = [parameters[name] for name in names if not name.endswith(".bias")]
     biases = [parameters[name] for name in names if name.endswith(".bias")]

@@ -1,4 +1,4 @@
-"""The numbers of a run as they stand in a file."""
+"""The recorded numbers of a run, as read from a document file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedNumbers:
-    """What a run came to, without its spec, which is that of the document.
+    """The results of a run, without its spec, which is part of the document.
 
     Parameters
     ----------
@@ -22,9 +22,9 @@ class RecordedNumbers:
     parameters : dict of str to numpy.ndarray
         The weights, by the names of the book's ``state_dict``.
     device : str
-        Where they were computed, in words.
+        Name of the device they were computed on.
     notices : tuple of str
-        What a reader of the numbers should know, in sentences.
+        Remarks on the numbers, each a sentence.
     """
 
     texts: tuple[tuple[str, ...], ...]

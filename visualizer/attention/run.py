@@ -1,7 +1,6 @@
-"""From tokens and a spec to a trace: the door through which the program computes.
+"""Runs: a spec computed on tokenized texts, on a chosen device and within the free memory.
 
-What can go wrong on the way is said in a sentence: no text, too much of it, a device that is
-absent, memory that runs out.
+Failures are reported as sentences: no text, too long a text, an absent device, no free memory.
 """
 
 from __future__ import annotations
@@ -40,26 +39,27 @@ Texts = tuple[tuple[str, ...], ...]
 
 SMALL = 2**24
 
-# Below this share of the free memory the machine stays usable while a trace is computed.
+# Share of the free memory that a trace may use, so that the machine stays responsive.
 USABLE = 0.75
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """A trace with the tokens it is of.
+    """A trace with its tokens.
 
     Parameters
     ----------
     texts : tuple of tuple of str
         Tokens of each text, padded to the longest.
     device : str
-        Where it was computed, in words.
+        Name of the device it was computed on.
     notices : tuple of str
-        What a reader of the numbers should know, in sentences.
-    captured : Captured or None
-        What it shows, where nothing was computed: its layers stand where texts of a batch do.
+        Remarks on the numbers, each a sentence.
+    captured : CapturedAttention or None
+        The captured attention shown instead of a computation; its layers take the place of the
+        batch's texts.
     key_tokens : tuple of str
-        Tokens that are read, where these are not those that read.
+        Tokens of the keys, where they differ from those of the queries.
     """
 
     texts: Texts
@@ -70,27 +70,27 @@ class Run:
     key_tokens: tuple[str, ...] = ()
 
     def words(self, text: int, axis: str = "query") -> tuple[str, ...]:
-        """Give the tokens that an axis of a text's stages counts."""
+        """Return the tokens along an axis of a text's stages."""
         return self.key_tokens if axis == "key" and self.key_tokens else self.texts[text]
 
     @property
     def part(self) -> str:
-        """What several of in a batch are: texts, or captured layers."""
+        """Noun for one entry of the batch: text, or layer of captured attention."""
         return "layer" if self.captured else "text"
 
     def nearest(self, text: int) -> int:
-        """Give the number of a text that there is: the last one for those beyond it."""
+        """Return the number of a text, limited to the last one."""
         return min(text, len(self.texts) - 1)
 
     def index(self, text: int) -> tuple[int, ...]:
-        """Give where a text stands in every stage: nothing, where it is the only one."""
+        """Return the batch index of a text in every stage; empty for a single text."""
         return (self.nearest(text),) if self.trace.batch else ()
 
 
 def share_cores(texts: Texts, spec: AttentionSpec) -> None:
-    """Set how many threads torch takes on this thread: one core is left to the window.
+    """Set the number of torch's threads on this thread; one core is left to the window.
 
-    Small work takes one thread, as waking others would take longer than the work itself.
+    Small work takes one thread, as waking others takes longer than the work itself.
     """
     tokens = max(map(len, texts), default=0)
     is_small = bytes_needed(spec, tokens, len(texts)) < SMALL
@@ -108,11 +108,11 @@ def run(
     Parameters
     ----------
     texts : tuple of tuple of str
-        One tuple of tokens a text; several make a batch, padded where lengths differ.
+        One tuple of tokens per text; several make a batch, padded where lengths differ.
     previous : Run, optional
-        An earlier run, of which everything is kept that did not change.
+        An earlier run, whose unchanged stages are reused.
     pool : BufferPool, optional
-        Where large tensors get their memory from.
+        Supplies the memory of large tensors.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def run(
 
 
 def padded(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
-    """Fill texts up to the longest, and tell the spec of their lengths where these differ.
+    """Pad texts to the longest, and set the spec's lengths where they differ.
 
     Raises
     ------
@@ -221,12 +221,12 @@ def _given(texts: Texts, spec: AttentionSpec, target: torch.device) -> torch.Ten
 
 
 def _is_at(run: Run, target: torch.device) -> bool:
-    """Whether a run was computed on a device, and so may have something to keep."""
+    """Whether a run was computed on a device, so that its stages may be reused."""
     return run.captured is None and run.trace.tensor("input").device.type == target.type
 
 
 def _reads_alike(spec: AttentionSpec, old: AttentionSpec) -> bool:
-    """Whether the same tokens have the same vectors."""
+    """Whether two specs give the same tokens the same vectors."""
     return all(getattr(spec, field) == getattr(old, field) for field in READ_FROM)
 
 
@@ -236,16 +236,16 @@ def _draws_alike(spec: AttentionSpec, old: Trace, given: torch.Tensor) -> bool:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an error is that the memory ran out."""
+    """Whether an error reports that memory ran out."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    # Apple's GPU, the CPU on Linux and macOS, and the CPU on Windows say it in words only.
+    # Apple's GPU, the CPU on Linux and macOS, and the CPU on Windows raise plain RuntimeErrors.
     words = ("out of memory", "allocate memory", "not enough memory")
     return any(said in str(error) for said in words)
 
 
 def _too_large(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
-    """Name the largest cause: the sizes where they alone are too much, else the text."""
+    """Return the error of the largest cause: the sizes if too large alone, else the text."""
     count, tokens = len(texts), len(texts[0])
     room = f"{gib(free)} can be used."
     alone = bytes_needed(replace(spec, lengths=()), 1)
@@ -266,7 +266,7 @@ def _too_large(texts: Texts, spec: AttentionSpec, free: float) -> InputError:
 
 
 def _largest_size(spec: AttentionSpec) -> tuple[str, str]:
-    """Find the size that asks for most: the field of the spec, and its value in words."""
+    """Return the size that needs most memory: the spec's field, and its value as text."""
     sizes = {"d_in": (spec.d_in, f"the embedding size {spec.d_in:,}")}
     if spec.projection is not Projection.NONE:
         sizes["d_out"] = (spec.d_out, f"the output size {spec.d_out:,}")
@@ -288,7 +288,7 @@ def _largest_fitting(spec: AttentionSpec, tokens: int, texts: int, free: float) 
 
 
 def gib(count: float) -> str:
-    """Write a number of bytes as a person reads it."""
+    """Format a number of bytes in GiB."""
     return f"{count / 2**30:,.1f} GiB"
 
 

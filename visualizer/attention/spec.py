@@ -1,6 +1,4 @@
-"""What there is to choose from in a spec: one enumeration a choice, and own matrices; no torch.
-
-What an attention module is made of, as one value; no torch.
+"""The spec of an attention module as one value, its options and its validation; imports no torch.
 
 Sources: Vaswani et al. 2017, "Attention Is All You Need", §3.2 (scale, heads, output projection)
 and §3.5 (sinusoidal positions); Raschka 2024, "Build a Large Language Model (From Scratch)",
@@ -20,14 +18,15 @@ from visualizer.errors import InputError, Problem, Remedy
 # The layers that project the input, in the order in which the book draws them.
 LAYERS = ("W_query", "W_key", "W_value")
 
-# The weights that can be a user's own, and the layers they are of.
+# Names of own weights, and their layers.
 OWN_LAYERS = {**{layer: layer for layer in LAYERS}, "W_output": "out_proj"}
 
-# The biases that can be, likewise.
+# Names of own biases, and their layers.
 BIAS = ".bias"
 OWN_BIASES = {f"{name}{BIAS}": layer for name, layer in OWN_LAYERS.items()}
 
-# All that decides the weights of a spec, with the number of tokens.
+# Fields that determine the input vectors, and those that, with the number of tokens, determine
+# the weights.
 READ_FROM = ("d_in", "seed", "dtype", "own_input")
 DRAWN_FROM = (
     *("d_in", "d_out", "heads", "arrangement", "projection", "bias", "output_projection"),
@@ -51,7 +50,7 @@ class Arrangement(StrEnum):
 
 
 class Position(StrEnum):
-    """What is added to the embedding to tell positions apart."""
+    """The position vectors added to the embedding."""
 
     NONE = "none"
     LEARNED = "learned"
@@ -59,7 +58,7 @@ class Position(StrEnum):
 
 
 class Scale(StrEnum):
-    """Whose square root divides the scores."""
+    """The size whose square root divides the scores."""
 
     NONE = "none"
     D_HEAD = "d_head"
@@ -117,7 +116,7 @@ class Device(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BooleanMatrix:
-    """A matrix of yes and no that can be compared and hashed: eight cells a byte."""
+    """A boolean matrix, comparable and hashable, packed to eight cells a byte."""
 
     rows: int
     columns: int
@@ -137,7 +136,7 @@ class BooleanMatrix:
 
 @dataclass(frozen=True, slots=True)
 class NumberMatrix:
-    """A matrix of float64 that can be compared and hashed: its bytes, row after row."""
+    """A float64 matrix, comparable and hashable, as bytes in row-major order."""
 
     rows: int
     columns: int
@@ -150,7 +149,7 @@ class NumberMatrix:
         return cls(rows, columns, np.ascontiguousarray(array, dtype="<f8").tobytes())
 
     def array(self) -> np.ndarray:
-        """Give the numbers, read-only [rows, columns]."""
+        """Return the numbers, read-only [rows, columns]."""
         return np.frombuffer(self.numbers, dtype="<f8").reshape(self.rows, self.columns)
 
 
@@ -183,9 +182,9 @@ LARGEST_SEED = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class AttentionSpec:
-    """All that decides an attention module's numbers, apart from the text.
+    """Everything that determines an attention module's numbers, apart from the text.
 
-    A spec may be invalid while someone types; `problems` says what is wrong with it.
+    A spec may be invalid while the user types; `problems` lists what is wrong with it.
 
     Parameters
     ----------
@@ -195,9 +194,9 @@ class AttentionSpec:
     bias : bool
         Whether linear query, key and value layers have a bias (the book's ``qkv_bias``).
     temperature : float
-        Divides the scores besides `scale`.
+        Divides the scores in addition to `scale`.
     window : int
-        With a sliding window, how many tokens a query reads: itself and those just before.
+        Size of the sliding window: a query reads itself and the window − 1 tokens before it.
     own_mask, own_kept : BooleanMatrix, optional
         Allowed cells [query, key]; cells that dropout keeps, instead of drawn ones.
     dropout_seed : int
@@ -208,7 +207,7 @@ class AttentionSpec:
         Weights among `OWN_LAYERS` [d_in, width], all heads side by side, so that queries are
         ``x @ W``; W_output is [width, width]; and `OWN_BIASES` [1, width]. Others are drawn.
     lengths : tuple of int
-        Tokens of each text of a padded batch; empty when nothing is padded.
+        Tokens of each text of a padded batch; empty where nothing is padded.
     """
 
     d_in: int = 3
@@ -250,7 +249,7 @@ class AttentionSpec:
 
     @property
     def divisor(self) -> float:
-        """What the scores are divided by."""
+        """The divisor of the scores: √size · temperature."""
         root = {Scale.NONE: 1, Scale.D_HEAD: self.d_head, Scale.D_MODEL: self.d_in}[self.scale]
         return math.sqrt(root) * self.temperature
 
@@ -266,31 +265,31 @@ class AttentionSpec:
 
     @property
     def weight_names(self) -> tuple[str, ...]:
-        """The weights it has, by the names of `OWN_LAYERS`."""
+        """Names of its weights, as in `OWN_LAYERS`."""
         layers = () if self.projection is Projection.NONE else LAYERS
         return (*layers, "W_output") if self.output_projection else layers
 
     @property
     def weight_sizes(self) -> dict[str, tuple[int, int]]:
-        """Rows and columns of the weights it has."""
+        """Rows and columns of its weights."""
         heights = {"W_output": self.width}
         return {name: (heights.get(name, self.d_in), self.width) for name in self.weight_names}
 
     @property
     def own_sizes(self) -> dict[str, tuple[int, int]]:
-        """Rows and columns of all that it has and that can be its own: weights and biases."""
+        """Rows and columns of all weights and biases that can be own ones."""
         has_bias = self.bias and self.projection is Projection.LINEAR
         biased = [name for name in self.weight_names if has_bias or name not in LAYERS]
         return self.weight_sizes | {f"{name}{BIAS}": (1, self.width) for name in biased}
 
     @property
     def counting_weights(self) -> tuple[tuple[str, NumberMatrix], ...]:
-        """Those of the own weights, and of the own biases, that it computes with."""
+        """The own weights and biases that act in the computation."""
         return tuple(own for own in self.own_weights if own[0] in self.own_sizes)
 
 
 def problems(spec: AttentionSpec) -> tuple[Problem, ...]:
-    """Say what is wrong with a spec, field by field; empty when it can be computed."""
+    """Return the problems of a spec, field by field; empty if it can be computed."""
     sizes = _sizes(spec) + _heads(spec)
     own = [] if sizes else _own(spec)
     return tuple(sizes + _ranges(spec) + _mask(spec) + own)
@@ -322,7 +321,7 @@ def _divided(spec: AttentionSpec) -> str:
 
 
 def _divisor(spec: AttentionSpec, most: int) -> int:
-    """Find the largest number of heads up to so many that the size divides into."""
+    """Return the largest number of heads, at most ``most``, that divides the size."""
     total = 0 if spec.arrangement is Arrangement.STACKED else getattr(spec, _divided(spec))
     return next(heads for heads in range(most, 0, -1) if total % heads == 0)
 
@@ -397,7 +396,7 @@ def _own(spec: AttentionSpec) -> list[Problem]:
 
 
 def _unfit(spec: AttentionSpec, name: str, own: NumberMatrix) -> str:
-    """Say why own weights cannot be computed with; nothing of those that do not act."""
+    """Return why own weights do not fit; empty if they fit or do not act."""
     if name not in OWN_LAYERS and name not in OWN_BIASES:
         return f"There are no weights “{name}”, only {', '.join(OWN_LAYERS)}."
     rows, columns = spec.own_sizes.get(name, (own.rows, own.columns))

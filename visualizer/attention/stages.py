@@ -1,7 +1,7 @@
-"""The stage table: what is computed, from what, in which order; no torch.
+"""The stage table: what is computed, from what, in which order; imports no torch.
 
-Everything that knows of stages reads this table: the computation and what of it is kept after a
-change, the checks of shapes, the explanation of a cell, the rail, captions and exports.
+It is the single source on stages for the computation, the reuse of unchanged stages, shape
+checks, explanations, the stage bar, captions and exports.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CELLS = ("head", "query", "key")
 
 
 class Operation(StrEnum):
-    """What a stage does with what it reads."""
+    """What a stage computes from the stages it reads."""
 
     GIVEN = auto()
     POSITION = auto()
@@ -57,7 +57,7 @@ class Operation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One named tensor and how it arises.
+    """One named tensor and how it is computed.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Stage:
     reads : tuple of str
         Stages it reads.
     fields : tuple of str
-        Fields of the spec that its values depend on, besides those of what it reads.
+        Fields of the spec that its values depend on, besides those of the stages it reads.
     parameters : tuple of str
         Layers or tables of weights it reads.
     when : callable
@@ -212,13 +212,13 @@ TABLE: tuple[Stage, ...] = (
 )
 # fmt: on
 
-# A stage that a spec leaves out is read through: what read it reads what it would have read.
+# Where a spec has no such stage, its readers read the stage named here.
 READ_THROUGH = {"masked": "scaled", "scaled": "scores", "dropped": "weights"}
 
 
 @lru_cache(maxsize=4)
 def stages(spec: AttentionSpec) -> tuple[Stage, ...]:
-    """List the stages a spec has, in the order in which they are computed."""
+    """List the stages of a spec in the order of computation."""
     rows = [row for row in TABLE if row.when(spec)]
     names = {row.name for row in rows}
     return tuple(
@@ -233,7 +233,7 @@ def _present(name: str, names: set[str]) -> str:
 
 
 def is_hatched(spec: AttentionSpec, stage: str) -> bool:
-    """Whether a stage has forbidden cells, which are no numbers of its scale."""
+    """Whether a stage has forbidden cells, which are hatched instead of coloured."""
     return stage in FORBIDDING and Masking.of(spec, stage).forbids
 
 
@@ -255,7 +255,7 @@ def parameter_names(spec: AttentionSpec, layer: str) -> tuple[str, ...]:
 
 
 def shape(spec: AttentionSpec, dims: tuple[str, ...], tokens: int) -> tuple[int, ...]:
-    """Give the sizes of named dims for a text of so many tokens."""
+    """Return the sizes of named dims for a text's number of tokens."""
     sizes = {
         "token": tokens, "query": tokens, "key": tokens, "d_in": spec.d_in, "head": spec.heads,
         "d_head": spec.d_head, "d_out": spec.width,
@@ -265,11 +265,10 @@ def shape(spec: AttentionSpec, dims: tuple[str, ...], tokens: int) -> tuple[int,
 
 @lru_cache(maxsize=8)
 def bytes_needed(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
-    """Estimate the bytes that computing a spec takes: every stage, weights and working room.
+    """Estimate the bytes needed to compute a spec: all stages, weights and temporaries.
 
-    Working room is two more copies of the largest tensor, for those an operation makes on its
-    way. Tokens and places are looked up in float64. An estimate from above; what is measured
-    stays below it.
+    Temporaries are two more copies of the largest tensor. Embeddings and positions are looked up
+    in float64. An upper bound; measured use stays below it.
     """
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     sizes = [texts * math.prod(shape(spec, row.dims, tokens)) for row in stages(spec)]

@@ -1,6 +1,6 @@
-"""Recorded numbers as a run, so that a file shows exactly what was computed where it was saved.
+"""Runs that are not computed: from a document's recorded numbers or from captured attention.
 
-Captured attention as a run: nothing is computed, and what needs only weights is shown.
+A run of recorded numbers shows exactly what was computed where the file was saved.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ RECORDED = "recorded on "
 
 
 def recorded_run(spec: AttentionSpec, recorded: RecordedNumbers) -> Run:
-    """Give a run that holds recorded numbers, on the CPU, without computing any.
+    """Return a run of recorded numbers, on the CPU, without computing any.
 
-    It keeps the very arrays; a run that is computed after it takes over what did not change.
+    It holds the arrays without a copy; a later run can reuse its unchanged stages.
 
     Parameters
     ----------
     spec : AttentionSpec
-        That of the document.
+        The document's spec.
 
     Raises
     ------
     InputError
-        Of ``open``, when the numbers are not all those of the spec, each of its size; of a field
-        of the spec or the text, when they could not be computed.
+        Of ``open``, when stages are missing or have the wrong shape; of a field of the spec or the
+        text, when these are invalid.
     """
     texts, spec = padded(recorded.texts, spec)
     rows = stages(spec)
@@ -64,7 +64,7 @@ def _tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
 
 
 UNEVEN = 0.01
-"""What a row's sum may be away from 1: 16 bits a number leave as much."""
+"""Tolerance of a row's sum from 1, as left by 16-bit numbers."""
 
 
 def captured_run(
@@ -73,14 +73,14 @@ def captured_run(
     key_tokens: tuple[str, ...] = (),
     previous: Run | None = None,
 ) -> Run:
-    """Show captured attention.
+    """Return a run of captured attention.
 
     Parameters
     ----------
     query_tokens, key_tokens : tuple of str
-        Typed ones, in place of those of the file.
+        Labels typed by the user, which replace the file's tokens.
     previous : Run, optional
-        An earlier run; what was read of the same numbers is kept.
+        An earlier run, whose trace is reused if it has the same numbers.
     """
     queries = query_tokens or captured.query_tokens or numbered(captured.queries)
     keys = key_tokens or captured.key_tokens

@@ -1,6 +1,6 @@
-"""A tensor together with what was read of it as a whole, and with what was made of it; no torch.
+"""A tensor with a cache of its pooled values, limits and derived tensors; imports no torch.
 
-Works with the methods of the tensor it is given, so it needs no torch and runs where that is.
+Uses only methods of the given tensor, so it needs no torch and runs on its device.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ RowLimits = tuple["Tensor", "Tensor", float, float]
 
 
 class CachedTensor:
-    """A tensor [..., row, column] that is read, pooled and measured; each is done once and kept."""
+    """A tensor [..., row, column] whose reductions are computed once and cached."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
         self._kept: dict[Hashable, Any] = {}
 
     def keep(self, key: Hashable, make: Callable[[Tensor], Any]) -> Any:
-        """Give what was made of the tensor before, or make it now.
+        """Return the cached result for a key, computing it at first use.
 
         Parameters
         ----------
         key : hashable
-            Names what is made; whoever makes something else gives another one.
+            Identifies the result; different computations need different keys.
         """
         if key not in self._kept:
             self._kept[key] = make(self.tensor.detach())
@@ -41,18 +41,18 @@ class CachedTensor:
 
     @property
     def kept(self) -> frozenset[Hashable]:
-        """Name what was made and is kept."""
+        """Keys of all cached results."""
         return frozenset(self._kept)
 
     def read(self, index: Index = ()) -> np.ndarray:
-        """Read numbers, read-only; what is left out of an index is read whole."""
+        """Read numbers, read-only; axes left out of the index are read whole."""
         return readable(self.tensor[index])
 
     def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
-        """Read each block of so many rows and columns as the number that is farthest from 0.
+        """Pool blocks of rows × columns to their number farthest from 0.
 
-        Of two as far, the positive one; −∞ counts only where nothing else is in a block, and what
-        is no number before all. The last blocks of an axis may be smaller.
+        On a tie the positive one is taken; −∞ only where a block has nothing else; NaN takes
+        precedence. The last blocks of an axis may be smaller.
         """
         if (rows, columns) == (1, 1):
             return self.read(index)
@@ -64,21 +64,21 @@ class CachedTensor:
     def read_largest(self, count: int, index: Index = ()) -> tuple[np.ndarray, np.ndarray]:
         """Read the numbers of each row that are farthest from 0, farthest first, and their columns.
 
-        What is no number comes before all.
+        NaN comes first.
         """
-        # In powers of two: of those few there are, each is found once and kept.
+        # Rounded up to a power of two, so that few distinct counts are computed and cached.
         several = min(1 << max(count - 1, 0).bit_length(), self.tensor.shape[-1])
         numbers, columns = self.keep(("largest", several), lambda whole: _first(whole, several))
         first = (*index, ..., slice(count))
         return readable(numbers[first]), readable(columns[first])
 
     def limits(self) -> tuple[float, float]:
-        """Give the smallest and largest finite number; zeros, where none is finite."""
+        """Return the smallest and largest finite number; zeros where none is finite."""
         limits: tuple[float, float] = self.keep("limits", lambda _: self._limits())
         return limits
 
     def row_ends(self, index: Index = ()) -> np.ndarray:
-        """Read the size of the finite number of each row that is farthest from 0, [..., row]."""
+        """Read the largest finite absolute value of each row, [..., row]."""
         return readable(self.keep("row ends", lambda _: _row_ends(self._row_limits()))[index])
 
     def _limits(self) -> tuple[float, float]:
@@ -90,34 +90,34 @@ class CachedTensor:
         return limits
 
     def farthest(self, index: Index = ()) -> tuple[int, ...]:
-        """Find the finite number that is farthest from 0 in what an index leaves, and where."""
+        """Return the index of the finite number farthest from 0 within a part of the tensor."""
         place: tuple[int, ...] = self.keep(
             ("farthest", index), lambda tensor: _farthest_at(tensor[index])
         )
         return place
 
     def minus(self, other: CachedTensor) -> CachedTensor:
-        """Take another tensor of the same shape from this one.
+        """Subtract another tensor of the same shape.
 
-        What is −∞ is forbidden, and no number: where either is, the difference is 0.
+        −∞ marks forbidden cells: where either is −∞, the difference is 0.
         """
-        if self.tensor is other.tensor:  # zeros that take no memory
+        if self.tensor is other.tensor:  # expanded zeros take no memory
             return CachedTensor(self.tensor.new_zeros(()).expand(self.tensor.shape))
         return CachedTensor(_difference(self.tensor.detach(), other.tensor.detach()))
 
     def between_heads(self, one: int, other: int) -> CachedTensor:
-        """Take a head from another, [..., row, column]."""
+        """Subtract head ``one`` from head ``other``, [..., row, column]."""
         whole = self.tensor.detach()
         return CachedTensor(_difference(whole.select(-3, other), whole.select(-3, one)))
 
     def times(self, factors: np.ndarray, divisor: float) -> CachedTensor:
-        """Multiply each number by its own factor and divide all of them by the same number."""
+        """Multiply by factors cell by cell and divide by a common divisor."""
         whole = self.tensor.detach()
         return CachedTensor(whole.new_tensor(factors).mul_(whole).div_(divisor))
 
 
 def readable(tensor: Tensor) -> np.ndarray:
-    """Give a tensor's numbers as a read-only array."""
+    """Return a tensor's numbers as a read-only array."""
     array: np.ndarray = tensor.detach().cpu().numpy()
     array.flags.writeable = False
     return array
@@ -133,7 +133,7 @@ def _pooled(tensor: Tensor, rows: int, columns: int, end: str = "amax") -> Tenso
 
 
 def _ends_of(tensor: Tensor, block: int, axis: int, end: str) -> Tensor:
-    """Take the largest (amax) or the smallest (amin) of each block along an axis."""
+    """Return the largest (amax) or the smallest (amin) of each block along an axis."""
     if block == 1:
         return tensor
     size = tensor.shape[axis]
@@ -177,16 +177,16 @@ def _farthest_at(tensor: Tensor) -> tuple[int, ...]:
 
 
 def _row_limits(tensor: Tensor) -> RowLimits:
-    """Find the finite limits; ∞ and −∞, where none is finite."""
+    """Return the finite limits; ∞ and −∞ where none is finite."""
     lows, highs = tensor.amin(-1), tensor.amax(-1)
     low, high = float(lows.amin()), float(highs.amax())
     if math.isfinite(low) and math.isfinite(high):
         return lows, highs, low, high
-    if math.isfinite(high):  # so that −∞ alone is to be left out
+    if math.isfinite(high):  # then only −∞ has to be left out
         for place, matrix in _raised(tensor):
             lows[place] = matrix.amin(-1)
         return lows, highs, float(lows.amin()), high
-    for place, matrix in _matrices(tensor):  # one by one, as leaving others out makes copies
+    for place, matrix in _matrices(tensor):  # one by one, as leaving numbers out makes copies
         finite = matrix.isfinite()
         lows[place] = matrix.where(finite, math.inf).amin(-1)
         highs[place] = matrix.where(finite, -math.inf).amax(-1)
@@ -200,7 +200,7 @@ def _row_ends(limits: RowLimits) -> Tensor:
 
 
 def _raised(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
-    """Give each matrix with ∞ in place of −∞, one after the other in the same memory."""
+    """Yield each matrix with ∞ in place of −∞, all in the same buffer."""
     room = tensor.new_empty(tensor.shape[-2:])
     for place, matrix in _matrices(tensor):
         yield place, room.copy_(matrix).nan_to_num_(math.nan, math.inf, math.inf)

@@ -1,6 +1,7 @@
-"""The tensors of one computation, and the only way to read them.
+"""Traces: the tensors of all stages of one computation, and the interface for reading them.
 
-Reading gives numpy, so nothing above needs torch; nor does this module, which only holds tensors.
+Reading returns numpy arrays, so callers need no torch; nor does this module, which only holds
+tensors.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ class Trace:
     Parameters
     ----------
     spec : AttentionSpec
-        What was computed.
+        The computed spec.
     stages : tuple of Stage
         Its stages, in order.
     parameters : mapping
-        The weights it read, by the names of the book's ``state_dict``.
+        Its weights, by the names of the book's ``state_dict``.
     held : mapping
-        The stages' tensors, as `holding` gives them.
+        The stages' tensors, as `holding` returns them.
     recomputed : frozenset of str
-        The stages that were computed anew; the others are an earlier trace's very tensors.
+        The newly computed stages; the others are tensors of an earlier trace.
     """
 
     def __init__(
@@ -68,30 +69,30 @@ class Trace:
 
     @cached_property
     def tokens(self) -> int:
-        """Tokens of the text, padding included; of captured attention, its queries."""
+        """Number of tokens, padding included; of captured attention, of queries."""
         return self.tensor(self.stages[0].name).shape[-2]
 
     @cached_property
     def sides(self) -> tuple[int, int]:
-        """How many queries and keys there are: only of captured attention not as many."""
+        """Numbers of queries and keys; they differ in captured attention only."""
         first = self.stages[0]
         keys = self.tensor(first.name).shape[-1] if first.dims[-1] == "key" else self.tokens
         return self.tokens, keys
 
     @cached_property
     def batch(self) -> tuple[int, ...]:
-        """Sizes of the axes before the named ones; empty for a single text."""
+        """Sizes of the axes before the named dims; empty for a single text."""
         first = self.stages[0]
         return tuple(self.tensor(first.name).shape[: -len(first.dims)])
 
     @property
     def attention(self) -> str:
-        """The stage that says who reads whom: the weights; of captured scores, these."""
+        """Name of the stage that shows attention: weights, or captured scores."""
         return "weights" if "weights" in self._held else self.last
 
     @property
     def last(self) -> str:
-        """The stage that is the module's result."""
+        """Name of the stage that is the module's result."""
         return self.stages[-1].name
 
     @property
@@ -105,15 +106,15 @@ class Trace:
         return self._rows[name]
 
     def tensor(self, name: str) -> Tensor:
-        """Give a stage's or a parameter's tensor, for work with torch."""
+        """Return the torch tensor of a stage or parameter."""
         return self._held[name].tensor if name in self._held else self.parameters[name]
 
     def holding(self, stage: str) -> CachedTensor:
-        """Give a stage together with what was read of it, to be kept by a later trace."""
+        """Return a stage's tensor with its cache, for reuse by a later trace."""
         return self._held[stage]
 
     def possible(self, lens: WeightTransform) -> WeightTransform:
-        """Give a lens; the plain one, where there are no values to take the length of."""
+        """Return a transform, or the plain one if it needs values and there are none."""
         return (
             lens
             if lens is not WeightTransform.TIMES_VALUE or "values" in self
@@ -126,14 +127,14 @@ class Trace:
         lens: WeightTransform = WeightTransform.PLAIN,
         by: HeadAggregate | None = None,
     ) -> CachedTensor:
-        """Give a stage as it is looked at: of weights through a lens, with its heads folded.
+        """Return a stage as displayed: weights transformed, heads aggregated.
 
-        What is made for it is kept with the stage, so it goes wherever that goes.
+        Results are cached with the stage's tensor, and so shared with traces that reuse it.
 
         Raises
         ------
         KeyError
-            When there is no such stage, or heads are to be folded of one that has none.
+            When there is no such stage, or heads of a stage without heads are to be aggregated.
         """
         held, row = self._held[stage], self.stage(stage)
         lens = self.possible(lens)
@@ -152,7 +153,7 @@ class Trace:
             made = held.keep(lens, lambda own: CachedTensor(without_first(own)))
             return made
         values = self._held["values"]
-        # Weights may outlive many values: what was made of those goes with them.
+        # Weights may outlive many values; weak keys drop a result together with its values.
         by_values: WeakKeyDictionary[CachedTensor, CachedTensor] = held.keep(
             lens, lambda _: WeakKeyDictionary()
         )
@@ -170,7 +171,7 @@ class Trace:
         name : str
             A stage, or a parameter by its ``state_dict`` name.
         index : tuple of int and slice
-            Into the batch axes first, then the stage's dims; what is left out is read whole.
+            Into the batch axes first, then the stage's dims; axes left out are read whole.
 
         Returns
         -------
@@ -180,11 +181,11 @@ class Trace:
         return readable(self.tensor(name)[index])
 
     def limits(self, stage: str) -> tuple[float, float]:
-        """Give the smallest and largest finite number of a stage, over all heads and texts."""
+        """Return the smallest and largest finite number of a stage, over all heads and texts."""
         return self._held[stage].limits()
 
     def measured(self, stage: str) -> HeadMeasures:
-        """Say what each head looks at, by a stage of weights; kept with the tensor."""
+        """Return the measures of each head of a stage of weights, cached with its tensor."""
         lengths = self.spec.lengths
         measures: HeadMeasures = self._held[stage].keep(
             ("measures", lengths), lambda weights: measure(weights, lengths)

@@ -1,11 +1,11 @@
-"""What can be made of a stage to be looked at beside it; no torch.
+"""Derived views of attention weights and aggregates of heads; imports no torch.
 
-Works with the methods of the tensors it is given, so it needs no torch and runs where they are.
+Uses only methods of the given tensors, so it needs no torch and runs on their device.
 
-Sources: Kobayashi et al. 2020, "Attention is Not Only a Weight" (weights times the length of what
-they are given to, which they take behind the output projection, where heads are no longer apart);
-Xiao et al. 2024, "Efficient Streaming Language Models with Attention Sinks" (why the first token
-is worth hiding).
+Sources: Kobayashi et al. 2020, "Attention is Not Only a Weight" (weights times the norm of the
+vectors they weight, there measured after the output projection, where heads are not separate);
+Xiao et al. 2024, "Efficient Streaming Language Models with Attention Sinks" (the reason to hide
+the first token).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class HeadAggregate(StrEnum):
-    """How the heads of a stage become one."""
+    """How the heads of a stage are aggregated to one."""
 
     MEAN = "mean"
     MAX = "max"
 
 
 class WeightTransform(StrEnum):
-    """What weights are looked at as."""
+    """How weights are transformed for display."""
 
     PLAIN = "plain"
     WITHOUT_FIRST = "without-first"
@@ -33,14 +33,14 @@ class WeightTransform(StrEnum):
 
 
 def fold(tensor: Tensor, by: HeadAggregate) -> Tensor:
-    """Fold [..., head, row, column] into [..., row, column]."""
+    """Aggregate [..., head, row, column] to [..., row, column]."""
     return tensor.mean(-3) if by is HeadAggregate.MEAN else tensor.amax(-3)
 
 
 def without_first(weights: Tensor) -> Tensor:
-    """Leave out the first key and share each row's rest out anew, [..., head, query, key].
+    """Set the first key's weights to 0 and renormalise each row, [..., head, query, key].
 
-    A row that reads nothing else stays at zeros.
+    A row without other weights becomes zeros.
     """
     left = weights.clone()
     left[..., 0] = 0
@@ -50,6 +50,6 @@ def without_first(weights: Tensor) -> Tensor:
 
 
 def times_value(weights: Tensor, values: Tensor) -> Tensor:
-    """Give each weight times the length of the value that it is given to, [..., query, key]."""
+    """Multiply each weight by the norm of its key's value vector, [..., query, key]."""
     lengths: Tensor = values.norm(dim=-1)  # head key
     return weights * lengths.unsqueeze(-2)

@@ -1,8 +1,8 @@
-"""The document file: what is computed and how it is looked at, and if wished the numbers.
+"""The document file: a document, its view and, optionally, its computed numbers.
 
-A zip of ``document.json``, of an array for each of the document's own matrices and for captured
-attention, and of the recorded numbers below ``trace/``; those of the A of a comparison are below
-``kept/``. Of captured attention nothing is recorded: its numbers are the document's own.
+A zip of ``document.json``, one array for each of the document's own matrices and for captured
+attention, and the recorded numbers below ``trace/``; those of side A of a comparison are below
+``kept/``. Captured attention is not recorded: its numbers are part of the document.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ __all__ = ["SCHEMA", "SUFFIX", "SavedDocument", "document_bytes", "read_document
 
 SUFFIX = ".attention"
 UNTITLED = "Untitled"
-"""What a document is called that has no file."""
+"""Title of a document that has no file."""
 _TREE = "document.json"
 _NUMBERS = "numbers"
-"""The field of bytes that are better read as floating-point numbers."""
+"""The field whose bytes are stored as floating-point numbers."""
 _DTYPES = {"float32": "<f4", "float64": "<f8"}
-"""By what stands beside such a field; where nothing does, they are float64."""
+"""Array types by the ``dtype`` field beside the numbers; float64 where there is none."""
 _MOST_MARKS = 1_000_000
-"""Commas and opening brackets of the tree: each may become a value."""
+"""Limit of commas and opening brackets in the tree: each may become a value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,14 +53,14 @@ class SavedDocument:
     Parameters
     ----------
     view : View
-        How it is looked at, as `lasting` leaves it. A comparison with a kept A has its document
-        and not its run: `restored` of `headless` puts it in.
-    recorded : Recorded or None
-        The document's numbers as they were computed where it was saved.
-    kept : Recorded or None
-        Those of the A of the view's comparison.
+        The view as `lasting` returns it. A comparison with a kept side A has its document but not
+        its run, which `visualizer.services.restore_document` adds.
+    recorded : RecordedNumbers or None
+        The document's numbers as computed where it was saved.
+    kept : RecordedNumbers or None
+        The numbers of side A of the view's comparison.
     title : str
-        What a document is called that no file is there of yet; not written.
+        Title of a document that has no file yet; not written.
     """
 
     document: Document
@@ -74,27 +74,27 @@ class SavedDocument:
 
 
 def document_bytes(document: Document, view: View, run: Run | None = None) -> bytes:
-    """Write a document file into memory; see `write_document`."""
+    """Return the content of a document file; see `write_document`."""
     file = io.BytesIO()
     write_document(file, document, view, run)
     return file.getvalue()
 
 
 def write_document(file: BinaryIO, document: Document, view: View, run: Run | None = None) -> None:
-    """Write a document and how it is looked at.
+    """Write a document and its view.
 
     Parameters
     ----------
-    file : file
-        Open for writing bytes, and at its start.
+    file : BinaryIO
+        Open for writing, and at its start.
     run : Run, optional
-        Its numbers are written too, if they are this document's, and with them those of the A of
-        a comparison.
+        Its numbers are also written if they are this document's, with those of side A of a
+        comparison.
 
     Raises
     ------
     InputError
-        Of ``save``, when there is more than can be opened again.
+        Of ``save``, when the content is larger than `read_document` accepts.
     """
     members: Members = {}
     with _said("save", "The document", ", so it was not saved."):
@@ -125,13 +125,13 @@ def _runs(document: Document, view: View, run: Run | None) -> Iterator[tuple[str
 
 
 def _json(tree: Mapping[str, Any]) -> bytes:
-    # A lone surrogate stays what it is, and two of them do not become one character.
+    # "surrogatepass" preserves lone surrogates; unescaped, a pair is not merged into a character.
     text = json.dumps(tree, ensure_ascii=False, indent=1, allow_nan=False)
     return text.encode("utf-8", "surrogatepass")
 
 
 def _dtype(path: str, tree: Any) -> str:
-    """Say of what type the array at a path is, by its field and what stands beside that."""
+    """Return the type of the array at a path, from its field and the ``dtype`` beside it."""
     *way, name = path.split("/")
     if name != _NUMBERS:
         return "|u1"
@@ -149,8 +149,8 @@ def read_document(file: BinaryIO) -> SavedDocument:
 
     Parameters
     ----------
-    file : file
-        Open for reading bytes, and able to seek; only of the document from its start to its end.
+    file : BinaryIO
+        Open for reading and seekable; holds the document and nothing else.
 
     Raises
     ------
@@ -210,14 +210,14 @@ def _refuse(constant: str) -> None:
 
 @contextmanager
 def _said(field: str, subject: str, remedy: str = "") -> Iterator[None]:
-    """Make of what goes wrong a sentence about a file."""
+    """Convert errors to an `InputError` whose sentence names the file."""
     try:
         yield
     except DamagedError as error:
         end = f"{str(error).rstrip('.')}{remedy}" if remedy else str(error)
         raise InputError(field, f"{subject} {end}") from error
     except OSError as error:
-        if field == "save":  # who writes the file knows its place
+        if field == "save":  # the caller that writes the file knows its path
             raise
         reason = error.strerror or str(error)
         raise InputError(field, f"{subject} could not be read: {reason}.") from error

@@ -1,6 +1,7 @@
-"""What a file brings to the document that is there, where it is no document of its own.
+"""Opening a document file, or the document embedded in an exported picture or web page.
 
-A document inside a picture of it, and any file that has one, told by what is in it.
+The kind of a file is recognized by its content, not its name. Writers embed a document with the
+``as_`` functions.
 
 Sources: W3C, "PNG Specification, third edition", §11.3.3 (texts); ISO 32000-1, §7.11.4 (files
 inside a PDF), as QPdfWriter writes them: in one stream, compressed or not.
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DocumentChange:
-    """A text, attention or weights that were opened, in the document that was there.
+    """The current document with an opened text, captured attention or weights put into it.
 
     Parameters
     ----------
     notice : str
-        What must be said of it; empty where nothing must.
+        What the user has to be told about the file; may be empty.
     """
 
     document: Document
@@ -43,16 +44,16 @@ class DocumentChange:
 
 
 KEYWORD = "attention-visualizer"
-"""Of the text of a PNG in which the document is."""
+"""Keyword of the PNG text chunk that holds the document."""
 NAMESPACE = "https://attention-visualizer.invalid/document"
-"""Of the element of an SVG in which the document is."""
+"""Namespace of the SVG element that holds the document."""
 ATTACHMENT = "document.attention"
-"""The name of the file in a PDF."""
+"""Name of the file attached to a PDF."""
 MARKER = b"attention-visualizer document\n"
-"""How the file in a PDF begins."""
+"""First bytes of the file attached to a PDF."""
 
 MOST_PICTURE = 2**28
-"""Bytes of a picture that is looked into."""
+"""Largest size of a picture that is searched, in bytes."""
 _MOST_INSIDE = 2**27
 _MOST_STREAMS = 20_000
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -66,22 +67,22 @@ _PAGE_ENDS = b"</script>"
 
 
 def as_text(document: bytes) -> str:
-    """Write a document file as the text of a PNG."""
+    """Encode a document file as the content of a PNG text chunk."""
     return base64.b64encode(document).decode()
 
 
 def as_metadata(document: bytes) -> str:
-    """Write a document file as an element that stands in an SVG."""
+    """Encode a document file as an SVG ``metadata`` element."""
     return f"<metadata>{_OPENED.decode()}{as_text(document)}{_CLOSED.decode()}</metadata>"
 
 
 def as_script(document: bytes) -> str:
-    """Write a document file as an element that stands in a web page."""
+    """Encode a document file as a ``script`` element of a web page."""
     return f"{_IN_PAGE.decode()}{as_text(document)}{_PAGE_ENDS.decode()}"
 
 
 def as_attachment(document: bytes) -> bytes:
-    """Write a document file as the file that goes into a PDF."""
+    """Encode a document file as the file attached to a PDF."""
     return MARKER + base64.b64encode(document) + b"\n"
 
 
@@ -89,7 +90,7 @@ def as_attachment(document: bytes) -> bytes:
 
 
 def found(data: bytes) -> bytes | None:
-    """Find the document file inside a picture, a page or what was attached to one."""
+    """Return the document file embedded in a picture, a web page or a PDF attachment."""
     if data.startswith(_PNG):
         written = _in_png(data)
     elif data.startswith(b"%PDF"):
@@ -129,7 +130,7 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _international(content: bytes) -> bytes | None:
-    """Read what follows the keyword: two flags, a language and the keyword in it, and the text."""
+    """Read an iTXt chunk after its keyword: two flags, language, translated keyword, text."""
     is_compressed, parts = content[:1] == b"\1", content[2:].split(b"\0", 2)
     if len(parts) < 3:
         return None
@@ -166,7 +167,7 @@ def _in_pdf(data: bytes) -> bytes | None:
         content: bytes | None = data[start : start + len(MARKER)]
         if content == MARKER:
             content = data[start : data.find(b"\n", start + len(MARKER))]
-        # A few bytes tell what the stream is: nothing else is unpacked.
+        # The first bytes identify the stream; no other stream is decompressed.
         elif _inflated(data[start : start + 256], len(MARKER)) == MARKER:
             content = _inflated(data[start : start + _MOST_INSIDE])
         else:
@@ -179,12 +180,12 @@ def _in_pdf(data: bytes) -> bytes | None:
 
 
 def open_document(path: Path) -> SavedDocument:
-    """Open a document file, or a picture that has one in it, whatever its name.
+    """Open a document file, or a picture or page that embeds one, whatever its name.
 
     Raises
     ------
     InputError
-        Of ``open``, with a sentence that names the file, for everything else.
+        Of ``open``, with a sentence that names the file, for anything else.
     """
     subject = f"“{path.name or path}”"
     try:

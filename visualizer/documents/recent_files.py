@@ -1,4 +1,4 @@
-"""The files that were opened or saved last, as a list in a folder of the program's own."""
+"""The list of recently opened or saved files, kept in the program's data folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LARGEST = 2**20
 
 
 def recent(folder: Path) -> tuple[Path, ...]:
-    """List the files, newest first; of a list that is damaged, nothing."""
+    """Return the files, newest first; none if the list is damaged."""
     kind = type(folder)
     try:
         with (folder / _NAME).open("rb") as file:
@@ -31,7 +31,7 @@ def recent(folder: Path) -> tuple[Path, ...]:
 
 
 def remember(folder: Path, path: Path) -> tuple[Path, ...]:
-    """Put a file before all others, and give the list.
+    """Put a file first and return the list.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def remember(folder: Path, path: Path) -> tuple[Path, ...]:
 
 
 def forget(folder: Path, path: Path) -> tuple[Path, ...]:
-    """Take a file out of the list, as one that is no longer there, and give the list."""
+    """Remove a file, such as one that no longer exists, and return the list."""
     return _kept(folder, tuple(one for one in recent(folder) if one != path.absolute()))
 
 

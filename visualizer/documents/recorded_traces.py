@@ -1,4 +1,4 @@
-"""Recorded numbers as members of a file, and back: all of a spec's stages and weights or none."""
+"""Recorded runs as archive members: all stages and weights of a spec, or none of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LONGEST_NOTICE = 1_000
 
 
 def is_of(run: Run, document: Document) -> bool:
-    """Whether the numbers of a run are those of a document; what was captured has its own."""
+    """Whether a run was computed from a document; never for captured attention."""
     if run.captured or document.captured:
         return False
     is_spec = replace(run.trace.spec, lengths=()) == replace(document.spec, lengths=())
@@ -34,7 +34,7 @@ def is_of(run: Run, document: Document) -> bool:
 
 
 def unpadded(run: Run) -> Texts:
-    """Give the tokens of each text of a run without those that only fill it up."""
+    """Return the tokens of each text of a run without padding."""
     lengths = run.trace.spec.lengths or [len(text) for text in run.texts]
     return tuple(text[:length] for text, length in zip(run.texts, lengths, strict=True))
 
@@ -43,7 +43,7 @@ def unpadded(run: Run) -> Texts:
 
 
 def trace_members(place: str, run: Run) -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
-    """Give what to write of a run below a place: texts, and arrays by their names."""
+    """Return the texts and arrays of a run by member name below ``place``."""
     texts = unpadded(run)
     tokens = [token for text in texts for token in text]
     about = {"device": run.device, "notices": list(run.notices)}
@@ -65,14 +65,14 @@ def trace_members(place: str, run: Run) -> tuple[dict[str, bytes], dict[str, np.
 def taken(
     place: str, document: Document, texts: dict[str, bytes], arrays: dict[str, np.ndarray]
 ) -> RecordedNumbers | None:
-    """Take the numbers of a document out of what was read; None where none were recorded.
+    """Remove a document's recorded numbers from the members read; None if there are none.
 
-    Of captured attention none can have been: what is there belongs to nothing.
+    Captured attention has no recorded numbers; members of such are left, and rejected later.
 
     Raises
     ------
     DamagedError
-        When they are not all numbers of the document, each of its size.
+        When a number array is missing or has the wrong size or type.
     """
     if document.captured or f"{place}/about.json" not in texts:
         return None
@@ -115,7 +115,7 @@ def _stages(
 
 
 def parameter_sizes(spec: AttentionSpec, tokens: int) -> dict[str, tuple[int, ...]]:
-    """Give the sizes of all weights of a spec, by the names of the book's ``state_dict``."""
+    """Return the shapes of all weights of a spec, by the names of the book's ``state_dict``."""
     found: dict[str, tuple[int, ...]] = {}
     wide = (spec.d_in, spec.d_out)
     if spec.projection is Projection.LINEAR:
@@ -180,7 +180,7 @@ def _texts(content: bytes, tokens: list[int], characters: list[int]) -> Texts:
 
 
 def _is_from(text: str, texts: Texts) -> bool:
-    """Whether tokens stand in a text, one after the other, whatever splits it today."""
+    """Whether tokens occur in a text in order, independent of the tokenizer's version."""
     at = 0
     for token in (token for tokens in texts for token in tokens):
         at = text.find(token, at)

@@ -1,7 +1,7 @@
-"""What one works on, kept beside the file that it is of, until it is saved or thrown away.
+"""Recovery files: unsaved work, kept until it is saved or discarded.
 
-Each running program has a file of its own, and a lock that the system opens when the program ends.
-A file whose lock is open was left behind by a program that ended without having been asked to.
+Each running program has its own recovery file and a lock that the system releases when the process
+ends. A recovery file whose lock is free was left by a program that crashed.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _LONGEST_LINE = 2**16
 
 
 class RecoveryFile:
-    """Keeps what one running program works on.
+    """The recovery file of one running program.
 
     Parameters
     ----------
     folder : Path
-        Where; made if it is not there.
+        Folder of all recovery files; created if missing.
 
     Raises
     ------
@@ -57,7 +57,7 @@ class RecoveryFile:
         self._file = self._lock.path.with_suffix(_KEPT)
 
     def keep(self, document: Document, view: View, path: Path | None = None) -> None:
-        """Keep a document in place of what was kept before.
+        """Write a document in place of the one kept before.
 
         Parameters
         ----------
@@ -67,19 +67,19 @@ class RecoveryFile:
         Raises
         ------
         InputError
-            When it cannot be written; what was kept before still is.
+            When it cannot be written; the one kept before is unchanged.
         """
         of = json.dumps(str(path.absolute()) if path else None)
         content = of.encode() + b"\n" + document_bytes(document, view)
         write(self._file, partial(_fill, content))
 
     def forget(self) -> None:
-        """Keep nothing, as all has been saved or thrown away."""
+        """Remove the file once everything is saved or discarded."""
         with suppress(OSError):
             self._file.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """End as one should: nothing is left behind."""
+        """Remove the file and its lock at a normal end of the program."""
         self.forget()
         if self._lock:
             self._lock.release()
@@ -90,7 +90,7 @@ def _new_lock(folder: Path) -> FileLock:
     while True:
         try:
             return FileLock(folder / f"{secrets.token_hex(8)}{_LOCK}")
-        except (BlockingIOError, FileNotFoundError):  # one who looked for crashes was quicker
+        except (BlockingIOError, FileNotFoundError):  # another program's `left_behind` was faster
             if not folder.is_dir():
                 raise
 
@@ -101,14 +101,14 @@ def _fill(content: bytes, file: BinaryIO) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredDocument:
-    """What a program that crashed left behind.
+    """The recovery file of a program that crashed.
 
     Parameters
     ----------
     file : Path
-        Where it is kept.
+        The recovery file.
     when : datetime
-        When it was kept last, in UTC.
+        When it was last written, in UTC.
     path : Path or None
         The file that it was opened from or saved to.
     """
@@ -118,7 +118,7 @@ class RecoveredDocument:
     path: Path | None
 
     def saved(self) -> SavedDocument:
-        """Read what was kept.
+        """Read the document.
 
         Raises
         ------
@@ -134,16 +134,15 @@ class RecoveredDocument:
         return read_document(io.BytesIO(content))
 
     def forget(self) -> None:
-        """Throw it away."""
+        """Delete the recovery file."""
         with suppress(OSError):
             self.file.unlink(missing_ok=True)
 
 
 def left_behind(folder: Path) -> list[RecoveredDocument]:
-    """List what programs that crashed were working on, newest first.
+    """List the recovery files of crashed programs, newest first.
 
-    What a running program keeps is not among it, nor is what this one does. Locks that nobody
-    needs any more are removed.
+    Files of running programs, this one included, are left out. Stale locks are removed.
     """
     found = []
     with suppress(OSError):
@@ -166,7 +165,7 @@ def _left(file: Path) -> list[RecoveredDocument]:
         when = datetime.fromtimestamp(file.stat().st_mtime, UTC)
         with file.open("rb") as opened:
             of = json.loads(opened.readline(_LONGEST_LINE))
-    except OSError:  # another program has taken it in the meantime
+    except OSError:  # another program has removed it meanwhile
         return []
     except (ValueError, RecursionError):
         of = None

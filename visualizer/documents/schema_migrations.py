@@ -1,6 +1,6 @@
-"""What of a view outlives the program, and of what types all that is saved may be.
+"""The schema of saved documents: coded types, fields left out, and migrations of older schemas.
 
-Older documents as those of today: one step for each number of the schema.
+There is one migration step for each schema number.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from visualizer.storage.json_coding import DamagedError, JsonCoding, shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# What hints name where their modules import it for the type checker alone; of what is left out
-# the type does not matter.
+# Types in hints whose modules import them for type checking only; the types of fields that are
+# left out do not matter.
 _NAMES: dict[str, Any] = {
     **{
         kind.__name__: kind
@@ -49,18 +49,18 @@ LEFT_OUT: dict[type, frozenset[str]] = {
     Playhead: frozenset({"is_playing"}),
     TableSelection: frozenset({"document", "problem"}),
     Comparison: frozenset({"kept", "made", "tally"}),
-    AttentionSpec: frozenset({"lengths"}),  # of a run: a document has its texts
+    AttentionSpec: frozenset({"lengths"}),  # belongs to a run: a document has its texts
 }
-"""Fields that are not saved, by what has them."""
+"""Fields that are not saved, by class."""
 
 CODING = JsonCoding(_NAMES, LEFT_OUT)
 
 
 def lasting(view: View) -> View:
-    """Give what is saved of a view: what is read from a file equals it.
+    """Return the saved part of a view, equal to the view read back from a file.
 
-    The hand, the window and the lesson are left out, and playing has stopped. A comparison goes
-    without the run that it keeps, and not at all where it is not known what that is of.
+    The hovered cell, the window's layout and the lesson are reset, and playback is stopped. A
+    comparison loses its kept run, and is dropped if the document of that run is unknown.
     """
     comparison = _lasting(view.comparison)
     pinned = view.pinned
@@ -89,19 +89,19 @@ def _lasting(comparison: Comparison | None) -> Comparison | None:
 
 
 SCHEMA = 2
-"""Counted up with every change of what is saved; with it comes a step from the number before."""
+"""Schema number, raised with every change of the saved fields, together with a step in `STEPS`."""
 
 Tree = dict[str, Any]
 
 
 def _without_captured(tree: Tree) -> Tree:
-    """Give documents the fields of captured attention, of which there was none."""
+    """Add the empty fields of captured attention (schema 1 to 2)."""
     none = {"captured": None, "labels": ""}
     return _filled(_filled(tree, none, "document"), none, "view", "comparison", "document")
 
 
 def _filled(tree: Tree, more: Tree, *way: str) -> Tree:
-    """Put fields where a way leads; where it leads nowhere, all stays for reading to refuse."""
+    """Add fields to the table at a path; a missing path is left for decoding to reject."""
     if not way:
         return {**tree, **more}
     step, *rest = way
@@ -110,16 +110,16 @@ def _filled(tree: Tree, more: Tree, *way: str) -> Tree:
 
 
 STEPS: dict[int, Callable[[Tree], Tree]] = {1: _without_captured}
-"""By the number of a schema: turns its ``document.json`` into that of the next one."""
+"""By schema number, converts a ``document.json`` to the next schema."""
 
 
 def migrated(tree: Any) -> Tree:
-    """Bring what is in a ``document.json`` up to date.
+    """Migrate the tree of a ``document.json`` to the current schema.
 
     Raises
     ------
     DamagedError
-        When it is of a schema that is not known.
+        When its schema is unknown.
     """
     schema = tree.get("schema") if isinstance(tree, dict) else None
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:

@@ -1,4 +1,4 @@
-"""A file of text, opened as the sentence."""
+"""Reading a text file as the document's sentence."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LONGEST_TEXT = 100_000
-"""Characters that the sentence box takes: more would hold up the window."""
+"""Most characters of a sentence: more would block the window."""
 
 
 def text_in(path: Path) -> str:
-    """Read a text, UTF-8 with or without its mark.
+    """Read a UTF-8 text, with or without byte order mark.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""What the types cannot say of a document and a view: names, signs and sizes.
+"""Validation of saved documents and views beyond their types: names, signs and sizes.
 
-A document may be one that cannot be computed, as it may while someone types. What is refused here
-is what no hand could have made of it, and what a reader of it is not prepared for.
+A valid document may still be impossible to compute, as while the user types. Rejected are values
+that the program cannot produce and that its readers do not expect.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ SEQUENTIAL = ("viridis", "cividis", "magma", "CET-L1", "CET-CBL1")
 DIVERGING = (AUTOMATIC, "CET-CBD1", "CET-D6")
 
 Claim = tuple[bool, str]
-"""Whether something holds, and of what it is said where it does not."""
+"""Whether a condition holds, and the subject of the message if it does not."""
 
 
 def check_saved(document: Document, view: View) -> None:
-    """Refuse a document and a view that the program could not have come to.
+    """Reject a document and a view that the program cannot produce.
 
     Raises
     ------
     DamagedError
-        Naming the first thing that is wrong.
+        Naming the first invalid value.
     """
     compared = view.comparison and view.comparison.document
     for one in (document, compared) if compared else (document,):
@@ -149,5 +149,5 @@ def _are_stages(names: Iterable[str]) -> bool:
 
 
 def _counts(*numbers: int) -> bool:
-    """Whether numbers count or place something: not below 0, and not beyond all sizes."""
+    """Whether all numbers are valid counts or indices: from 0 to below `LONGEST`."""
     return all(0 <= number < LONGEST for number in numbers)

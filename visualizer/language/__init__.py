@@ -1,1 +1,1 @@
-"""The text: tokenizers, corpora, language models and their training."""
+"""Tokenizers, corpora, language models and their training."""

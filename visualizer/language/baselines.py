@@ -1,8 +1,7 @@
-"""What is reached by counting alone: losses that a language model has to beat; no torch.
+"""Unigram and bigram baselines: validation losses of counting alone; imports no torch.
 
-A pair that was never seen is not impossible: how often a token stands after another is mixed with
-how often it stands anywhere, in the proportion with which the training part tells each of its pairs
-best from all its others (leaving one out).
+Unseen pairs have a nonzero probability: a bigram's frequency is interpolated with the unigram
+frequency, with the strength that maximizes the leave-one-out likelihood of the training part.
 
 Source: MacKay and Peto 1995, "A Hierarchical Dirichlet Language Model", eq. 8 (the mixture).
 """
@@ -17,26 +16,22 @@ if TYPE_CHECKING:
     from visualizer.language.corpora.corpus import Corpus
 
 STRENGTHS = tuple(float(2**power) for power in range(-4, 17))
-"""How many pairs the frequency of a token alone may count for."""
+"""Interpolation strengths tried, as numbers of pairs that the unigram frequency counts for."""
 MOST_CELLS = 10**7
-"""Of a table of all pairs; with more, it would be larger than what it counts."""
+"""Most cells of a table of all pairs; a larger one would exceed the text itself."""
 
 
 def frequency_loss(corpus: Corpus) -> float:
-    """Give the loss of saying each token as often as it stands in the training part.
+    """Return the validation loss of the training part's unigram frequencies, in nats per token.
 
-    It is that of the validation part, in nats a token. One is added to each count, as a token may
-    be new there.
+    One is added to each count, as the validation part may have new tokens.
     """
     shares = _shares(corpus)
     return float(-np.log(shares[_after(corpus.validation)]).mean(dtype=np.float64))
 
 
 def bigram_loss(corpus: Corpus) -> float:
-    """Give the loss of saying each token as often as it stands there after the token before.
-
-    It is that of the validation part, in nats a token.
-    """
+    """Return the validation loss of the training part's bigram frequencies, in nats per token."""
     training, validation, shares = corpus.training, corpus.validation, _shares(corpus)
     vocabulary = len(shares)
     before = np.bincount(_before(training), minlength=vocabulary)  # token
@@ -60,17 +55,17 @@ def _shares(corpus: Corpus) -> np.ndarray:
 def _left_out(
     pairs: np.ndarray, counts: np.ndarray, before: np.ndarray, shares: np.ndarray, strength: float
 ) -> float:
-    """Say how well each pair is guessed from all others: nats, the more the better."""
+    """Return the leave-one-out log-likelihood of all pairs, in nats."""
     first, then = np.divmod(pairs, len(shares))
     mixed = (counts - 1 + strength * shares[then]) / (before[first] - 1 + strength)
     return float((counts * np.log(mixed)).sum(dtype=np.float64))
 
 
 def _counted(pairs: np.ndarray, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
-    """Give the different pairs, from the smallest on, and how often each comes."""
+    """Return the distinct pairs in ascending order, and their counts."""
     if vocabulary**2 > MOST_CELLS:
         return np.unique(pairs, return_counts=True)
-    table = np.bincount(pairs)  # which needs no sorting of all of a long text
+    table = np.bincount(pairs)  # avoids sorting all pairs of a long text
     found = np.flatnonzero(table)
     return found, table[found]
 

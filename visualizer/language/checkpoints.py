@@ -1,8 +1,7 @@
-"""What a training needs to go on exactly where it was, and the weights that are kept of it.
+"""Training checkpoints, from which a run resumes exactly, and files of model weights.
 
-A checkpoint is one file: tensors as safetensors have them, and in its header, as JSON, what the run
-is and where in the data it stands. Written beside and moved into place, it is whole or the one
-before.
+A checkpoint is one safetensors file, whose header holds the run's metadata and the trainer's state
+as JSON. It is written atomically.
 """
 
 from __future__ import annotations
@@ -30,27 +29,27 @@ if TYPE_CHECKING:
     from visualizer.storage.contained_folder import ContainedFile
 
 _STATES = ("exp_avg", "exp_avg_sq", "step")
-"""What AdamW remembers of each parameter."""
+"""AdamW's state tensors of each parameter."""
 _MOST_BESIDE = 2 * MOST_ABOUT
-"""Bytes of a file besides its tensors: what the run is, which is quoted, and where it stands."""
+"""Most bytes of a file besides its tensors: the escaped run metadata and the trainer's state."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainerState:
-    """Where a run stands, besides its tensors.
+    """State of a training run besides its tensors.
 
     Parameters
     ----------
     seconds : float
-        Spent training.
-    first : float
-        The first step's loss; nothing yet at step 0.
+        Time spent training.
+    first : float or None
+        The first step's loss; None at step 0.
     high : int
-        For how many steps on end the loss has been far above it.
+        Number of consecutive steps with a loss far above it.
     is_ended : bool
-        Whether it came to no good, so that it is not to go on.
+        Whether training diverged, so that it cannot continue.
     final : tuple of (float, float) or None
-        Its training and validation loss when all steps were done.
+        Training and validation loss after all steps.
     """
 
     seconds: float = 0.0
@@ -63,12 +62,12 @@ class TrainerState:
 def write_checkpoint(
     file: ContainedFile, training: Trainer, about: RunMetadata, stand: TrainerState
 ) -> None:
-    """Write all that a training needs to go on.
+    """Write everything needed to resume training.
 
     Raises
     ------
     InputError
-        When it cannot be written; the checkpoint before stays.
+        When it cannot be written; the previous checkpoint is unchanged.
     """
     header = {
         "run": plain(about),
@@ -89,13 +88,13 @@ def write_checkpoint(
 
 
 def read_checkpoint(file: ContainedFile, training: Trainer) -> TrainerState:
-    """Put a training where a checkpoint was made.
+    """Restore a trainer from a checkpoint and return its state.
 
     Raises
     ------
     InputError
-        Of ``folder``, when it cannot be read or is of another model; the training is to be thrown
-        away then.
+        Of ``folder``, when it cannot be read or is of another model; the trainer must then be
+        discarded.
     """
     tensors, metadata = _read(file, (1 + len(_STATES)) * _size(training.model))
     try:
@@ -123,7 +122,7 @@ def _stand(header: dict[str, Any]) -> TrainerState:
 
 
 def about_in(file: ContainedFile) -> RunMetadata:
-    """Read what the run of a checkpoint is.
+    """Read the run metadata of a checkpoint.
 
     Raises
     ------
@@ -138,7 +137,7 @@ def about_in(file: ContainedFile) -> RunMetadata:
 
 
 def write_weights(place: Path | ContainedFile, model: nn.Module, about: RunMetadata) -> None:
-    """Write a model's weights, as other programs load them.
+    """Write a model's weights as a safetensors file that other programs can load.
 
     Raises
     ------
@@ -149,7 +148,7 @@ def write_weights(place: Path | ContainedFile, model: nn.Module, about: RunMetad
 
 
 def read_weights(file: ContainedFile, model: nn.Module) -> None:
-    """Put the weights of a file into a model.
+    """Load the weights of a file into a model.
 
     Raises
     ------
@@ -168,7 +167,7 @@ def _parameters(model: nn.Module) -> dict[str, Tensor]:
 
 
 def _size(model: nn.Module) -> int:
-    """Give the bytes of a model's weights."""
+    """Return the bytes of a model's weights."""
     return sum(value.nbytes for value in _parameters(model).values())
 
 
@@ -181,7 +180,7 @@ def _write(
 
 
 def _read(file: ContainedFile, size: int) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read a file whose tensors have so many bytes, or a few more."""
+    """Read a file whose tensors have at most ``size`` bytes."""
     try:
         content = file.read_bytes(size + _MOST_BESIDE)
         return load(content), _metadata(content)
@@ -195,14 +194,14 @@ def _read(file: ContainedFile, size: int) -> tuple[dict[str, Tensor], dict[str, 
 
 
 def _metadata(content: bytes) -> dict[str, str]:
-    """Read what safetensors keep beside the tensors: JSON whose length is in the first bytes."""
+    """Read the metadata of a safetensors file: JSON whose length is in the first 8 bytes."""
     length = int.from_bytes(content[:8], "little")
     found: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__", {})
     return found
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Give the tensors whose names begin so, by the rest of their names."""
+    """Return the tensors whose names have a prefix, keyed without it."""
     found = (name for name in tensors if name.startswith(prefix))
     return {name.removeprefix(prefix): tensors[name] for name in found}
 

@@ -1,12 +1,12 @@
-"""The language models of the notes, each a step towards the transformer.
+"""The language models of the lecture notes, from bigram to transformer.
 
-The attention in them is the program's own modules, so every stage of it can be read: `read` gives
-a trace a layer for the very numbers that the model computes with.
+They use the program's own attention modules, so every stage can be read: `LanguageModel.read`
+returns one trace per layer of the numbers that the model computes with.
 
 Sources: Karpathy 2023, "Let's build GPT"; Xiong et al. 2020, "On Layer Normalization in the
-Transformer Architecture" (normalising before each part); Elhage et al. 2021, "A Mathematical
-Framework for Transformer Circuits" (models of attention only); Radford et al. 2019, "Language
-Models are Unsupervised Multitask Learners" (the spread of the first weights).
+Transformer Architecture" (pre-norm layers); Elhage et al. 2021, "A Mathematical Framework for
+Transformer Circuits" (attention-only models); Radford et al. 2019, "Language Models are
+Unsupervised Multitask Learners" (standard deviation of the initial weights).
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import TrainingSettings
 
 SPREAD = 0.02
-"""Standard deviation of the first weights of models with layers; others have torch's usual ones."""
+"""Standard deviation of initial weights in layered models; others use torch's defaults."""
 FEED_FORWARD = 4
-"""How many times wider than the residual stream the feed-forward part is."""
+"""Width of the feed-forward part relative to the residual stream."""
 
 
 class LanguageModel(nn.Module):
-    """Gives the logits of the next token at every place of a block.
+    """Computes the logits of the next token at every position of a block.
 
     Parameters
     ----------
-    settings : Settings
-        What it is made of; see `ModelKind`.
+    settings : TrainingSettings
+        Its architecture; see `ModelKind`.
     tokens : int
-        How many the vocabulary has.
+        Size of the vocabulary.
     """
 
     def __init__(self, settings: TrainingSettings, tokens: int) -> None:
@@ -54,12 +54,12 @@ class LanguageModel(nn.Module):
         self.projection = nn.Linear(width, tokens)
 
     def forward(self, ids: Tensor, *, fused: bool = False) -> Tensor:
-        """Give logits [..., token, vocabulary] for token numbers [..., token].
+        """Compute logits [..., token, vocabulary] for token numbers [..., token].
 
         Parameters
         ----------
         fused : bool
-            Compute attention without its stages: faster, and the same but for rounding.
+            Use fused attention without stages: faster, and equal up to rounding.
         """
         stream = self._embedded(ids)
         for layer in self.layers:
@@ -68,7 +68,7 @@ class LanguageModel(nn.Module):
         return logits
 
     def read(self, ids: Tensor) -> tuple[Tensor, tuple[Trace, ...]]:
-        """Give what `forward` gives, and every stage of the attention of each layer."""
+        """Compute the logits as `forward` does, and return each layer's attention trace."""
         stream, traces = self._embedded(ids), []
         for layer in self.layers:
             assert isinstance(layer, MixingLayer)
@@ -85,18 +85,18 @@ class LanguageModel(nn.Module):
 
 
 class MixingLayer(nn.Module):
-    """Attention without weights to learn: what it mixes takes the place of what was."""
+    """Attention without learned weights, whose output replaces its input (no residual)."""
 
     def __init__(self, attention: AttentionModule) -> None:
         super().__init__()
         self.attention = attention
 
     def seen(self, stream: Tensor) -> Tensor:
-        """Give what attention reads, of vectors [..., token, width]."""
+        """Return the input of attention for vectors [..., token, width]."""
         return stream
 
     def after(self, stream: Tensor, mixed: Tensor) -> Tensor:
-        """Give the vectors after the layer [..., token, width], of those before and the mixed."""
+        """Combine the layer's input and attention output to its result [..., token, width]."""
         return mixed
 
     def trace(self, stream: Tensor) -> Trace:
@@ -110,7 +110,7 @@ class MixingLayer(nn.Module):
 
 
 class ResidualLayer(MixingLayer):
-    """Multi-head causal attention and, unless left out, a feed-forward part, each added on."""
+    """Pre-norm multi-head causal attention and an optional feed-forward part, with residuals."""
 
     def __init__(self, settings: TrainingSettings) -> None:
         width, rate = settings.width, settings.dropout
@@ -122,18 +122,18 @@ class ResidualLayer(MixingLayer):
         self.feed_forward = _feed_forward(width, rate) if _feeds(settings) else None
 
     def seen(self, stream: Tensor) -> Tensor:
-        """Give what attention reads: the vectors, normalised."""
+        """Return the input of attention: the vectors after layer normalisation."""
         seen: Tensor = self.attention_norm(stream)
         return seen
 
     def after(self, stream: Tensor, mixed: Tensor) -> Tensor:
-        """Give the vectors after the layer [..., token, width], of those before and the mixed."""
+        """Combine the layer's input and attention output to its result [..., token, width]."""
         stream = stream + self.dropout(mixed)
         return stream if self.feed_forward is None else stream + self.feed_forward(stream)
 
 
 def layers_of(settings: TrainingSettings) -> int:
-    """Tell how many layers of attention the settings' model has."""
+    """Return the number of attention layers of the settings' model."""
     if settings.model in LAYERED:
         return settings.layers
     return 0 if settings.model is ModelKind.BIGRAM else 1
@@ -164,7 +164,7 @@ def _feed_forward(width: int, rate: float) -> nn.Module:
 
 
 def build(settings: TrainingSettings, tokens: int) -> LanguageModel:
-    """Make a model whose weights are drawn from the settings' seed, on the CPU."""
+    """Build a model on the CPU, with weights drawn from the settings' seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = LanguageModel(settings, tokens)

@@ -1,6 +1,6 @@
-"""The losses of a run, a line a step, in a file that other programs read; no torch.
+"""The loss log of a run: a CSV file with one line per step; imports no torch.
 
-Numbers are written so that they come back as they were, bit by bit.
+Numbers are written so that they are read back exactly.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ if TYPE_CHECKING:
 
 HEADER = "step,training,validation,rate,seconds"
 MOST_BYTES = 2**30
-"""Of the losses of a run: ten million steps take less."""
+"""Largest size of the file; ten million steps take less."""
 AT_ONCE = 1_024
-"""Rows that are read at a time."""
+"""Rows parsed at a time."""
 MISSING = -1.0
-"""Stands for what was not measured: no loss and no rate is negative, but a loss may be no number.
+"""Placeholder of values not measured: losses and rates are never negative, but may be NaN.
 
 In the file, such a field is empty.
 """
 
 
 class LossRow(NamedTuple):
-    """What was measured at a step, before its weights changed.
+    """The measurements of a step, taken before its weights changed.
 
     Parameters
     ----------
     step : int
-        How many steps were done before.
+        Number of steps done before.
     training : float
-        Mean loss of the step's batch, in nats a token; `MISSING` where none was trained,
-        and no number where the training came to no good.
+        Mean loss of the step's batch, in nats per token; `MISSING` where none was trained,
+        NaN or infinite where training diverged.
     validation : float
-        Mean loss of some batches of the validation text; `MISSING` where it was not
+        Mean loss of some batches of the validation part; `MISSING` where it was not
         measured.
     rate : float
         Learning rate of the step.
     seconds : float
-        Spent training until then, whenever the program was open.
+        Total time spent training until then.
     """
 
     step: int
@@ -59,7 +59,7 @@ class LossRow(NamedTuple):
     seconds: float
 
     def line(self) -> str:
-        """Write it as a line of the file."""
+        """Format it as a line of the file."""
         numbers = (self.training, self.validation, self.rate)
         written = ",".join("" if one == MISSING else repr(one) for one in numbers)
         return f"{self.step},{written},{self.seconds:.3f}\n"
@@ -69,9 +69,9 @@ NO_ROWS = np.empty((0, len(LossRow._fields)))
 
 
 def tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
-    """Read the lines of a file as numbers [row, field of `Row`], some rows at a time.
+    """Parse the lines of a file as arrays [row, field of `LossRow`], in blocks of rows.
 
-    A line that was cut off or goes back in steps, and all after it, are left out.
+    Reading ends at the first line that is truncated or whose step does not increase.
     """
     last, left = -1.0, islice(lines, 1, None)
     while some := list(islice(left, AT_ONCE)):
@@ -85,7 +85,7 @@ def tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
 
 
 def _numbers(lines: Sequence[str]) -> np.ndarray:
-    """Read lines up to the first that is none of ours."""
+    """Parse lines up to the first invalid one."""
     try:
         return _all_numbers(lines)
     except ValueError:
@@ -109,13 +109,13 @@ def _all_numbers(lines: Sequence[str]) -> np.ndarray:
 
 
 def parse(lines: Iterable[str]) -> list[LossRow]:
-    """Read the lines of a file, as `tables` does."""
+    """Parse the lines of a file to rows, as `tables` does to arrays."""
     found = (row for table in tables(lines) for row in table.tolist())
     return [LossRow(int(step), *measured) for step, *measured in found]
 
 
 def curves(rows: ArrayLike) -> dict[str, np.ndarray]:
-    """Give rows as arrays: every step's training loss and rate, and the validation losses apart."""
+    """Return rows as arrays: training losses and rates by step, validation losses separately."""
     table = np.array(rows, np.float64).reshape(-1, len(LossRow._fields))
     trained, measured = (table[table[:, column] != MISSING] for column in (1, 2))
     return {
@@ -128,16 +128,16 @@ def curves(rows: ArrayLike) -> dict[str, np.ndarray]:
 
 
 class LossLog:
-    """Writes losses to a file, some at a time; what could not be written is tried again."""
+    """Buffered writer of the loss file; rows that cannot be written stay buffered."""
 
     def __init__(self, place: ContainedFile) -> None:
         self.place = place
         self._waiting: list[LossRow] = []
         self._whole: bytes | None = None
-        """What the file should be, where it is something else."""
+        """The content that `begin` writes, where the file differs from it."""
 
     def read(self, until: int) -> list[LossRow]:
-        """Give the rows before a step; the file stays as it is until `begin`.
+        """Return the rows before a step; the file is unchanged until `begin`.
 
         Raises
         ------
@@ -152,7 +152,7 @@ class LossLog:
         return rows
 
     def _content(self) -> tuple[bytes, bool]:
-        """Give what is in the file, and whether it has another name, under which it must stay."""
+        """Return the file's content, and whether it has other hard links, which must not change."""
         try:
             with self.place.open(MOST_BYTES) as file:
                 return file.read(MOST_BYTES), os.fstat(file.fileno()).st_nlink > 1
@@ -164,7 +164,7 @@ class LossLog:
             raise InputError("folder", sentence) from error
 
     def begin(self) -> None:
-        """Take up the file that was read: forget the rows that were not given.
+        """Remove the rows from the file that `read` left out.
 
         Raises
         ------
@@ -176,7 +176,7 @@ class LossLog:
             write(self.place, lambda file: file.write(whole))
 
     def cut(self, until: int) -> None:
-        """Forget the rows from a step on.
+        """Remove the rows from a step on.
 
         Raises
         ------
@@ -188,11 +188,11 @@ class LossLog:
         self.begin()
 
     def add(self, rows: Iterable[LossRow]) -> None:
-        """Remember rows to be written."""
+        """Buffer rows until `flush`."""
         self._waiting += rows
 
     def flush(self) -> None:
-        """Write what waits; it goes on waiting where it cannot be written.
+        """Append the buffered rows; on failure they stay buffered.
 
         Raises
         ------

@@ -1,6 +1,6 @@
-"""How much memory a training takes, told before it begins: what does not fit is refused.
+"""Estimate of a training's memory, which rejects settings that do not fit before training begins.
 
-A system that lets programs take more than there is ends them without a word, later on.
+A system that overcommits memory would otherwise kill the program later without a message.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from visualizer.language.language_models import LanguageModel, MixingLayer
 from visualizer.language.training_settings import ModelKind, TrainingSettings
 
 ITEM = 4
-"""Bytes of a number: all is float32."""
+"""Bytes of a number; everything is float32."""
 COPIES = 8
-"""Of each parameter: itself, its gradient, two of AdamW, one to read old snapshots with, and three
-in a checkpoint while it is written."""
+"""Copies of each parameter: itself, its gradient, two of AdamW, one to read old snapshots with, and
+three in a checkpoint while it is written."""
 VECTORS = {ModelKind.TRANSFORMER: 30}
 FEWER_VECTORS = 16
-"""Of each token, kept by a layer until its gradients are known; fewer without a feed-forward."""
+"""Vectors per token and layer kept for the backward pass; fewer without a feed-forward part."""
 LOGITS = 4
-"""Copies of them: as they are, normalised, and the gradients of both."""
+"""Copies of the logits: raw, normalised, and the gradients of both."""
 TORCH = 100 * 2**20
-"""Bytes of what torch loads when it computes for the first time."""
+"""Bytes that torch loads at its first computation."""
 
 
 def check_room(settings: TrainingSettings, tokens: int) -> None:
-    """Refuse settings whose training needs more memory than is free now.
+    """Reject settings whose training needs more memory than is free now.
 
     Parameters
     ----------
     tokens : int
-        How many the vocabulary has.
+        Size of the vocabulary.
 
     Raises
     ------
@@ -61,14 +61,14 @@ def check_room(settings: TrainingSettings, tokens: int) -> None:
 
 
 def bytes_needed(settings: TrainingSettings, tokens: int) -> int:
-    """Estimate the bytes that training takes, from above: what is measured stays below it."""
-    with torch.device("meta"):  # where numbers have shapes, and take no room
+    """Estimate the bytes that training takes; an upper bound of the measured use."""
+    with torch.device("meta"):  # tensors with shapes but without memory
         model = LanguageModel(settings, tokens)
     places = settings.batch * settings.block
     layers = [layer.attention.spec for layer in model.layers if isinstance(layer, MixingLayer)]
     kept = VECTORS.get(settings.model, FEWER_VECTORS) * places * settings.width
     for spec in layers[:1]:
-        # The weights; and where some are dropped, which, and what is left.
+        # The attention weights; with dropout also its mask and the remaining weights.
         kept += spec.heads * places * settings.block * (3 if spec.dropout else 1)
     stages = max((bytes_of_stages(spec, settings.block, settings.batch) for spec in layers),
                  default=0)  # fmt: skip

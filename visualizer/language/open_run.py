@@ -1,4 +1,4 @@
-"""A run that is open: trained where its text is there, and read at any step that is kept."""
+"""An open run: trained where its text is available, and readable at any saved step."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 
 class OpenRun:
-    """A run that this program reads, and trains once it holds it, as no other does then.
+    """A run opened for reading, and for training once its lock is held.
 
-    Until it is held nothing in its folder is written. Without its text it cannot be trained, but
+    Without the lock nothing in its folder is written. Without its text it cannot be trained, but
     its models can be read.
 
     Parameters
     ----------
     folder : RunFolder
-        Where it is, or is to be.
-    settings : Settings or None
-        Of a new run; None takes up the one that is there.
+        Folder of the existing or new run.
+    settings : TrainingSettings or None
+        Settings of a new run; None opens the existing one.
     is_held : bool
-        Whether it is to be trained at once, and not only looked at; a new one always is.
+        Whether to take the lock at once; a new run always does.
 
     Raises
     ------
     InputError
-        When the text of a new run cannot be learned, or there is not enough memory to, or when
-        another program holds the run, or its folder cannot be read or written.
+        When the text of a new run cannot be used for training, there is not enough memory, another
+        program holds the run, or its folder cannot be read or written.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class OpenRun:
 
     @property
     def is_held(self) -> bool:
-        """Whether it may be written."""
+        """Whether this program holds the lock and may write."""
         return self._lock is not None
 
     def hold(self) -> None:
-        """Have it be written by this program from now on, and by no other.
+        """Take the lock, so that only this program writes the run.
 
         Raises
         ------
@@ -91,7 +91,7 @@ class OpenRun:
     def _begin(self) -> None:
         try:
             self.folder.tidy()
-            with suppress(OSError):  # Windows keeps what is being read
+            with suppress(OSError):  # Windows cannot remove a file that is open
                 self.folder.orders.unlink(missing_ok=True)
             if self.running:
                 self.running.begin()
@@ -110,12 +110,12 @@ class OpenRun:
             return None
 
     def model(self, step: int | None) -> tuple[LanguageModel, int]:
-        """Give the model as it is now, or as it was after so many steps, and those.
+        """Return the current model, or the one after ``step`` steps, and its step.
 
         Raises
         ------
         InputError
-            Of ``step``, when its weights are not kept; of ``folder``, when they cannot be read.
+            Of ``step``, when its weights were not saved; of ``folder``, when they cannot be read.
         """
         if step is None and self.running:
             return self.running.training.model, self.running.step
@@ -130,12 +130,12 @@ class OpenRun:
         return self._kept, wanted
 
     def snapshots(self) -> tuple[int, ...]:
-        """List the steps of which the weights are kept, but those that come again."""
+        """List the steps with saved weights, without those after the current step."""
         last = self.running.step if self.running else None
         return tuple(step for step in self.folder.snapshots() if last is None or step <= last)
 
     def close(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         if self._lock:
             self._lock.release()
             self._lock = None

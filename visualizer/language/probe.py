@@ -1,4 +1,4 @@
-"""What a model makes of a text: the attention of every layer and head, and the next tokens."""
+"""Probing a model with a text: attention of every layer and head, and next-token logits."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from visualizer.language.tokenizers import Vocabulary
 
 MOST_BYTES = 256 * 2**20
-"""Of the weights and the scores that a text may have."""
+"""Most bytes of the weights and scores of a text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Probe:
-    """A text, as a model sees it.
+    """A text as the input of a model.
 
     Parameters
     ----------
     ids : Tensor
-        Token numbers [token], at most a block of them: the last.
+        Token numbers [token]: the last ones, at most a block.
     cut : int
-        How many tokens before them are not seen.
+        Number of tokens cut off before them.
     """
 
     tokens: tuple[str, ...]
@@ -46,12 +46,12 @@ class Probe:
 
     @classmethod
     def of(cls, text: str, vocabulary: Vocabulary, model: LanguageModel) -> Probe:
-        """Take the end of a text, as much as fits into a block.
+        """Return the probe of a text's end, of at most one block.
 
         Raises
         ------
         InputError
-            Of ``text``, when nothing is in it or something that is not in the vocabulary.
+            Of ``text``, when it is empty or has tokens that are not in the vocabulary.
         """
         tokens, numbers = vocabulary.read(text)
         if not tokens:
@@ -70,13 +70,13 @@ def read(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
     -------
     dict
         ``logits`` [token, vocabulary]; of models with attention also ``weights`` and, where scores
-        are compared, ``masked`` [layer, head, query, key]; of those trained on a task of which it
-        is known who should read whom, ``attending`` [layer, head]: the mean weight there.
+        are compared, ``masked`` [layer, head, query, key]; of those trained on a synthetic task
+        ``attending`` [layer, head], the mean weight on the expected keys.
 
     Raises
     ------
     InputError
-        Of ``text``, when so much attention is paid in it that it is not to be held.
+        Of ``text``, when its attention takes more than `MOST_BYTES`.
     """
     model.eval()
     _check_room(model, len(probe.tokens))
@@ -95,7 +95,7 @@ def read(model: LanguageModel, probe: Probe) -> dict[str, np.ndarray]:
 def layer(
     model: LanguageModel, probe: Probe, number: int
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Give what computes the attention of a layer anew: its spec, and its input and weights.
+    """Return what is needed to recompute a layer's attention: its spec, input and weights.
 
     Parameters
     ----------
@@ -105,14 +105,14 @@ def layer(
     Returns
     -------
     dict
-        The fields of the spec by name, but for those of own numbers.
+        The fields of the spec by name, without those of own matrices.
     dict
         ``input`` [token, d_in], and weights by the names of `AttentionSpec.own_weights`.
 
     Raises
     ------
     InputError
-        Of ``layer``, when the model has no such layer; of ``text``, as of `read`.
+        Of ``layer``, when the model has no such layer; of ``text``, as in `read`.
     """
     model.eval()
     _check_room(model, len(probe.tokens))
@@ -145,7 +145,7 @@ _SPEC = (
 
 
 def _plain(trace: Trace) -> dict[str, Any]:
-    """Give what of a spec decides the numbers, out of training."""
+    """Return the fields of the spec that determine its numbers in evaluation."""
     return {name: getattr(trace.spec, name) for name in _SPEC}
 
 

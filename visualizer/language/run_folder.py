@@ -1,9 +1,8 @@
-"""A run on the disk: a folder with what it is, its losses, checkpoint and snapshots; no torch.
+"""The folder of a training run: metadata, losses, checkpoint and snapshots; imports no torch.
 
-Every file is whole or not there, but the losses, of which the last line may be cut off. A run may
-come from others: none of its files is reached through a link, and each has a largest size.
-
-Which weights of a training are kept, and for how long; no torch.
+All files are written atomically except the losses, whose last line may be truncated. A run may be
+of unknown origin: no file is reached through a link, and each has a size limit. The end of the
+module decides which snapshots are kept.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 MOST_BYTES = 64 * 2**20
-"""Of what says what a run is; most of it is the vocabulary."""
+"""Largest size of the metadata file; most of it is the vocabulary."""
 _KINDS = (
     LearningRateDecay,
     Device,
@@ -54,25 +53,25 @@ _CODING = JsonCoding({kind.__name__: kind for kind in _KINDS})
 _SNAPSHOT = re.compile(r"([0-9]{8})\.safetensors")
 
 Version = tuple[int, int, int]
-"""What tells whether a file was changed: its number, when it was written, its size."""
+"""Identifies the state of a file: inode, modification time in ns, size."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunMetadata:
-    """What a run is, known before its first step.
+    """Metadata of a run, known before its first step.
 
     Parameters
     ----------
     tokens : tuple of str
         The vocabulary.
     frequency, bigram : float
-        Validation loss, in nats a token, of guessing by how often tokens, or pairs of them, come.
+        Validation losses of the unigram and bigram baselines, in nats per token.
     sample : str
-        How the text begins.
+        Beginning of the text.
     fingerprint : str
-        Of the text, to know it again.
+        Digest of the text, to detect changes.
     notices : tuple of str
-        What should be known of the text, in sentences.
+        Remarks on the text, each a sentence.
     """
 
     settings: TrainingSettings
@@ -90,12 +89,12 @@ class RunMetadata:
 
 
 def plain(about: RunMetadata) -> dict[str, object]:
-    """Write what a run is as JSON has it."""
+    """Encode run metadata as JSON values."""
     return {"schema": SCHEMA, **_CODING.encode(about, RunMetadata, "", {})}
 
 
 def about_of(values: object) -> RunMetadata:
-    """Read what `plain` wrote.
+    """Decode run metadata encoded by `plain`.
 
     Raises
     ------
@@ -114,12 +113,12 @@ def about_of(values: object) -> RunMetadata:
 
 
 def plain_settings(settings: TrainingSettings) -> object:
-    """Write settings as JSON has them."""
+    """Encode settings as JSON values."""
     return _CODING.encode(settings, TrainingSettings, "", {})
 
 
 def settings_of(values: object) -> TrainingSettings:
-    """Read settings that `plain_settings` wrote.
+    """Decode settings encoded by `plain_settings`.
 
     Raises
     ------
@@ -132,7 +131,7 @@ def settings_of(values: object) -> TrainingSettings:
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """Where the files of a run are."""
+    """The files of a run."""
 
     path: Path
 
@@ -146,50 +145,50 @@ class RunFolder:
 
     @property
     def about(self) -> ContainedFile:
-        """What the run is, in JSON."""
+        """The run's metadata, in JSON."""
         return self._top.file("run.json")
 
     @property
     def losses(self) -> ContainedFile:
-        """A line of numbers a step."""
+        """The loss log, one line per step."""
         return self._top.file("losses.csv")
 
     @property
     def checkpoint(self) -> ContainedFile:
-        """All that is needed to go on."""
+        """The latest checkpoint."""
         return self._top.file("checkpoint.safetensors")
 
     @property
     def lock(self) -> ContainedFile:
-        """Held by the program that trains it."""
+        """The lock of the program that trains the run."""
         return self._top.file("lock")
 
     @property
     def orders(self) -> ContainedFile:
-        """What one that is to go on in the background is told, until it holds the run."""
+        """Messages for a background training process, until it holds the run."""
         return self._top.file("orders")
 
     @property
     def log(self) -> ContainedFile:
-        """What one that goes on in the background printed last."""
+        """Output of the last background training process."""
         return self._top.file("background.log")
 
     @property
     def stop(self) -> ContainedFile:
-        """Asks whoever trains it to stop, by being there."""
+        """A file whose existence asks the training process to stop."""
         return self._top.file("stop")
 
     @property
     def probe(self) -> ContainedFile:
-        """The text that was read last while one watched."""
+        """The text last used as a probe."""
         return self._top.file("probe.txt")
 
     def snapshot(self, step: int) -> ContainedFile:
-        """Give the file of the weights after so many steps."""
+        """Return the file of the weights after ``step`` steps."""
         return self._kept.file(f"{step:08d}.safetensors")
 
     def snapshots(self) -> tuple[int, ...]:
-        """List the steps of which the weights are kept; none where their folder cannot be read."""
+        """List the steps with snapshots; none if their folder cannot be read."""
         with suppress(OSError):
             return self._listed()
         return ()
@@ -199,12 +198,12 @@ class RunFolder:
         return tuple(sorted(int(found[1]) for found in names if found))
 
     def begin(self, about: RunMetadata) -> None:
-        """Make the folder of a new run.
+        """Create the folder of a new run.
 
         Raises
         ------
         InputError
-            Of ``folder``, when it is taken or cannot be written.
+            Of ``folder``, when it holds a run already or cannot be written.
         """
         self.make()
         if self.about.exists():
@@ -213,12 +212,12 @@ class RunFolder:
         self.write_about(about)
 
     def make(self) -> None:
-        """Have the folder and that of its snapshots be there.
+        """Create the folder and its snapshot folder if they are missing.
 
         Raises
         ------
         InputError
-            Of ``folder``, when they cannot be made.
+            Of ``folder``, when they cannot be created.
         """
         try:
             self._kept.make()
@@ -226,12 +225,12 @@ class RunFolder:
             raise InputError("folder", f"{self.path} cannot be made: {_reason(error)}.") from error
 
     def check(self) -> None:
-        """Refuse a folder of which a file could lead elsewhere; nothing is written.
+        """Reject a folder with links among its files; nothing is written.
 
         Raises
         ------
         InputError
-            Of ``folder``, naming what is no file or folder of its own.
+            Of ``folder``, naming what is not a regular file or folder of its own.
         """
         own = (self.about, self.losses, self.checkpoint, self.lock, self.orders, self.log)
         wrong: ContainedFile | ContainedFolder = self._kept
@@ -247,7 +246,7 @@ class RunFolder:
             raise InputError("folder", sentence) from error
 
     def check_export(self, path: Path) -> None:
-        """Refuse a file to be written in the folder that leads elsewhere through a link.
+        """Reject an export path in the folder that leaves it through a link.
 
         Raises
         ------
@@ -259,30 +258,30 @@ class RunFolder:
             raise InputError("export", sentence)
 
     def versions(self) -> tuple[Version | None, ...]:
-        """Tell what would be different if another program had trained the run."""
+        """Return the file versions that change when another program trains the run."""
         return tuple(map(_version, (self.about, self.checkpoint, self.losses)))
 
     def tidy(self) -> None:
-        """Remove what others left: a wish to stop, and files that were cut off by an end.
+        """Remove leftovers of other processes: a stop request, and interrupted writes.
 
-        Only for who holds the lock, as nobody else writes then.
+        To be called by the holder of the lock only.
         """
         self.stop.unlink(missing_ok=True)
         for folder in (self._top, self._kept):
             folder.remove_parts()
 
     def write_about(self, about: RunMetadata) -> None:
-        """Write what the run is; see `visualizer.storage.atomic_file.write`."""
+        """Write the metadata; see `visualizer.storage.atomic_file.write`."""
         text = json.dumps(plain(about), ensure_ascii=True, indent=1)
         write(self.about, lambda file: file.write(text.encode()))
 
     def read_about(self) -> RunMetadata:
-        """Read what the run is, of a folder in which nothing leads elsewhere.
+        """Check the folder and read the metadata.
 
         Raises
         ------
         InputError
-            Of ``folder``, when there is no run in it, or it is damaged or not to be used.
+            Of ``folder``, when it holds no run, or is damaged or rejected by `check`.
         """
         self.check()
         try:
@@ -310,18 +309,18 @@ def _reason(error: OSError) -> str:
 
 
 GROWTH = 1.08
-"""From one snapshot to the next, the steps grow by this: their times are even on a log axis."""
+"""Ratio of consecutive snapshots' steps, which are evenly spaced on a log axis."""
 MOST_SNAPSHOT_BYTES = 512 * 2**20
-"""Of all snapshots of a run; every other one goes when there are more."""
+"""Limit of all snapshots of a run; beyond it every other one is removed."""
 
 
 def is_first(step: int, growth: float) -> bool:
-    """Whether a number of steps is the first in its growth: such are even on a log axis."""
+    """Whether a step is the first in its interval of a log axis with ratio ``growth``."""
     return step < 2 or int(math.log(step, growth)) > int(math.log(step - 1, growth))
 
 
 def thin(folder: RunFolder) -> None:
-    """Leave out every other snapshot, where they take too much room together."""
+    """Remove every other snapshot if all together exceed `MOST_SNAPSHOT_BYTES`."""
     kept = folder.snapshots()
     size = folder.snapshot(kept[-1]).stat().st_size
     if size * len(kept) > MOST_SNAPSHOT_BYTES and len(kept) > 2:
@@ -330,7 +329,7 @@ def thin(folder: RunFolder) -> None:
 
 
 def forget_after(folder: RunFolder, step: int) -> None:
-    """Leave out snapshots of steps that come again."""
+    """Remove the snapshots after a step, as these steps are trained again."""
     for kept in folder.snapshots():
         if kept > step:
             folder.snapshot(kept).unlink(missing_ok=True)

@@ -1,9 +1,11 @@
-"""How a next token is chosen from what a model expects; no torch.
+"""Sampling of the next token from a model's logits; imports no torch.
 
-First the temperature, then the `top_k` largest, then of what these leave the smallest set that
-reaches `top_p`: Ackley et al. 1985 (temperature); Fan et al. 2018, "Hierarchical Neural Story
-Generation", §5.4 (top-k); Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration",
-§3.1 (top-p, the nucleus).
+Temperature is applied first, then `top_k`, then the smallest set of the remaining tokens that
+reaches `top_p`.
+
+Sources: Ackley et al. 1985 (temperature); Fan et al. 2018, "Hierarchical Neural Story Generation",
+§5.4 (top-k); Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", §3.1 (top-p,
+nucleus sampling).
 """
 
 from __future__ import annotations
@@ -24,16 +26,16 @@ NO_NUMBERS = (
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a next token is chosen.
+    """Sampling settings.
 
     Parameters
     ----------
     temperature : float
-        Logits are divided by it; at 0, only the largest is left.
+        Divides the logits; at 0, only the largest remain.
     top_k : int or None
-        How many tokens may be chosen; None for all.
+        Number of tokens kept; None for all.
     top_p : float
-        How much of the probability they must reach.
+        Share of the probability that the kept tokens must reach.
     """
 
     temperature: float = 1.0
@@ -42,7 +44,7 @@ class Sampling:
 
 
 def check(sampling: Sampling) -> None:
-    """Raise `InputError` for what no token can be chosen by."""
+    """Raise `InputError` for invalid sampling settings."""
     if not 0 <= sampling.temperature <= HOTTEST:
         sentence = f"The temperature is from 0 to {HOTTEST:g}. A usual one is 1."
         raise InputError("temperature", sentence, ("temperature", 1.0))
@@ -57,7 +59,7 @@ def check(sampling: Sampling) -> None:
 def probabilities(
     logits: np.ndarray, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0
 ) -> np.ndarray:
-    """Give how likely each token is to be chosen.
+    """Return the probability of sampling each token.
 
     Parameters
     ----------
@@ -69,22 +71,22 @@ def probabilities(
     Returns
     -------
     numpy.ndarray
-        float64 [vocabulary], of sum 1; 0 where a token is left out.
+        float64 [vocabulary], with sum 1; 0 for tokens left out.
 
     Raises
     ------
     InputError
-        When no token can be chosen so.
+        When the settings are invalid or the largest logit is not finite.
     """
     check(Sampling(temperature, top_k, top_p))
-    if not np.isfinite(np.max(logits)):  # of which −∞ is one that is never expected
+    if not np.isfinite(np.max(logits)):  # single logits of −∞ are valid
         raise InputError("logits", NO_NUMBERS)
     made = _softened(np.asarray(logits, dtype=np.float64), temperature)
     order = np.argsort(-made, kind="stable")
     kept = len(made) if top_k is None else min(top_k, len(made))
     reached = np.cumsum(made[order[:kept]])
     if top_p < 1:
-        # What is added up in floats may miss by its rounding what it reaches.
+        # Tolerance for rounding errors of the cumulative sum.
         enough = top_p * reached[-1] * (1 - 4 * len(made) * np.finfo(np.float64).eps)
         kept = int(np.searchsorted(reached, enough)) + 1
     made[order[kept:]] = 0
@@ -103,7 +105,7 @@ def _softened(logits: np.ndarray, temperature: float) -> np.ndarray:
 
 
 def draw(probabilities: np.ndarray, generator: np.random.Generator) -> int:
-    """Choose a token, each as often as it is likely; one of probability 0 never."""
+    """Draw a token with these probabilities; one of probability 0 is never drawn."""
     reached = np.cumsum(probabilities)
     at = int(np.searchsorted(reached, generator.random() * reached[-1], side="right"))
     return min(at, int(np.flatnonzero(probabilities)[-1]))

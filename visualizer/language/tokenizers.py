@@ -1,9 +1,7 @@
-"""From text to tokens, in any script; no torch.
+"""Word and character tokenizers for any script, and vocabularies; imports no torch.
 
-Words follow letters, marks and digits; scripts written without spaces give a token a character.
-Characters are what a reader sees as one (extended grapheme clusters, Unicode UAX #29).
-
-The tokens that a language model knows, in both directions; no torch.
+Words are runs of letters, marks and digits; in scripts written without spaces each character is a
+token. Characters are extended grapheme clusters (Unicode UAX #29).
 """
 
 from __future__ import annotations
@@ -30,21 +28,21 @@ _UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"}
 
 
 class Tokenizer(StrEnum):
-    """What counts as one token."""
+    """Unit of tokenization."""
 
     WORDS = "words"
     CHARACTERS = "characters"
 
 
 def tokenize(text: str, tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Split a text; words leave white space out, characters keep it."""
-    # One by one: a search for all of a novel at once would hold up every other thread.
+    """Split a text into tokens; words omit white space, characters keep it."""
+    # Match by match: finding all matches of a novel at once would block every other thread.
     return tuple(match.group() for match in _pattern(tokenizer).finditer(text))
 
 
 @cache
 def _pattern(tokenizer: Tokenizer) -> regex.Pattern[str]:
-    import regex  # not before the first text is read, as it takes time to start
+    import regex  # imported late, as loading it takes time
 
     if tokenizer is Tokenizer.CHARACTERS:
         return regex.compile(r"\X")
@@ -55,12 +53,12 @@ def _pattern(tokenizer: Tokenizer) -> regex.Pattern[str]:
 
 @lru_cache(maxsize=4)
 def all_visible(tokens: tuple[str, ...]) -> tuple[str, ...]:
-    """Write each token of a text so that it can be seen."""
+    """Return the visible form of each token of a text."""
     return tuple(visible(token) for token in tokens)
 
 
 def visible(token: str) -> str:
-    """Write a token so that it can be seen: white space and the like as symbols or by number."""
+    """Return a token's visible form: white space and controls as symbols or code points."""
     if token in _VISIBLE:
         return _VISIBLE[token]
     if any(category(letter) not in _UNSEEN for letter in token):
@@ -78,12 +76,12 @@ MOST_SAID = 5
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Tokens by their numbers.
+    """Bidirectional mapping of tokens and numbers.
 
     Parameters
     ----------
     tokens : tuple of str
-        Each once; the place is the number.
+        Distinct tokens; the index is the number.
     """
 
     tokens: tuple[str, ...]
@@ -91,7 +89,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, tokens: Iterable[str], tokenizer: Tokenizer) -> Vocabulary:
-        """Take every token of a text once, in the order of the alphabet."""
+        """Return the vocabulary of the distinct tokens, sorted by code points."""
         return cls(tuple(sorted(set(tokens))), tokenizer)
 
     def __len__(self) -> int:
@@ -105,12 +103,12 @@ class Vocabulary:
         return token in self._numbers
 
     def encode(self, tokens: Sequence[str]) -> np.ndarray:
-        """Give the numbers of tokens, int64 [token].
+        """Return the numbers of tokens, int64 [token].
 
         Raises
         ------
         InputError
-            When some are not known; it names them, and nothing is left out.
+            Naming tokens that are not in the vocabulary.
         """
         unknown = list(dict.fromkeys(token for token in tokens if token not in self))
         if unknown:
@@ -122,14 +120,14 @@ class Vocabulary:
         return np.fromiter((self._numbers[token] for token in tokens), np.int64, len(tokens))
 
     def read(self, text: str) -> tuple[tuple[str, ...], np.ndarray]:
-        """Split a text into tokens and give their numbers; see `encode`."""
+        """Split a text into tokens and return them with their numbers; see `encode`."""
         tokens = tokenize(text, self.tokenizer)
         return tokens, self.encode(tokens)
 
     def decode(self, numbers: Iterable[int]) -> tuple[str, ...]:
-        """Give the tokens of numbers."""
+        """Return the tokens of numbers."""
         return tuple(self.tokens[number] for number in numbers)
 
     def write(self, tokens: Sequence[str]) -> str:
-        """Put tokens together to a text: words with spaces between them, characters without."""
+        """Join tokens to a text: words with spaces between them, characters without."""
         return (" " if self.tokenizer is Tokenizer.WORDS else "").join(tokens)

@@ -1,4 +1,4 @@
-"""A model that learns: steps of AdamW on batches of a corpus, the same for the same settings.
+"""Deterministic training of a language model: AdamW steps on batches of a corpus.
 
 Sources: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization" (AdamW).
 """
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import TrainingSettings
 
 MOST_THREADS = 8
-"""Small models gain nothing from more."""
+"""Most threads used; small models gain nothing from more."""
 
 
 class Trainer:
-    """A model, its optimiser and where in the data they stand.
+    """A model, its optimiser and the states of its random generators.
 
-    All that is drawn comes from generators of its own, whose states are part of what is kept: what
-    else a program draws changes nothing.
+    Random numbers come from the trainer's own generators, whose states are saved in checkpoints:
+    other use of random numbers in the program does not affect training.
 
     Parameters
     ----------
-    settings : Settings
-        Without problems; see `visualizer.language.training_settings.check`.
+    settings : TrainingSettings
+        Valid settings; see `visualizer.language.training_settings.check`.
     corpus : Corpus
-        What is learned.
+        The training and validation data.
     """
 
     def __init__(self, settings: TrainingSettings, corpus: Corpus) -> None:
@@ -56,11 +56,11 @@ class Trainer:
         self.randomness = _first_randomness(settings.seed, self.device)
 
     def advance(self) -> float:
-        """Do a step; give the mean loss of its batch, in nats a token, before the step.
+        """Do a step and return its batch's mean loss before the update, in nats per token.
 
-        Memory that runs out on the way leaves all as it was: the step can be tried again.
+        If memory runs out, the state is restored and the step can be repeated.
         """
-        if not self.model.training:  # as it goes through every module
+        if not self.model.training:  # train() visits every module
             self.model.train()
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.rate_at(self.step)
@@ -76,7 +76,7 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self, split: Split, batches: int) -> float:
-        """Give the mean loss of some batches, in nats a token; the same ones whenever asked."""
+        """Return the mean loss of fixed random batches, in nats per token."""
         generator = np.random.Generator(
             np.random.PCG64([self.settings.seed, [*Split].index(split)])
         )
@@ -97,20 +97,20 @@ class Trainer:
 
     @contextmanager
     def _whole_or_not(self) -> Iterator[None]:
-        """Have a step that breaks off be as if it had not begun."""
+        """Restore the state before a step that fails."""
         drawn, randomness = self.generator.bit_generator.state, self.randomness
         try:
             yield
         except (RuntimeError, MemoryError):
             self.generator.bit_generator.state, self.randomness = drawn, randomness
             self.optimiser.zero_grad()
-            if not self.step:  # what it remembers is made in the first step, perhaps in part
+            if not self.step:  # the first step may have created a part of the optimiser's state
                 self.optimiser.state.clear()
             raise
 
     @contextmanager
     def _own_randomness(self) -> Iterator[None]:
-        """Draw dropout from the training's own generators."""
+        """Use the trainer's own generators for dropout."""
         if not self.settings.dropout:
             yield
             return
@@ -121,15 +121,15 @@ class Trainer:
 
 
 def usual_threads() -> int:
-    """Tell how many threads to train with: one core is left to the window.
+    """Return the default number of training threads; one core is left to the window.
 
-    Threads that wait for a core hold up the others, which costs far more than one thread less.
+    A thread waiting for a core blocks all others, which costs far more than one thread less.
     """
     return min(max(1, (os.cpu_count() or 1) - 1), MOST_THREADS)
 
 
 def _kind(device: torch.device) -> str:
-    return "cuda" if device.type == "cpu" else device.type  # of no devices, below
+    return "cuda" if device.type == "cpu" else device.type  # of no devices; see `_forked`
 
 
 def _forked(device: torch.device) -> list[int]:
@@ -143,7 +143,7 @@ def _first_randomness(seed: int, device: torch.device) -> dict[str, Tensor]:
 
 
 def _randomness(device: torch.device) -> dict[str, Tensor]:
-    """Give the states of the generators that dropout draws from, by device."""
+    """Return the states of the generators used by dropout, by device type."""
     states = {"cpu": torch.get_rng_state()}
     if device.type != "cpu":
         states[device.type] = getattr(torch, device.type).get_rng_state()

@@ -1,8 +1,8 @@
-"""The program that trains beside a window: it takes messages, trains between them, and answers.
+"""Entry point of the training process, which trains and answers a window's messages.
 
-Its messages are those of `visualizer.language.wire_format`, read from standard input and written to
-standard output. When the input ends it makes a checkpoint and ends too, unless it was told to go
-on. So it does when it is told to terminate, or when its terminal is closed.
+Messages have the format of `visualizer.language.wire_format`; they are read from standard input and
+answered on standard output. The process writes a checkpoint and exits when the input ends, unless
+it was told to continue in the background, and on SIGTERM, SIGINT and SIGHUP.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NICE = 5
-"""By how much it stands back behind the window."""
+"""Niceness of the process, so that the window has priority."""
 PIECE = 1 << 16
 
 Inbox = queue.SimpleQueue[Message | None]
-"""Messages, and nothing when there will be no more."""
+"""Queue of messages; None marks the end of input."""
 
 
 def main() -> int:
-    """Serve until there is nothing more to do; give the exit status."""
+    """Serve until the server ends, and return the exit status."""
     inbox: Inbox = queue.SimpleQueue()
     source, send = sys.stdin.buffer, _sender()
-    for name in ("SIGTERM", "SIGINT", "SIGHUP"):  # the last: the terminal was closed
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):  # SIGHUP: the terminal is closed
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: inbox.put(Message("stop")))
-    with suppress(AttributeError, OSError):  # where there is no such thing
+    with suppress(AttributeError, OSError):  # where niceness is not supported
         os.nice(NICE)
     threading.Thread(target=_listen, args=(source, inbox), daemon=True).start()
     try:
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def serve(server: TrainingServer, inbox: Inbox) -> None:
-    """Take messages while there are some, train while there are none, until the end."""
+    """Handle messages, and train while there are none, until the server ends."""
     is_alone = False
     while not server.is_ended:
         if is_alone and not server.is_training:
@@ -77,17 +77,17 @@ def _listen(source: BinaryIO, inbox: Inbox) -> None:
             for message in unpacker.feed(piece):
                 inbox.put(message)
     finally:
-        inbox.put(None)  # else nobody could end it any more
+        inbox.put(None)  # otherwise the process could not be ended
 
 
 def _sender() -> Callable[[Message], None]:
-    """Give what writes to standard output, and have all else that prints there print beside it."""
+    """Return a writer to standard output, and redirect other output to standard error."""
     target = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
     def send(message: Message) -> None:
         left = memoryview(message.pack())
-        with suppress(OSError):  # the window has gone, which each system says in its own way
+        with suppress(OSError):  # the window is closed; the error differs between systems
             while left:
                 left = left[os.write(target, left) :]
 

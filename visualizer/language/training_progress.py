@@ -1,7 +1,4 @@
-"""How fast a training is, over its last seconds; no torch.
-
-How far a training is, how fast it goes and how long it still takes, in words.
-"""
+"""Speed and progress of a training, with the remaining time as text; imports no torch."""
 
 from __future__ import annotations
 
@@ -13,14 +10,14 @@ SPAN_S = 5.0
 
 
 class TrainingSpeed:
-    """Counts tokens by the time at which they were learned."""
+    """Measures the tokens trained per second over the last `SPAN_S` seconds."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
         self._whole = 0
 
     def add(self, tokens: int, now: float) -> None:
-        """Count tokens at a time in seconds, which only grows."""
+        """Count tokens at a monotonic time in seconds."""
         self._whole += tokens
         self._seen.append((now, self._whole))
         while now - self._seen[0][0] > SPAN_S and len(self._seen) > 2:
@@ -28,14 +25,14 @@ class TrainingSpeed:
 
     @property
     def a_second(self) -> float | None:
-        """Tokens a second; None before it can be known."""
+        """Tokens per second; None until it can be measured."""
         if len(self._seen) < 2:
             return None
         (start, before), (end, after) = self._seen[0], self._seen[-1]
         return (after - before) / (end - start) if end > start else None
 
     def seconds_for(self, tokens: int) -> float | None:
-        """Give how long so many tokens will take."""
+        """Return the estimated time for a number of tokens; None while unknown."""
         pace = self.a_second
         return tokens / pace if pace else None
 
@@ -45,16 +42,16 @@ MINUTE, HOUR, DAY = 60, 3600, 86_400
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """How far a training is, and how it goes on.
+    """Progress of a training.
 
     Parameters
     ----------
     step, steps : int
-        Steps done, and after how many it is done.
+        Steps done, and steps in all.
     rate : float
-        The learning rate now.
+        Current learning rate.
     tokens_a_second, seconds_left : float or None
-        None while that is not known, or where it stands still.
+        None while unknown or paused.
     """
 
     step: int
@@ -65,7 +62,7 @@ class TrainingProgress:
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """All that is known, the most wanted first."""
+        """Known values as texts, the most important first."""
         known = [f"step {self.step:,} of {self.steps:,}"]
         if self.seconds_left is not None and (left := time_left(self.seconds_left)):
             known.append(left)
@@ -75,7 +72,7 @@ class TrainingProgress:
 
 
 def time_left(seconds: float) -> str:
-    """Say how long it still takes, no more exactly than it can be known."""
+    """Format a remaining time with a precision that matches its uncertainty."""
     if not math.isfinite(seconds) or seconds < 0:
         return ""
     if seconds < 10:
@@ -92,5 +89,5 @@ def time_left(seconds: float) -> str:
 
 
 def _rounded(value: float) -> int:
-    """Leave three digits: the others change all the time."""
+    """Round to three significant digits, as the others fluctuate."""
     return int(round(value, min(0, 3 - len(str(int(value))))))

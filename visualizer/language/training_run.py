@@ -1,7 +1,4 @@
-"""Why a run cannot go on, in sentences; no torch.
-
-A run: training step by step, with its losses, snapshots and checkpoints kept in a folder.
-"""
+"""A training run: steps, loss log, snapshots, checkpoints and detection of divergence."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def too_much(step: int) -> str:
-    """Say that the memory ran out."""
+    """Return the message for memory that ran out."""
     return (
         f"The memory ran out at step {step:,}; the model is as it was before. Go on when there is "
         "more, or begin again with a smaller batch, block or embedding size."
@@ -48,7 +45,7 @@ def too_much(step: int) -> str:
 
 
 def changed(source: CorpusSource) -> str:
-    """Say that a text is not the one that was learned."""
+    """Return the message for a text that differs from the one trained on."""
     if source.kind is CorpusKind.FILE:
         name = Path(source.path).name
         sentence = f"“{name}” is not the text that was learned: it was changed since."
@@ -58,18 +55,18 @@ def changed(source: CorpusSource) -> str:
 
 
 MEASURED_EVERY, MEASURED_GROWTH = 100, 1.3
-"""The validation loss is measured every so many steps, and earlier each time they grow so much."""
+"""Interval of validation in steps, and before the first one the ratio of consecutive steps."""
 MEASURED_TOKENS = 8_192
-"""Of about how many tokens it is the mean, while training; at the end, of more."""
+"""Approximate tokens per validation while training; the final one uses more."""
 CHECKPOINT_EVERY_S = 30.0
 PATIENT = 20
 FAR = 1.5
-"""A loss so many times the first one, for so many steps on end, is no learning."""
+"""Training has diverged when the loss exceeds `FAR` times the first for `PATIENT` steps."""
 SAMPLE = 600
 
 
 class DivergedError(Exception):
-    """The loss has grown beyond all bounds; the model is back where it was still good."""
+    """Training diverged; the model is restored to the last good snapshot."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence)
@@ -78,14 +75,14 @@ class DivergedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FinalLosses:
-    """Mean losses over many batches, when all steps are done."""
+    """Mean losses over many batches after all steps."""
 
     training: float
     validation: float
 
 
 def described(settings: TrainingSettings, corpus: Corpus) -> RunMetadata:
-    """Say what a run of settings on a corpus is, the number of threads decided."""
+    """Return the metadata of a new run, with a definite number of threads."""
     return RunMetadata(
         replace(settings, threads=settings.threads or usual_threads()),
         corpus.vocabulary.tokens,
@@ -98,23 +95,23 @@ def described(settings: TrainingSettings, corpus: Corpus) -> RunMetadata:
 
 
 class TrainingRun:
-    """A run that is trained by this program, once `begin` has been called.
+    """A run that this program can train once `begin` has been called.
 
     Until then its folder is only read.
 
     Parameters
     ----------
     folder : RunFolder
-        Of a run that has begun; what is in it is taken up.
-    about : About
-        What it is.
+        Folder of an existing run, which is resumed from its checkpoint.
+    about : RunMetadata
+        The run's metadata.
     corpus : Corpus
-        What it learns.
+        The text to learn.
 
     Raises
     ------
     InputError
-        When the text is not the one that was learned, or the folder is damaged.
+        When the text is not the one trained on, or the folder is damaged.
     """
 
     def __init__(self, folder: RunFolder, about: RunMetadata, corpus: Corpus) -> None:
@@ -127,17 +124,16 @@ class TrainingRun:
         if folder.checkpoint.exists():
             self.stand = read_checkpoint(folder.checkpoint, self.training)
         self._journal = LossLog(folder.losses)
-        # How it came to no good is part of what it is, as is what has come of it; what is done
-        # again is not.
+        # Rows of a diverged or finished run are kept; rows of steps to be repeated are not.
         is_over = self.stand.is_ended or self.final is not None
         rows = self._journal.read(sys.maxsize if is_over else self.step)
         self._rows = [row for row in rows if self.final is None or row.step < self.step]
         self._saved_at = time.monotonic()
 
     def begin(self) -> None:
-        """Forget in the folder what comes again after this step, so that it can be gone on.
+        """Remove snapshots and losses after the current step, before training continues.
 
-        Only for who holds the lock.
+        To be called by the holder of the lock only.
 
         Raises
         ------
@@ -150,57 +146,58 @@ class TrainingRun:
 
     @property
     def settings(self) -> TrainingSettings:
-        """What it was begun with, but for the number of steps."""
+        """The run's settings, with the current number of steps."""
         return self.training.settings
 
     @property
     def step(self) -> int:
-        """How many steps are done."""
+        """Number of steps done."""
         return self.training.step
 
     @property
     def final(self) -> FinalLosses | None:
-        """What has come of it; None before all steps are done."""
+        """The final losses; None before all steps are done."""
         return FinalLosses(*self.stand.final) if self.stand.final else None
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing to be done, as it stands."""
+        """Whether all steps are done or training has diverged."""
         return self.step >= self.settings.steps or self.stand.is_ended
 
     def take_rows(self) -> list[LossRow]:
-        """Give what was measured since it was taken last; at first, all from the run's folder."""
+        """Return the rows measured since the last call; at first all rows of the folder."""
         taken, self._rows = self._rows, []
         return taken
 
     def lengthen(self, steps: int) -> None:
-        """Have it end after so many steps in all; with those that are done, where it is fewer.
+        """Set the total number of steps, at least those already done.
 
         Raises
         ------
         InputError
-            Of ``steps``, when there cannot be so many; of ``batch``, as of `advance`.
+            Of ``steps``, when the number is invalid; of ``batch``, as in `advance`.
         """
         check(replace(self.settings, steps=steps))
         settings = self.training.settings = replace(self.settings, steps=max(steps, self.step))
         self.about = replace(self.about, settings=settings)
         if self.final and steps > self.step:
             self.stand = replace(self.stand, final=None)
-            self._journal.cut(self.step)  # without what was measured at the end
+            self._journal.cut(self.step)  # removes the final measurement
         self.folder.write_about(self.about)
         if self.is_done and not self.final:
             self._refusing(self._finish)
 
     def advance(self) -> None:
-        """Do a step, and what is due before it; with the last one, measure what has come of it.
+        """Do a step with the validation and snapshot due before it; finish after the last step.
 
         Raises
         ------
         DivergedError
-            When the loss is no number any more, or stays far above the first one. The run has
-            ended then, and stands at the last good snapshot.
+            When the loss is not finite, or stays far above the first one. The run has then ended,
+            and its model is that of the last good snapshot.
         InputError
-            Of ``batch``, when the memory ran out; nothing has changed, and it can be tried again.
+            Of ``batch``, when the memory ran out; the state is unchanged and the step can be
+            repeated.
         """
         self._refusing(self._advance)
 
@@ -227,7 +224,7 @@ class TrainingRun:
             self.save()
 
     def save(self) -> None:
-        """Write the losses and a checkpoint; what stands in the way is kept as a notice."""
+        """Write the losses and a checkpoint; a failure is kept as a notice."""
         self._saved_at = time.monotonic()
         try:
             self._journal.flush()
@@ -245,12 +242,12 @@ class TrainingRun:
 
     @property
     def _then(self) -> str:
-        """Say what comes after what could not be written."""
+        """The sentence on what happens after a failed write."""
         done = "Make room before you close it: it is tried once more then."
         return done if self.is_done else "The training goes on, and it is tried again."
 
     def _measured(self) -> float:
-        """Keep the weights, and measure the validation loss, where either is due."""
+        """Write a snapshot and measure the validation loss, where either is due."""
         step, settings = self.step, self.settings
         if is_first(step, GROWTH) and not self.stand.high:
             self._keep_snapshot()
@@ -279,7 +276,7 @@ class TrainingRun:
         self.save()
 
     def _journal_end(self, validation: float) -> None:
-        # Not among the rows: when the run is made longer, the step comes again.
+        # Not added to the rows: if the run is lengthened, this step is trained.
         rate = self.settings.rate_at(self.step)
         self._journal.add([LossRow(self.step, MISSING, validation, rate, self.stand.seconds)])
 
@@ -295,14 +292,14 @@ class TrainingRun:
         )
 
     def _go_back(self, bad: int) -> int:
-        """Take up the last snapshot before a step with a bad loss, and give its step."""
+        """Restore the last snapshot before a step with a bad loss, and return its step."""
         for step in self.folder.snapshots():
             if step >= bad:
                 self.folder.snapshot(step).unlink(missing_ok=True)
         model, kept = self.training.model, self.folder.snapshots()
         if kept:
             read_weights(self.folder.snapshot(kept[-1]), model)
-        else:  # none could be written
+        else:  # no snapshot could be written
             model.load_state_dict(build(self.settings, len(self.about.tokens)).state_dict())
         self.training.step = kept[-1] if kept else 0
         return self.training.step

@@ -1,4 +1,4 @@
-"""A run behind messages: each is answered between two steps of its training."""
+"""The training process's server, which handles messages between training steps."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from visualizer.language.training_run import TrainingRun
 
 AT_ONCE = 100_000
-"""Rows of losses in a message: a window takes in a long run's one after the other, and answers."""
+"""Most loss rows in a message, so that a window stays responsive while it reads a long run."""
 TOLD_EVERY_S = 0.2
 LOOKED_EVERY_S = 1.0
-"""How often it looks for a file that asks it to stop."""
+"""Interval of checks for the stop file."""
 
 
 class TrainingServer:
-    """Answers messages, and trains while there are none.
+    """Answers messages about a run, and trains it step by step.
 
     Parameters
     ----------
     send : callable
-        Takes each message to the window.
+        Sends a message to the window.
     """
 
     def __init__(self, send: Callable[[Message], None]) -> None:
@@ -47,19 +47,19 @@ class TrainingServer:
         self.opened: OpenRun | None = None
         self.state, self.is_ended, self.stays = "paused", False, False
         self._left = 0
-        """Steps to be done before it pauses; less than 0 is all."""
+        """Steps to do before pausing; negative for all."""
         self._told_at, self._looked_at = 0.0, 0.0
         self._pace = TrainingSpeed()
 
     @property
     def is_training(self) -> bool:
-        """Whether it has steps to do."""
+        """Whether there are steps to do."""
         return self.state == "running" and not self.is_ended
 
     # ------------------------------------------------------------------ messages
 
     def take(self, message: Message) -> None:
-        """Do what a message asks; what cannot be done is refused in a sentence."""
+        """Handle a message; invalid requests are answered with a ``refused`` message."""
         try:
             _TAKE[message.says](self, message.values)
         except InputError as refused:
@@ -187,7 +187,7 @@ class TrainingServer:
     # ------------------------------------------------------------------ training
 
     def advance(self) -> None:
-        """Do a step, and tell of it when it is time."""
+        """Do a training step, and report progress at intervals."""
         running = self._one().running
         assert running, "only a run with its text is trained"
         try:
@@ -219,7 +219,7 @@ class TrainingServer:
                 self.end()
 
     def tell(self) -> None:
-        """Say how far it is, with what was measured since it was said last."""
+        """Send the progress, with the rows measured since the last report."""
         self._told_at = time.monotonic()
         if self.opened and self.opened.running:
             self._tell_progress(self.opened, self.opened.running.take_rows())
@@ -248,7 +248,7 @@ class TrainingServer:
             self.opened.running.save()
 
     def end(self) -> None:
-        """Make a checkpoint and end."""
+        """Write a checkpoint and end."""
         if self.is_ended:
             return
         self.is_ended = True
@@ -256,18 +256,18 @@ class TrainingServer:
             self.state = "stopped"
             self._save()
         elif self.opened and self.opened.running and self.opened.running.notice:
-            self._save()  # there may be room by now
+            self._save()  # there may be disk space by now
         self.tell()
         if self.opened:
             self._forget_wishes(self.opened)
             self.opened.close()
 
     def _forget_wishes(self, opened: OpenRun) -> None:
-        """Remove from the folder what this program was asked through it."""
+        """Remove the request files of this process from the run's folder."""
         with suppress(OSError):
             if opened.is_held:
                 opened.folder.stop.unlink(missing_ok=True)
-            if self.stays:  # whoever said so wrote it there
+            if self.stays:  # the sender of "leave" wrote this file
                 opened.folder.orders.unlink(missing_ok=True)
 
 

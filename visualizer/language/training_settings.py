@@ -1,12 +1,10 @@
-"""Settings to begin with, each for something to be seen; no torch.
+"""Settings of language models and their training, with presets and validation; imports no torch.
 
-What a language model is made of and how it is trained, as one value; no torch.
-
-The models are steps towards the transformer: each adds one thing to the one before.
+The models are steps towards the transformer: each adds one element to the previous one.
 
 Sources: Karpathy 2023, "Let's build GPT" (the steps, the block size, the optimiser); Elhage et al.
-2021, "A Mathematical Framework for Transformer Circuits" (models of attention only); Xiong et al.
-2020, "On Layer Normalization in the Transformer Architecture" (normalising before each part).
+2021, "A Mathematical Framework for Transformer Circuits" (attention-only models); Xiong et al.
+2020, "On Layer Normalization in the Transformer Architecture" (pre-norm layers).
 """
 
 from __future__ import annotations
@@ -22,16 +20,16 @@ from visualizer.language.tokenizers import Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Settings with what can be seen in them.
+    """Named settings that demonstrate an effect.
 
     Parameters
     ----------
     name : str
-        One word or several with hyphens, for a command line.
+        Hyphenated name for the command line.
     title : str
-        For a menu.
+        Title for a menu.
     says : str
-        One sentence: what is to be seen.
+        Sentence that states the effect.
     """
 
     name: str
@@ -41,7 +39,7 @@ class Preset:
 
 
 class CorpusKind(StrEnum):
-    """Where a text to learn comes from."""
+    """Origin of a text to learn: a file, the story world, or a synthetic task."""
 
     FILE = "file"
     WORLD = "world"
@@ -54,16 +52,16 @@ class CorpusKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CorpusSource:
-    """A text to learn.
+    """The source of a text to learn.
 
     Parameters
     ----------
     path : str
-        Of a text file; unused where the text is generated.
+        Path of a text file; unused where the text is generated.
     size : int
-        Tokens, about, of what is generated.
+        Approximate number of generated tokens.
     seed : int
-        Of what is generated.
+        Seed of generated text.
     """
 
     kind: CorpusKind = CorpusKind.REPEAT
@@ -84,7 +82,7 @@ class ModelKind(StrEnum):
 
 
 class LearningRateDecay(StrEnum):
-    """What becomes of the learning rate after the warm-up."""
+    """Schedule of the learning rate after the warm-up."""
 
     NONE = "none"
     COSINE = "cosine"
@@ -92,28 +90,28 @@ class LearningRateDecay(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrainingSettings:
-    """All that decides a training, so that the same settings end with the same losses.
+    """Everything that determines a training: equal settings give equal losses.
 
-    They may be invalid while someone types; `problems` says what is wrong with them.
+    They may be invalid while the user types; `problems` lists what is wrong with them.
 
     Parameters
     ----------
     block : int
-        Tokens that are seen at once, at most.
+        Context length in tokens.
     width : int
-        Numbers in a token's vector: the residual stream.
+        Width of the residual stream.
     heads, layers, dropout
-        Of `LAYERED` models; others have one head and one layer, or none.
+        For `LAYERED` models; others have one head and one layer, or none.
     batch : int
-        Blocks a step.
+        Blocks per step.
     rate : float
         Learning rate of AdamW, after the warm-up.
     warmup : int
         Steps in which the rate grows from 0.
     steps : int
-        After so many the training is done; it can be made longer.
+        Total number of steps; it can be raised later.
     threads : int
-        Of the CPU; 0 leaves a core to the window. Another number may change the last digits.
+        CPU threads; 0 leaves a core to the window. The number may affect the last digits.
     """
 
     source: CorpusSource = field(default_factory=CorpusSource)
@@ -134,11 +132,11 @@ class TrainingSettings:
 
     @property
     def is_layered(self) -> bool:
-        """Whether heads, layers and dropout count."""
+        """Whether heads, layers and dropout apply."""
         return self.model in LAYERED
 
     def rate_at(self, step: int) -> float:
-        """Give the learning rate of a step, counted from 0."""
+        """Return the learning rate of a step, counted from 0."""
         if step < self.warmup:
             return self.rate * (step + 1) / self.warmup
         if self.decay is LearningRateDecay.NONE:
@@ -218,11 +216,11 @@ PRESETS = (
         replace(_NOTES, model=ModelKind.TRANSFORMER, heads=4, layers=3, steps=10_000),
     ),
 )
-"""In the order of a menu."""
+"""All presets, in menu order."""
 
 
 def preset_of(settings: TrainingSettings) -> Preset | None:
-    """Find the preset that settings are, whichever file is learned; None where they are none."""
+    """Return the preset equal to settings, apart from file and threads; None if there is none."""
     for preset in PRESETS:
         alike = replace(_with_file_of(preset, settings), threads=settings.threads)
         if alike == settings:
@@ -231,7 +229,7 @@ def preset_of(settings: TrainingSettings) -> Preset | None:
 
 
 def with_preset(settings: TrainingSettings, name: str) -> TrainingSettings:
-    """Take a preset's settings; a file of one's own stays where the preset learns a file."""
+    """Return a preset's settings; the user's file is kept where the preset uses a file."""
     return _with_file_of(next(one for one in PRESETS if one.name == name), settings)
 
 
@@ -252,13 +250,13 @@ TITLES = {
 }
 
 LAYERED = (ModelKind.TRANSFORMER, ModelKind.ATTENTION_ONLY)
-"""The models that have layers with heads, weights and dropout."""
+"""Models with layers that have heads, weights and dropout."""
 POSITIONED = (ModelKind.DOT_PRODUCT, *LAYERED)
-"""The models that add a vector for the position."""
+"""Models that add position vectors."""
 
 
 BATCHES_AT_END = 200
-"""Of how many batches the losses are the means that are measured when all steps are done."""
+"""Number of batches in the mean losses measured after all steps."""
 TASKS = (
     CorpusKind.REPEAT,
     CorpusKind.COPY,
@@ -266,7 +264,7 @@ TASKS = (
     CorpusKind.SORTING,
     CorpusKind.ADDITION,
 )
-"""Of which it is known what a query should read; each row is a block and one token more."""
+"""Synthetic tasks with known expected attention; each row is a block and one more token."""
 
 
 NAMES = {
@@ -293,11 +291,11 @@ LIMITS = {
     "threads": (0, 256),
     "size": (1_000, 50_000_000),
 }
-"""The least and the most that a whole number may be."""
+"""Smallest and largest values of integer settings."""
 
 
 def problems(settings: TrainingSettings) -> tuple[Problem, ...]:
-    """Say what is wrong with settings, field by field; empty when they can be trained."""
+    """Return the problems of settings, field by field; empty if they can be trained."""
     found = [problem for name in LIMITS for problem in _whole(settings, name)]
     if not 0 <= settings.dropout < 1:
         found.append(Problem("dropout", "Dropout is from 0 to less than 1.", ("dropout", 0.0)))

@@ -1,7 +1,7 @@
-"""Messages between a window and a training that runs beside it: JSON and arrays; no torch.
+"""Message format between a window and its training process; imports no torch.
 
-A message is its header's length (four bytes, the largest first), the header in JSON, and the bytes
-of the arrays that it names, one after the other.
+A message is the header's length (four bytes, big-endian), the header in JSON, and the bytes of the
+arrays that it lists, in order.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 _LENGTH = struct.Struct(">I")
 LONGEST = 2**28
-"""Bytes of a header; what a program prints would be read as a length beyond it."""
+"""Most bytes of a header; stray text output read as a length exceeds it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Message:
-    """What is said.
+    """A message with JSON values and arrays.
 
     Parameters
     ----------
     says : str
-        What kind of message it is.
+        Kind of the message.
     values : dict
-        Plain values, as JSON has them.
-    arrays : dict
-        Numbers by name; those of a message that was received are read-only.
+        JSON values by name.
+    arrays : dict of str to numpy.ndarray
+        Arrays by name; those of a received message are read-only.
     """
 
     says: str
@@ -40,7 +40,7 @@ class Message:
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def pack(self) -> bytes:
-        """Give its bytes."""
+        """Encode the message as bytes."""
         parts = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
         sizes = [[name, part.dtype.str, part.shape] for name, part in parts.items()]
         header = json.dumps([self.says, dict(self.values), sizes]).encode()
@@ -50,17 +50,17 @@ class Message:
 
 
 class MessageUnpacker:
-    """Makes messages of bytes that come in any pieces."""
+    """Decodes messages from a byte stream that arrives in arbitrary pieces."""
 
     def __init__(self) -> None:
         self._left = bytearray()
         self._at = 0
-        """Where in it the next message begins."""
+        """Offset of the next message in the buffer."""
         self._header: MessageHeader | None = None
-        """Of the next message, when it is whole: a long message comes in hundreds of pieces."""
+        """The next message's header once complete; a long message has hundreds of pieces."""
 
     def feed(self, piece: bytes) -> Iterator[Message]:
-        """Take a piece, and give the messages that are whole now."""
+        """Append a piece and yield the messages completed by it."""
         del self._left[: self._at]
         self._at = 0
         self._left += piece
@@ -81,7 +81,7 @@ class MessageUnpacker:
         return Message(header.says, header.values, arrays)
 
     def _read_header(self) -> MessageHeader | None:
-        """Take the next header where it is whole."""
+        """Read the next header if it is complete."""
         left, start = self._left, self._at + _LENGTH.size
         if len(left) < start:
             return None
@@ -98,7 +98,7 @@ class MessageUnpacker:
 
 @dataclass(frozen=True, slots=True)
 class MessageHeader:
-    """What a message says, and the names, types and shapes of the arrays that follow it."""
+    """A message's kind and values, and the names, types and shapes of its arrays."""
 
     says: str
     values: Mapping[str, Any]
@@ -106,7 +106,7 @@ class MessageHeader:
 
     @property
     def size(self) -> int:
-        """How many bytes the arrays take."""
+        """Bytes of all arrays."""
         return sum(_size(kind, shape) for _, kind, shape in self.kinds)
 
 

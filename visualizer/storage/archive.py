@@ -1,7 +1,8 @@
-"""A zip that nobody is trusted to have written: every size is checked before it is taken.
+"""Writer and validating reader for zip archives of untrusted origin, held in memory.
 
-Arrays are stored as they are, so that they take no more memory than the file has bytes; only the
-few texts are compressed, and have a limit of their own. Nothing is ever written to the disk.
+The reader checks every size before it allocates memory. Arrays are stored uncompressed, so that
+they need no more memory than the file has bytes; only texts are compressed, and have their own
+limit. Nothing is extracted to disk.
 
 Sources: PKWARE, "APPNOTE.TXT", §4.3.16 (end of central directory); NumPy, "NEP 1: a simple file
 format for NumPy arrays".
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 MOST_MEMBERS = 10_000
 MOST_BYTES = 2_000_000_000
-"""Of all members together: more would need the larger kind of zip."""
+"""Of all members together: more would need ZIP64."""
 MOST_TEXT = 2**24
 """Bytes of one text."""
 MOST_TEXTS = 2**25
@@ -36,16 +37,16 @@ DTYPES = ("<f4", "<f8", "|u1", "<i4")
 TEXTS = (".json", ".txt")
 _END = struct.Struct("<4s4H2LH")
 _LARGER = struct.Struct("<4sLQL")
-"""Stands before the end in the larger kind of zip, which is not read."""
+"""ZIP64 locator before the end record; such archives are rejected."""
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
 _HEADER = re.compile(
     r"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': "
     r"\((|\d{1,19},|\d{1,19}(?:, \d{1,19})+)\), \} *\n"
 )
 _BLOCK = 2**20
-_SAME_TIME = (1980, 1, 1, 0, 0, 0)  # so that the same document is the same bytes
+_SAME_TIME = (1980, 1, 1, 0, 0, 0)  # so that equal documents give equal bytes
 
-# What zipfile and zlib raise for files that are none of theirs.
+# What zipfile and zlib raise for malformed files.
 _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
@@ -65,12 +66,12 @@ _BROKEN = (
 def write_archive(
     file: BinaryIO, texts: Mapping[str, bytes], arrays: Mapping[str, np.ndarray]
 ) -> None:
-    """Write texts and arrays, by their names without the ending of arrays.
+    """Write texts and arrays by name; array names have no ``.npy`` suffix.
 
     Raises
     ------
     DamagedError
-        When there is more than could be read again.
+        When the content exceeds what `read_archive` accepts.
     """
     sizes = [len(text) for text in texts.values()]
     total = sum(sizes) + sum(array.nbytes for array in arrays.values())
@@ -98,12 +99,12 @@ def _info(name: str, compression: int) -> zipfile.ZipInfo:
 
 
 def read_archive(file: BinaryIO) -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
-    """Read texts, and arrays by their names without the ending.
+    """Read texts and arrays by name; array names have no ``.npy`` suffix.
 
     Raises
     ------
     DamagedError
-        For whatever is not a zip as `write_archive` makes it.
+        For anything but a zip as `write_archive` writes it.
     """
     _check_end(file)
     try:
@@ -124,7 +125,7 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, bytes], dict[str, np.ndarray
 
 
 def _check_end(file: BinaryIO) -> None:
-    """Check that the list of members is where it should be, and short, before it is read."""
+    """Check the position and length of the central directory before it is read."""
     size = file.seek(0, 2)
     file.seek(0)
     if file.read(2) != b"PK":
@@ -177,14 +178,14 @@ def _check_member(member: zipfile.ZipInfo) -> None:
 
 def _text(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     with archive.open(member) as opened:
-        text = opened.read(member.file_size)  # without a size all would be unpacked at once
+        text = opened.read(member.file_size)  # without a size all would be decompressed at once
     if len(text) != member.file_size:
         raise EOFError
     return text
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    """Read an array; its size is held against the bytes there are before memory is taken."""
+    """Read an array; its size is checked against the member's before memory is allocated."""
     wrong = DamagedError(f"has no plain numbers in “{shown(member.filename)}”.")
     with archive.open(member) as opened:
         start = opened.read(10)

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, then moved into it."""
+"""Atomic file writes: to a temporary file in the same folder, then renamed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def write(place: Path | ContainedFile, fill: Callable[[BinaryIO], object]) -> None:
-    """Write a file; what was there stays whole if that fails.
+    """Write a file atomically; if that fails, an existing file is unchanged.
 
     Parameters
     ----------
     place : Path or ContainedFile
-        A file, there or not yet. Where a path is a link, the file it leads to is written; a
-        contained file that is a link is refused.
+        An existing or new file. If a path is a link, its target is written; a contained file that
+        is a link is refused.
     fill : callable
-        Writes the content into a file that is open for writing bytes.
+        Writes the content into a binary file.
 
     Raises
     ------

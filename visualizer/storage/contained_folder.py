@@ -1,11 +1,11 @@
-"""Files of a folder, read and written without following a link below that folder.
+"""Reading and writing files of a folder without following a link below that folder.
 
 A folder of unknown origin, from an archive or a repository, may hold a link, a pipe or a device
-under any name. The folder itself is opened by its path, as the user chose it; all below it is
-reached through its descriptor and never through a link. Where the system has no descriptors of
-folders (Windows), each name is checked before it is used.
+under any name. The folder itself is opened by its path, as the user chose it; everything below it
+is reached through its descriptor and never through a link. Where the system has no folder
+descriptors (Windows), each name is checked before it is used.
 
-All functions raise `OSError`, whose reason can be shown, where a name cannot be used.
+All functions raise `OSError`, whose reason can be shown to the user, where a name cannot be used.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ NO_FOLDER = "it is no folder"
 OTHER_NAMES = "it is also a file elsewhere (a hard link)"
 HAS_FOLDER_DESCRIPTORS = {os.open, os.rename, os.unlink} <= os.supports_dir_fd
 _PART = re.compile(r"\.[0-9a-f]{8}\.part")
-"""How files are named that are not whole yet."""
+"""Names of temporary files, written before they are renamed."""
 _NAME_SURROGATE = 0x2000_0000
-"""Set in the tag of what leads elsewhere on Windows: links and junctions, but no cloud files."""
+"""Bit of a Windows reparse tag that marks links and junctions, but not cloud files."""
 _COMMON = (
     getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -46,18 +46,18 @@ def _is_link(found: os.stat_result) -> bool:
 
 
 class _OpenFolder:
-    """A folder whose names are used through its descriptor, where the system has such."""
+    """An open folder whose names are resolved through its descriptor, where the system has one."""
 
     def __init__(self, path: Path, descriptor: int | None) -> None:
         self.path, self._descriptor = path, descriptor
 
     @classmethod
     def at(cls, path: Path) -> _OpenFolder:
-        """Open a folder that may be a link itself."""
+        """Open a folder, which may itself be a link."""
         return cls(path, os.open(path, _folder_flags()) if HAS_FOLDER_DESCRIPTORS else None)
 
     def below(self, name: str) -> _OpenFolder:
-        """Open a folder in it, which may not be a link."""
+        """Open a subfolder, which may not be a link."""
         self.check_folder(name)
         if self._descriptor is None:
             return _OpenFolder(self.path / name, None)
@@ -69,7 +69,7 @@ class _OpenFolder:
             os.close(self._descriptor)
 
     def _at(self, name: str) -> str:
-        """Give what the system is told of a name, together with the descriptor."""
+        """Return the path to pass to the system together with the descriptor."""
         return str(self.path / name) if self._descriptor is None else name
 
     def status(self, name: str) -> os.stat_result:
@@ -90,7 +90,7 @@ class _OpenFolder:
         return found
 
     def open(self, name: str, flags: int, mode: int = 0o666) -> int:
-        """Open a file and give its descriptor; only a new one is not there before."""
+        """Open a regular file, new or existing, and return its descriptor."""
         with suppress(FileNotFoundError):
             self.check_file(name)
         descriptor = os.open(self._at(name), flags | _COMMON, mode, dir_fd=self._descriptor)
@@ -124,7 +124,7 @@ class _OpenFolder:
 
 
 def _folder_flags() -> int:
-    # O_PATH: a folder that may be written but not listed will do.
+    # O_PATH: a folder with write permission but no read permission suffices.
     return getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -142,7 +142,7 @@ class ContainedFolder:
     root : Path
         The folder that the user chose; it may be reached through links.
     subfolder : str
-        The name of a folder in it; empty for the root itself.
+        Name of a folder in the root; empty for the root itself.
     """
 
     root: Path
@@ -150,16 +150,16 @@ class ContainedFolder:
 
     @property
     def path(self) -> Path:
-        """Where it is, for messages."""
+        """The folder's path, for messages."""
         return self.root / self.subfolder
 
     def file(self, name: str) -> ContainedFile:
-        """Give a file of it, there or not yet."""
+        """Return a file of the folder, existing or not."""
         return ContainedFile(self, name)
 
     @contextmanager
     def opened(self) -> Iterator[_OpenFolder]:
-        """Hold it open while its names are used."""
+        """Open the folder for the length of the context."""
         root = _OpenFolder.at(self.root)
         try:
             if not self.subfolder:
@@ -174,14 +174,14 @@ class ContainedFolder:
             root.close()
 
     def make(self) -> None:
-        """Have it be there; its root is made with all folders above it."""
+        """Create the folder if missing; its root is created with all parents."""
         self.root.mkdir(parents=True, exist_ok=True)
         if self.subfolder:
             with ContainedFolder(self.root).opened() as root:
                 root.make_folder(self.subfolder)
 
     def names(self) -> tuple[str, ...]:
-        """List the names in it, whatever they are of; none where it is not there."""
+        """List all names in the folder; none if it does not exist."""
         try:
             with self.opened() as folder:
                 return folder.names()
@@ -189,7 +189,7 @@ class ContainedFolder:
             return ()
 
     def remove_parts(self) -> None:
-        """Remove files that were cut off while they were written."""
+        """Remove temporary files left by interrupted writes."""
         for name in filter(_PART.fullmatch, self.names()):
             with suppress(OSError):
                 self.file(name).unlink()
@@ -197,23 +197,23 @@ class ContainedFolder:
 
 @dataclass(frozen=True, slots=True)
 class ContainedFile:
-    """A file of a `ContainedFolder`, there or not yet: a regular file, and no link to one."""
+    """A file of a `ContainedFolder`, existing or not: a regular file, never a link."""
 
     folder: ContainedFolder
     name: str
 
     @classmethod
     def at(cls, path: Path) -> ContainedFile:
-        """Give the file of a path, whose last name may not be a link."""
+        """Return the file of a path, whose last component may not be a link."""
         return ContainedFolder(path.parent).file(path.name)
 
     @property
     def path(self) -> Path:
-        """Where it is, for messages."""
+        """The file's path, for messages."""
         return self.folder.path / self.name
 
     def exists(self) -> bool:
-        """Whether anything has its name, be it a link that leads nowhere."""
+        """Whether the name is taken, also by a broken link."""
         try:
             with self.folder.opened() as folder:
                 folder.status(self.name)
@@ -222,7 +222,7 @@ class ContainedFile:
         return True
 
     def is_file(self) -> bool:
-        """Whether it is there and can be used."""
+        """Whether it exists and is a regular file."""
         try:
             self.stat()
         except OSError:
@@ -230,17 +230,17 @@ class ContainedFile:
         return True
 
     def stat(self) -> os.stat_result:
-        """Give its size and times."""
+        """Return its size and times."""
         with self.folder.opened() as folder:
             return folder.check_file(self.name)
 
     def descriptor(self, flags: int, mode: int = 0o666) -> int:
-        """Open it as `os.open` does, and give the descriptor."""
+        """Open it as `os.open` does and return the descriptor."""
         with self.folder.opened() as folder:
             return folder.open(self.name, flags, mode)
 
     def open(self, most_bytes: int) -> BinaryIO:
-        """Open it to be read, unless it is larger than it may be."""
+        """Open it for reading; raise `OSError` if it is larger than ``most_bytes``."""
         file = os.fdopen(self.descriptor(os.O_RDONLY), "rb")
         if os.fstat(file.fileno()).st_size > most_bytes:
             file.close()
@@ -249,12 +249,12 @@ class ContainedFile:
         return file
 
     def read_bytes(self, most_bytes: int) -> bytes:
-        """Read all of it, unless it is larger than it may be."""
+        """Read all of it; raise `OSError` if it is larger than ``most_bytes``."""
         with self.open(most_bytes) as file:
             return file.read(most_bytes)
 
     def create(self) -> BinaryIO:
-        """Begin it anew, to be written: what has its name is removed, not emptied."""
+        """Create it for writing; an existing file is removed, not truncated."""
         with self.folder.opened() as folder:
             with suppress(FileNotFoundError):
                 folder.check_file(self.name)
@@ -262,14 +262,14 @@ class ContainedFile:
             return os.fdopen(folder.open(self.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
 
     def write(self, fill: Callable[[BinaryIO], object]) -> None:
-        """Write it beside its place, then move it there; what was there stays if that fails.
+        """Write it atomically; if that fails, an existing file is unchanged.
 
         Parameters
         ----------
         fill : callable
-            Writes the content into a file that is open for writing bytes.
+            Writes the content into a binary file.
         """
-        beside = f".{secrets.token_hex(4)}.part"  # short: names have a longest
+        beside = f".{secrets.token_hex(4)}.part"  # short: file systems limit names
         with self.folder.opened() as folder:
             before = None
             with suppress(FileNotFoundError):
@@ -288,7 +288,7 @@ class ContainedFile:
                     folder.unlink(beside)
 
     def append(self, content: bytes) -> None:
-        """Write at its end; if that fails, it is as long as it was."""
+        """Append bytes; if that fails, the file is truncated to its former length."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         with os.fdopen(self.descriptor(flags), "ab", buffering=0) as file:
             found = os.fstat(file.fileno())
@@ -303,11 +303,11 @@ class ContainedFile:
                 raise
 
     def touch(self) -> None:
-        """Have it be there, empty where it is new."""
+        """Create it empty if it does not exist."""
         os.close(self.descriptor(os.O_WRONLY | os.O_CREAT))
 
     def unlink(self, *, missing_ok: bool = False) -> None:
-        """Remove it; of a link, the link."""
+        """Remove it; a link itself, not its target."""
         with self.folder.opened() as folder:
             try:
                 folder.unlink(self.name)
@@ -317,13 +317,13 @@ class ContainedFile:
 
 
 def path_of_open(file: BinaryIO, contained: ContainedFile) -> str:
-    """Give a path at which another program's library finds the very file that is open here."""
+    """Return a path by which a library that takes paths opens this same open file."""
     path = f"/dev/fd/{file.fileno()}"
     return path if os.path.exists(path) else str(contained.path)  # noqa: PTH110
 
 
 def leads_elsewhere(root: Path, path: Path) -> bool:
-    """Whether a path to something in a folder leaves it through a link."""
+    """Whether a path below a folder leaves it through a link."""
     path, real = path.absolute(), os.path.realpath(root)
     for parent in path.parents:
         if os.path.realpath(parent) == real:

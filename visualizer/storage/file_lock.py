@@ -1,7 +1,7 @@
-"""A lock that ends with the program that holds it, however it ends.
+"""A file lock that the system releases when the holding process ends, however it ends.
 
-Files are opened here and locked by filelock: its own `FileLock` would make the folders above the
-file, and in some versions empty it.
+Files are opened here and locked by filelock: its own `FileLock` would create the parent folders
+and, in some versions, truncate the file.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 class FileLock:
-    """Holds a file that no other program can hold; let go of with `release`.
+    """Exclusive lock on a file, held until `release`.
 
     Parameters
     ----------
     path : Path
-        The file, there or not yet; a link is not followed.
+        The file, existing or not; a link is not followed.
 
     Raises
     ------
     BlockingIOError
-        When another program holds it, or this one elsewhere.
+        When another process holds it, or this one elsewhere.
     OSError
-        When the file cannot be made, or is a link.
+        When the file cannot be created, or is a link.
     """
 
     def __init__(self, path: Path) -> None:
@@ -49,13 +49,13 @@ class FileLock:
             raise
 
     def _check(self) -> None:
-        """Whoever held it before may have removed the file in between."""
+        """Raise `FileNotFoundError` if the previous holder has removed the file meanwhile."""
         if sys.platform != "win32" and os.fstat(self._file).st_ino != self._contained.stat().st_ino:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path))
 
     def release(self) -> None:
-        """Let go of the file and remove it."""
-        if sys.platform == "win32":  # where a file that is open cannot be removed
+        """Release the lock and remove the file."""
+        if sys.platform == "win32":  # where an open file cannot be removed
             os.close(self._file)
             with suppress(OSError):
                 self._contained.unlink(missing_ok=True)
@@ -66,12 +66,12 @@ class FileLock:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a program holds a file; nothing is made, written or removed.
+    """Whether a process holds the lock; nothing is created, written or removed.
 
     Raises
     ------
     OSError
-        When the file is there and cannot be read, or is a link.
+        When the file exists and cannot be read, or is a link.
     """
     try:
         file = ContainedFile.at(path).descriptor(os.O_RDONLY)

@@ -1,7 +1,7 @@
-"""Frozen dataclasses as JSON and back: exact, strict, and made of nothing but the types named.
+"""Exact, strict coding of frozen dataclasses as JSON, directed by their type hints.
 
-What a value looks like in JSON follows from its type hint alone. Bytes are not put into JSON: they
-go out as members of their own, under the path at which they stand in the tree.
+The JSON form of a value follows from its type hint alone. Bytes are not put into JSON: they become
+separate members, named by their path in the tree.
 """
 
 from __future__ import annotations
@@ -17,30 +17,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 LARGEST = 2**63
-"""Whole numbers are smaller than this, both ways."""
+"""Exclusive limit of the absolute value of integers."""
 LONGEST = 2**31
-"""A range ends before this."""
+"""Exclusive limit of the end of a range."""
 NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 Members = dict[str, bytes]
-"""Bytes by the path at which they stand."""
+"""Bytes by their path in the tree."""
 
 
 class DamagedError(ValueError):
-    """What is wrong with a file, as the end of a sentence that begins with its name."""
+    """A file is damaged; the message completes a sentence that begins with its name."""
 
 
 class JsonCoding:
-    """Turns trees of dataclasses into JSON values and back.
+    """Encodes trees of dataclasses as JSON values and decodes them.
 
     Parameters
     ----------
     names : mapping
-        Types that the hints of the dataclasses name, where their modules import them for the type
-        checker alone.
+        Types in the hints of the dataclasses that their modules import for type checking only.
     left_out : mapping
-        Fields that are not kept, by the dataclass that has them: they come back as they are at
-        first.
+        Fields that are not saved, by dataclass; decoding gives them their defaults.
     """
 
     def __init__(
@@ -51,7 +49,7 @@ class JsonCoding:
         self._hints: dict[type, dict[str, Any]] = {}
 
     def hints(self, kind: type) -> dict[str, Any]:
-        """Give the kept fields of a dataclass and their types."""
+        """Return the saved fields of a dataclass and their types."""
         if kind not in self._hints:
             hints = get_type_hints(kind, localns=self._names)
             left_out = self._left_out.get(kind, frozenset())
@@ -62,7 +60,7 @@ class JsonCoding:
     # ------------------------------------------------------------------ to JSON
 
     def encode(self, value: Any, hint: Any, path: str, members: Members) -> Any:
-        """Write a value of a type as JSON; its bytes go into the members."""
+        """Encode a value of a type as JSON; its bytes are added to the members."""
         origin = get_origin(hint)
         if origin is UnionType:
             return None if value is None else self.encode(value, _present(hint), path, members)
@@ -87,12 +85,12 @@ class JsonCoding:
     # ------------------------------------------------------------------ from JSON
 
     def decode(self, given: Any, hint: Any, path: str, members: Members) -> Any:
-        """Read a value of a type from JSON; its bytes are taken out of the members.
+        """Decode a value of a type from JSON; its bytes are removed from the members.
 
         Raises
         ------
         DamagedError
-            Naming the first place where something else stands than the type allows.
+            Naming the first path whose value does not match its type.
         """
         origin = get_origin(hint)
         if origin is UnionType:
@@ -137,7 +135,7 @@ class JsonCoding:
 
 
 def shown(value: object) -> str:
-    """Write what stands in a file, short and so that it can be printed."""
+    """Format a value of a file for a message: at most 24 printable characters."""
     written = value if isinstance(value, str) else _brief(value)
     short = written if len(written) <= 24 else f"{written[:23]}…"
     return "".join(letter if letter.isprintable() else "�" for letter in short)
@@ -146,7 +144,7 @@ def shown(value: object) -> str:
 def _brief(value: object) -> str:
     kinds = {list: "a list", dict: "a table", NoneType: "nothing", bool: str(value).lower()}
     if isinstance(value, int) and abs(value) > LARGEST:
-        return "a very large number"  # which Python may refuse to write out
+        return "a very large number"  # Python may refuse to convert it to decimal
     return kinds.get(type(value)) or str(value)
 
 
@@ -156,7 +154,7 @@ def _must(holds: bool, path: str, wanted: str, given: object) -> None:
 
 
 def _present(hint: Any) -> Any:
-    """Give the type of an optional value that is there."""
+    """Return the type of an optional value when it is not None."""
     return next(kind for kind in get_args(hint) if kind is not NoneType)
 
 

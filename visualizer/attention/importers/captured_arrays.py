@@ -1,6 +1,6 @@
-"""Which arrays of a file are attention, and which of their axes is what.
+"""Captured attention from a file's arrays: recognition of arrays, axes and tokens.
 
-The tokens of captured attention: in its file, or in one beside it.
+Tokens are read from the same file or from one beside it.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
     from visualizer.attention.importers.file_contents import ArrayEntry, FileContents
 
 COPIES = 4
-"""So many times its own size attention takes while it is opened and shown."""
+"""Copies of the attention in memory while it is opened and shown."""
 LIKELY = re.compile(r"attn|attention|weights", re.IGNORECASE)
 AXES = "[layer, head, query, key], with fewer axes, or with a batch of 1"
 
 
 class ArrayChoice(NamedTuple):
-    """Arrays of one shape, and the sizes that they have together."""
+    """Arrays of one shape, and their joint sizes [layer, head, query, key]."""
 
     entries: list[ArrayEntry]
     sizes: tuple[int, int, int, int]
 
 
 def captured_in(name: str, contents: FileContents) -> CapturedAttention:
-    """Read the attention of a file; which tokens it is of is not asked here.
+    """Read the attention of a file, without its tokens.
 
     Raises
     ------
     InputError
-        When there is none, or more than one kind, or more than fits into memory.
+        When there is none, more than one kind, or more than fits into memory.
     """
     entries, sizes = _chosen(contents)
     _check_sizes(sizes, sum(entry.bytes for entry in entries))
@@ -88,7 +88,7 @@ def _said(entries: list[ArrayEntry]) -> str:
 
 
 def _together(entries: list[ArrayEntry]) -> tuple[int, int, int, int]:
-    """Give the sizes [layer, head, query, key] of arrays of one shape, in their order."""
+    """Return the joint sizes [layer, head, query, key] of arrays of one shape."""
     count, shape = len(entries), entries[0].shape
     *first, queries, keys = shape
     if count == 1:
@@ -105,7 +105,7 @@ def _together(entries: list[ArrayEntry]) -> tuple[int, int, int, int]:
 
 
 def _without_batch(entry: ArrayEntry, first: list[int]) -> list[int]:
-    """Leave out the axis of a batch of 1: before heads, or before layers."""
+    """Remove the axis of a batch of 1, which stands before heads or before layers."""
     at = 1 if len(first) == 3 and first[1] == 1 else 0
     if first[at] != 1:
         raise refused(f"{entry.said} is of a batch of {first[at]} texts. Save one of them.")
@@ -137,14 +137,14 @@ LONGEST = 200
 def with_tokens(
     path: Path, captured: CapturedAttention, texts: Texts
 ) -> tuple[CapturedAttention, str]:
-    """Name the queries and keys by what is in the file, or else beside it.
+    """Add the tokens found in the file, or else beside it, to captured attention.
 
     Returns
     -------
-    Captured
-        With tokens where there are as many as places.
+    CapturedAttention
+        With tokens wherever their number matches the axis.
     str
-        Which tokens did not fit, in a sentence; empty where all did.
+        A sentence on tokens that do not match; empty where all do.
     """
     found = texts or _beside(path)
     both, queries, keys = (_first(found, names) for names in (BOTH, QUERIES, KEYS))
@@ -164,14 +164,14 @@ def with_tokens(
 
 
 def _first(found: Texts, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Give a list by what it may be called; of names in dicts the last part counts."""
+    """Return the first list of one of these names; of dotted names the last part counts."""
     by_last = {name.rpartition(".")[2].lower(): words for name, words in found.items()}
     words = next((by_last[name] for name in names if name in by_last), ())
     return tuple(word[:LONGEST] for word in words)
 
 
 def _beside(path: Path) -> Texts:
-    """Read tokens from a file of the same name: JSON, or a token a line."""
+    """Read tokens from a file of the same stem: JSON, or one token per line."""
     for suffix in (".tokens.json", ".tokens.txt", ".json", ".txt"):
         beside = path.with_name(path.stem + suffix)
         if beside.is_file():

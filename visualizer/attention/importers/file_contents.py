@@ -1,4 +1,4 @@
-"""What a file holds, named before any of it is read: an entry an array, and tokens."""
+"""Contents of a tensor file, listed before arrays are read, and helpers shared by all readers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOST_ENTRIES = 2_000
 MOST_LETTERS = 2**24
 NAMED = 4
-"""So many entries are named in a sentence; of more, only how many there are."""
+"""Most entries that a sentence names; of the others it states the number."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +31,7 @@ class ArrayEntry:
     is_double : bool
         Whether its numbers need float64.
     read : callable
-        Reads it: float32 or float64, of this shape.
+        Returns the array, float32 or float64, of this shape.
     """
 
     name: str
@@ -41,27 +41,27 @@ class ArrayEntry:
 
     @property
     def bytes(self) -> int:
-        """What it takes when it is read."""
+        """Bytes of the array once it is read."""
         return math.prod(self.shape) * (8 if self.is_double else 4)
 
     @property
     def said(self) -> str:
-        """Its name and its size."""
+        """Its name and shape, for messages."""
         return f"{self.name or 'an array'} ({' × '.join(map(str, self.shape)) or 'one number'})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileContents:
-    """All of a file.
+    """The listed contents of a tensor file.
 
     Parameters
     ----------
-    entries : tuple of Entry
-        In the order of their names, numbers within these by size.
-    texts : dict
-        Lists of tokens by the names they have there.
+    entries : tuple of ArrayEntry
+        In natural order of their names.
+    texts : dict of str to tuple of str
+        Lists of tokens by name.
     left_out : tuple of str
-        What is neither, in words.
+        Descriptions of contents that cannot be used.
     """
 
     entries: tuple[ArrayEntry, ...]
@@ -70,53 +70,53 @@ class FileContents:
 
     @property
     def said(self) -> str:
-        """What there is, in a sentence."""
+        """A sentence that lists the contents."""
         all_ = [*(entry.said for entry in self.entries), *self.left_out]
         more = f" and {len(all_) - NAMED:,} more" if len(all_) > NAMED else ""
         return f"Found: {', '.join(all_[:NAMED])}{more}." if all_ else "There is nothing in it."
 
 
 def refused(sentence: str) -> InputError:
-    """Say why a file cannot be opened."""
+    """Return the error of a file that cannot be opened."""
     return InputError("open", sentence)
 
 
 def by_name(entries: list[ArrayEntry]) -> tuple[ArrayEntry, ...]:
-    """Sort entries as a reader would: layer 2 before layer 10."""
+    """Sort entries in natural order: layer 2 before layer 10."""
     return tuple(sorted(entries, key=lambda entry: natural(entry.name)))
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """Give what names are sorted by: of digits their number, of all else the letters."""
+    """Return the key of natural order: digits compare as numbers, other parts as text."""
     parts = re.split(r"([0-9]+)", name)
     return [(int(part[:18]), part) if part.isdecimal() else (-1, part) for part in parts]
 
 
 def fits(name: str, shape: tuple[int, ...], itemsize: int, room: int) -> None:
-    """Raise `InputError` where an array says that it is larger than what its file holds."""
+    """Raise `InputError` if an array's declared size exceeds that of its file."""
     if any(size < 0 for size in shape) or math.prod(shape) * itemsize > room:
         sizes = " × ".join(f"{size:,}" for size in shape[:8])
         raise refused(f"“{name}” says that it is {sizes}, and its file holds less. It is damaged.")
 
 
 def widened(array: np.ndarray) -> np.ndarray:
-    """Give numbers as float32, or as float64 where they may need it."""
+    """Convert numbers to float32, or to float64 where they may need it."""
     return np.ascontiguousarray(array, dtype=np.float64 if is_double(array.dtype) else np.float32)
 
 
 def is_double(dtype: np.dtype) -> bool:
-    """Whether numbers of a type are held as float64."""
+    """Whether numbers of a type are converted to float64."""
     return dtype.itemsize > 4 or dtype.str[1:] == "u4"
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Say in a sentence what goes wrong in a library that reads a file: any file can be opened.
+    """Convert any exception of a file-reading library to an `InputError` with a sentence.
 
     Raises
     ------
     InputError
-        In place of whatever the library raised.
+        In place of the library's exception.
     """
     try:
         yield
@@ -127,6 +127,6 @@ def reading(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or "it is damaged"
         raise refused(f"“{path.name}” could not be read: {reason}.") from error
-    except Exception as error:  # what libraries raise at damaged files has no end
+    except Exception as error:  # damaged files make libraries raise exceptions of any type
         kind = path.suffix.removeprefix(".") or "known"
         raise refused(f"“{path.name}” is no {kind} file, or it is damaged.") from error

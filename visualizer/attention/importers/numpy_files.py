@@ -1,4 +1,4 @@
-"""Arrays of numpy: ``.npy`` and ``.npz``. Headers are checked before anything is made room for."""
+"""Readers of ``.npy`` and ``.npz`` files; headers are checked before memory is allocated."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 PACKED = 100
 ALWAYS_FITS = 2**26
-"""What unpacks to more than so many times its file, and to more than so many bytes, is refused."""
+"""Archives that unpack to more than `PACKED` times their size and `ALWAYS_FITS` are rejected."""
 
 
 class NpyHeader(NamedTuple):
-    """What the header of an ``.npy`` member says of its array."""
+    """The header of an ``.npy`` file or member."""
 
     shape: tuple[int, ...]
     is_fortran: bool
@@ -44,7 +44,7 @@ class NpyHeader(NamedTuple):
 
 
 def npy(path: Path) -> FileContents:
-    """List the one array of a ``.npy`` file."""
+    """List the array of a ``.npy`` file."""
     with reading(path):
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -52,7 +52,7 @@ def npy(path: Path) -> FileContents:
 
 
 def npz(path: Path) -> FileContents:
-    """List the arrays of a ``.npz`` file; nothing is unpacked to the disk."""
+    """List the arrays of a ``.npz`` file; nothing is extracted to disk."""
     found = []
     with reading(path), zipfile.ZipFile(path) as archive:
         members = archive.infolist()
@@ -95,7 +95,7 @@ def _together(found: list[FileContents]) -> FileContents:
 
 
 def _listed(path: Path, name: str, file: IO[bytes], size: int, open_: Open) -> FileContents:
-    """List one array, of which the file is at the start."""
+    """List one array from a file positioned at its start."""
     header = _header(file)
     fits(name or path.name, header.shape, header.dtype.itemsize, size - file.tell())
     kind = header.dtype.kind

@@ -1,4 +1,4 @@
-"""Tensors of torch: ``.pt`` without any code in it, and ``.safetensors``."""
+"""Readers of ``.pt`` files, without running code in them, and of ``.safetensors`` files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HALF = {"F64": 8, "I64": 8, "U64": 8, "U32": 8}
 
 
 def safetensors(path: Path) -> FileContents:
-    """List the tensors of a ``.safetensors`` file, and tokens that its metadata name."""
+    """List the tensors of a ``.safetensors`` file, and the tokens in its metadata."""
     entries, left_out, size = [], [], path.stat().st_size
     with reading(path), safe_open(str(path), framework="pt") as file:
         texts = _tokens_of(file.metadata() or {})
@@ -43,7 +43,7 @@ def safetensors(path: Path) -> FileContents:
         for name in names:
             part = file.get_slice(name)
             shape, dtype = tuple(part.get_shape()), part.get_dtype()
-            fits(name, shape, 1, 2 * size)  # there are numbers of half a byte
+            fits(name, shape, 1, 2 * size)  # the smallest types take half a byte
             if dtype.startswith("C"):
                 left_out.append(f"{name} of complex numbers")
             else:
@@ -58,7 +58,7 @@ def _of_safetensors(path: Path, name: str) -> np.ndarray:
 
 
 def _tokens_of(metadata: dict[str, str]) -> dict[str, tuple[str, ...]]:
-    """Read tokens written as JSON; all else that metadata say is left alone."""
+    """Read tokens written as JSON lists; other metadata is ignored."""
     found = {}
     for name, written in metadata.items():
         if len(written) <= MOST_LETTERS and written.lstrip().startswith("["):
@@ -72,7 +72,7 @@ def _tokens_of(metadata: dict[str, str]) -> dict[str, tuple[str, ...]]:
 
 
 def pt(path: Path) -> FileContents:
-    """List the tensors of a file that `torch.save` wrote; code in it is refused, not run."""
+    """List the tensors of a file that `torch.save` wrote; code in it is rejected, not run."""
     with reading(path):
         _check_stored(path)
         try:
@@ -85,7 +85,7 @@ def pt(path: Path) -> FileContents:
 
 
 def _check_stored(path: Path) -> None:
-    """Refuse what says nothing of its size before it is read, and what is larger than its file."""
+    """Reject formats that do not state their size in advance, and contents larger than the file."""
     if not zipfile.is_zipfile(path):
         said = "is no file of PyTorch 1.6 or later"
         raise refused(f"“{path.name}” {said}. Load it and save it anew with torch.save.")
@@ -124,7 +124,7 @@ def _listed(path: Path, held: Any) -> FileContents:
 
 
 def _walk(name: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    """Give what is in dicts and lists, by the names that lead there; each but once."""
+    """Yield the tensors and token lists in nested dicts and lists by dotted name, each once."""
     if isinstance(value, torch.Tensor) or _is_text(value):
         yield name, value
     elif isinstance(value, dict | list | tuple) and depth < DEEPEST and id(value) not in seen:

@@ -1,4 +1,4 @@
-"""The door through which files come in: attention to be shown, or weights to compute with."""
+"""Reader registry by file suffix; reads captured attention, or weights as a spec."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ READERS: dict[str, Callable[[Path], FileContents]] = {
 def read_tensor_file(
     path: Path, base: AttentionSpec
 ) -> tuple[CapturedAttention | AttentionSpec, str]:
-    """Open a file; nothing in it is run, and no more is read than it holds.
+    """Read a tensor file, without running code in it or trusting its declared sizes.
 
     Parameters
     ----------
     base : AttentionSpec
-        The present one: it decides what a file of weights does not say.
+        The current spec, which supplies the settings that a file of weights lacks.
 
     Returns
     -------
-    Captured or AttentionSpec
-        Attention, or the module whose weights these are.
+    CapturedAttention or AttentionSpec
+        Attention, or the spec of the module whose weights the file holds.
     str
-        What must be said of it; empty where nothing must.
+        A notice for the user; may be empty.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def read_tensor_file(
         known = ", ".join(READERS)
         raise refused(f"“{path.name}” is of no kind that can be opened. Use {known}.")
     with reading(path):
-        is_file = path.is_file()  # a pipe would keep one waiting
+        is_file = path.is_file()  # reading a pipe would block
     if not is_file:
         raise refused(f"There is no file “{path.name}” in {path.absolute().parent}.")
     contents = reader(path)

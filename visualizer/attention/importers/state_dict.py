@@ -1,7 +1,7 @@
-"""A ``state_dict`` of the book's modules, taken as the own weights of a spec.
+"""Conversion of a ``state_dict`` of the book's modules to a spec with own weights.
 
-Source: Raschka 2024, §3.4 to §3.6: the names and shapes of the modules' parameters. How many heads
-share the columns of a `MultiHeadAttention`, its dropout and its scale are not in its state.
+Source: Raschka 2024, §3.4 to §3.6 (names and shapes of the modules' parameters). The state does
+not include the number of heads of a `MultiHeadAttention`, its dropout and its scale.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _HEAD = re.compile(r"(?P<module>(?:.*\.)?)heads\.(?P<head>[0-9]{1,6})\.")
 
 @dataclass(slots=True)
 class StateDictModule:
-    """The entries of one module; a layer's, or its bias, head after head."""
+    """The entries of one module, by layer or bias and by head."""
 
     parts: dict[str, dict[int, ArrayEntry]] = field(default_factory=dict)
     heads: set[int] = field(default_factory=set)
@@ -55,19 +55,19 @@ def is_module(contents: FileContents) -> bool:
 
 
 def spec_in(contents: FileContents, base: AttentionSpec) -> tuple[AttentionSpec, str]:
-    """Take over the weights of a module; the first, where there are several.
+    """Return the spec of the module in a file; of the first, where there are several.
 
     Parameters
     ----------
     base : AttentionSpec
-        What decides all that a file does not say.
+        Supplies the settings that a file does not contain.
 
     Returns
     -------
     AttentionSpec
-        With the file's weights and biases as its own.
+        With the file's weights and biases as own weights.
     str
-        What was opened, and what the file does not say.
+        A notice that names the module and the settings missing from the file.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def _has_all(module: StateDictModule) -> bool:
 
 
 def _sized(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
-    """Name the module and its sizes, without its weights yet."""
+    """Return the spec of a module from its shapes, without its weights."""
     is_raw = all(layer in module.parts for layer in LAYERS)
     first = module.entries("W_query" if is_raw else "W_query.weight")[0]
     if len(first.shape) != 2:
@@ -145,7 +145,7 @@ def _with_weights(module: StateDictModule, spec: AttentionSpec) -> AttentionSpec
 def _matrix(
     module: StateDictModule, spec: AttentionSpec, name: str, size: tuple[int, int]
 ) -> NumberMatrix:
-    """Put the heads of a layer or of its bias side by side, [row, width]."""
+    """Join the heads of a layer or of its bias side by side, [row, width]."""
     is_bias, layer = name.endswith(BIAS), name.removesuffix(BIAS)
     is_raw = spec.projection is Projection.UNIFORM and layer in LAYERS
     known = layer.replace("W_output", "out_proj")

@@ -1,1 +1,1 @@
-"""Texts to learn: files, tasks and generated stories."""
+"""Texts to learn: files, synthetic tasks and generated stories."""

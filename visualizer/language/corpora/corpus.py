@@ -1,7 +1,7 @@
-"""What a language model learns from, as numbers, in a part to train on and a part to be tested on.
+"""Corpora as token numbers, split into a training and a validation part.
 
-A text is cut in two, not shuffled: its last tenth is the test. Of a task, every row is a text of
-its own, a block and one token long, and the last tenth of the rows is the test.
+A text is not shuffled: its last tenth is for validation. Each row of a task is a separate text,
+one token longer than a block, and the last tenth of the rows is for validation.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import CorpusSource, TrainingSettings
 
 TESTED = 10
-"""One part of so many is for validation."""
+"""Reciprocal of the validation part's share."""
 
 
 class Split(StrEnum):
-    """A part of what is learned."""
+    """A part of a corpus."""
 
     TRAINING = "training"
     VALIDATION = "validation"
@@ -38,16 +38,16 @@ class Split(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """What is learned, as numbers.
+    """A text as token numbers.
 
     Parameters
     ----------
     training, validation : ndarray of int64
         [token] of a text, [row, block + 1] of a task; read-only.
     text : str
-        The same to be read; the rows of a task are its lines.
+        The text; the rows of a task are its lines.
     notices : tuple of str
-        What should be known of it, in sentences.
+        Remarks on the text, each a sentence.
     """
 
     vocabulary: Vocabulary
@@ -57,16 +57,16 @@ class Corpus:
     notices: tuple[str, ...] = ()
 
     def part(self, split: Split) -> np.ndarray:
-        """Give the numbers of a part."""
+        """Return the token numbers of a part."""
         return self.training if split is Split.TRAINING else self.validation
 
     def batch(
         self, split: Split, count: int, block: int, generator: np.random.Generator
     ) -> np.ndarray:
-        """Draw blocks, each with the token that comes next: int64 [count, block + 1].
+        """Draw blocks with the token after each: int64 [count, block + 1].
 
-        They are random places of a text, or random rows of a task; the same place may come twice.
-        What is drawn depends on the generator's state alone.
+        They are random positions of a text, or random rows of a task, drawn with replacement. The
+        result depends on the generator's state alone.
         """
         part = self.part(split)
         if part.ndim == 2:
@@ -78,7 +78,7 @@ class Corpus:
 
     @cached_property
     def digest(self) -> str:
-        """A name that no other text has: whether the same is learned as before."""
+        """Hash of the text, to detect whether it has changed."""
         made = hashlib.blake2b(digest_size=16)
         for start in range(0, len(self.text), 1 << 20):
             made.update(self.text[start : start + (1 << 20)].encode("utf-8", "surrogatepass"))
@@ -86,12 +86,12 @@ class Corpus:
 
 
 def load(settings: TrainingSettings) -> Corpus:
-    """Read or make the text that settings name; the same settings give the same.
+    """Read or generate the settings' text; equal settings give equal text.
 
     Raises
     ------
     InputError
-        When it cannot be learned; its field is ``"path"``, ``"block"`` or ``"size"``.
+        When it cannot be used; its field is ``"path"``, ``"block"`` or ``"size"``.
     """
     return _of_task(settings) if settings.source.kind in TASKS else _of_prose(settings)
 
@@ -138,7 +138,7 @@ def _nothing_to_learn(vocabulary: Vocabulary) -> str:
 
 
 def _check_length(tested: int, settings: TrainingSettings) -> None:
-    """Refuse a text whose last tenth is too short for a block."""
+    """Reject a text whose validation part is too short for a block."""
     least = settings.block + 2
     if tested >= least:
         return
@@ -178,7 +178,7 @@ def _seen_in_training(training: np.ndarray, validation: np.ndarray) -> tuple[str
 
 
 def _lines(vocabulary: Vocabulary, made: np.ndarray) -> str:
-    """Write rows as lines."""
+    """Decode rows to lines of text."""
     codes = np.array([ord(token) for token in vocabulary.tokens], "<u4")[made]
     ended = np.pad(codes, ((0, 0), (0, 1)), constant_values=ord("\n"))
     return ended.tobytes().decode("utf-32-le").removesuffix("\n")

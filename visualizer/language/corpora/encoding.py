@@ -1,8 +1,8 @@
-"""A long text as the numbers of its tokens, in seconds where `tokenize` would take minutes.
+"""Fast tokenization of long texts to numbers: seconds where `tokenize` would take minutes.
 
-What is split is cut into pieces where a token ends for certain. Within a piece of characters, one
-that joins with no neighbour is its own token, and only what is left is split as `tokenize` does; of
-words, each run of letters without a space is split once, however often it comes.
+The text is cut into pieces where every token ends. In a piece of characters, those that join with
+no neighbour are tokens by themselves, and only the rest is split by `tokenize`; of words, each
+distinct run without spaces is split once.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ if TYPE_CHECKING:
     import regex
 
 PIECE = 1 << 20
-"""Characters, about, that are split at once."""
+"""Approximate number of characters in a piece."""
 _LINE_END = 0x110000
-"""In place of a code point: a carriage return and a line feed, which are one token."""
+"""Stands for a carriage return with a line feed, which are one token; no code point."""
 _UNKNOWN = -1
 _JOINS = -2
 
 
 def number(text: str, tokenizer: Tokenizer) -> tuple[Vocabulary, np.ndarray]:
-    """Number every token of a text by a vocabulary of them all.
+    """Encode a text by the vocabulary of all its tokens.
 
     Returns
     -------
     Vocabulary
+        All tokens of the text.
     ndarray of int64
-        [token]; what ``Vocabulary.of(tokenize(text)).encode(tokenize(text))`` gives.
+        [token]; equal to ``Vocabulary.of(tokenize(text)).encode(tokenize(text))``.
     """
     counter = CharacterEncoder() if tokenizer is Tokenizer.CHARACTERS else WordEncoder()
-    numbers = np.empty(len(text), np.int64)  # more than there are tokens, but what is not used
-    end = 0  # takes no memory
+    numbers = np.empty(len(text), np.int64)  # at least one per token; unused pages take
+    end = 0  # no memory
     for piece in _pieces(text):
         found = counter.count(piece)
         numbers[end : end + len(found)] = found
@@ -49,7 +50,7 @@ def number(text: str, tokenizer: Tokenizer) -> tuple[Vocabulary, np.ndarray]:
 
 
 def _in_order(known: list[str], numbers: np.ndarray, tokenizer: Tokenizer) -> Vocabulary:
-    """Turn places among the known tokens into places in the vocabulary of those that are used."""
+    """Renumber, in place, indices of known tokens to those of the vocabulary of used ones."""
     is_used = np.bincount(numbers, minlength=len(known)) > 0
     used = [token for token, is_one in zip(known, is_used, strict=True) if is_one]
     vocabulary = Vocabulary.of(used, tokenizer)
@@ -62,7 +63,7 @@ def _in_order(known: list[str], numbers: np.ndarray, tokenizer: Tokenizer) -> Vo
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Cut a text before letters that follow a space or a new line, where any token ends."""
+    """Cut a text before characters that follow a space or line feed, where every token ends."""
     start = 0
     while start < len(text):
         cut = _cut().search(text, min(start + PIECE, len(text)))
@@ -72,7 +73,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 class CharacterEncoder:
-    """Counts characters as a reader sees them; `known` has each once, in the order they came."""
+    """Encodes grapheme clusters; `known` has each once, in order of occurrence."""
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
@@ -95,13 +96,13 @@ class CharacterEncoder:
             self._tokens[code] = _place(self.known, letter) if is_alone else _JOINS
 
     def _among(self, codes: np.ndarray, tokens: np.ndarray, joins: np.ndarray) -> np.ndarray:
-        """Split what joins, with the letters beside it, and put it among the others."""
+        """Split joining characters with their neighbours, and merge the tokens in order."""
         near = joins.copy()
         near[1:] |= joins[:-1]
         near[:-1] |= joins[1:]
-        near[(codes == _LINE_END) | (codes == ord("\n"))] = False  # which join nothing
+        near[(codes == _LINE_END) | (codes == ord("\n"))] = False  # line ends never join
         edges = np.flatnonzero(np.diff(near, prepend=False, append=False)).reshape(-1, 2)
-        # Everything that is split, in one text, with a new line before each of its parts.
+        # All parts to split are joined to one text, separated by line feeds.
         lines = np.insert(codes[near], np.cumsum(edges[:, 1] - edges[:, 0])[:-1], ord("\n"))
         split = tokenize(lines.tobytes().decode("utf-32-le", "surrogatepass"), Tokenizer.CHARACTERS)
         places = np.fromiter((_place(self.known, token) for token in split), np.int32, len(split))
@@ -114,7 +115,7 @@ class CharacterEncoder:
 
 
 class WordEncoder:
-    """Counts words; `known` has each once, in the order they came."""
+    """Encodes words; `known` has each once, in order of occurrence."""
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
@@ -145,15 +146,15 @@ def _place(known: dict[str, int], token: str) -> int:
     return known.setdefault(token, len(known))
 
 
-# By Unicode UAX #29 these join none of their own kind: any that joins has a neighbour of another.
+# By Unicode UAX #29 these classes do not join among themselves, only with other classes.
 _ALONE = r"[\p{GCB=Other}\p{GCB=Control}\p{GCB=LV}\p{GCB=LVT}\n]"
-# These join what stands after them, a space too.
+# These join with the following character, even a space.
 _AHEAD = r"\p{GCB=Prepend}"
 
 
 @cache
 def _alone() -> regex.Pattern[str]:
-    import regex  # not before the first text is read, as it takes time to start
+    import regex  # imported late, as loading it takes time
 
     return regex.compile(_ALONE)
 

@@ -1,4 +1,4 @@
-"""Where a query should read to say the next token of a task, and how much of a head does so."""
+"""Expected attention of synthetic tasks, and the weight that heads place on it."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _OPENS = set(_CLOSES.values())
 
 
 def partners(kind: CorpusKind, tokens: Sequence[str]) -> np.ndarray:
-    """Give for the query at each place the key that tells the next token, int64 [token].
+    """Return for each query the key that determines the next token, int64 [token].
 
-    It is `NOWHERE` where none is known, and never later than the query. The tokens may be any: what
-    is no row of the task has few partners, or none.
+    It is `NOWHERE` where none is known, and never after the query. Any tokens are accepted: a text
+    that is no row of the task has few partners or none.
 
-    - repeat: the token after the previous occurrence of the query's own. Where there were more
-      before, there is none: what follows each of them says the same, and a head that has learned
-      to repeat reads them all in equal parts;
-    - copy, sorting: where the next letter of the answer stands in what is given; the arrow and the
-      letters of an answer have one, but the last, after which comes an end;
-    - brackets: the innermost bracket that is open, the query's own if it has just opened; the
-      bracket that may close next is its partner;
-    - addition: for the queries before each digit of a sum, the digit of the first number at the
-      same place (ones, tens), where it has one. The second number's digit and what is carried are
-      needed as much, so no head need look here alone.
+    - repeat: the token after the previous occurrence of the query's token. With several previous
+      occurrences there is none: the token after each is the same, and a head that has learned to
+      repeat reads them all equally;
+    - copy, sorting: the position of the answer's next letter in the problem; defined for the arrow
+      and the letters of an answer except the last, which is followed by an end;
+    - brackets: the innermost open bracket, which may be the query's own; it is the one that may
+      close next;
+    - addition: for the queries before each digit of a sum, the first number's digit of the same
+      place value, where it has one. The second number's digit and the carry are needed as well, so
+      no head must read this one alone.
     """
     return np.array(_PARTNERS.get(kind, _none)(tokens), np.int64)
 
 
 def attending(weights: np.ndarray, partners: np.ndarray) -> np.ndarray:
-    """Give the mean weight that each head has on the partners.
+    """Return each head's mean weight on the partners.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def _sorted(tokens: Sequence[str]) -> list[int]:
 
 
 def _answered(tokens: Sequence[str], in_order: Callable[[list[int]], list[int]]) -> list[int]:
-    """Give the places of what is given, in the order in which the answer has it."""
+    """Return the positions of the problem's letters in the order of the answer."""
     found = _none(tokens)
     start = 0
     for place, token in enumerate(tokens):
@@ -119,7 +119,7 @@ def _added(tokens: Sequence[str]) -> list[int]:
 
 
 def _align(tokens: Sequence[str], start: int, equals: int, found: list[int]) -> None:
-    """Find the digits of the first number for those of the sum, from the ones on."""
+    """Set the first number's digits as partners of the sum's digits, from the ones on."""
     one, plus, other = "".join(tokens[start:equals]).partition("+")
     if not (plus and one.isdecimal() and other.isdecimal()):
         return

@@ -1,12 +1,10 @@
-"""The few hundred words of the small world.
+"""Generator of short stories in simple English from a simulated world of a few hundred words.
 
-A small world in simple English: people, things and places that stay as they were told.
+Each line is a story. People and things keep their places until they are moved, so that every
+answer follows from earlier sentences; a pronoun refers to the subject of the previous sentence;
+verbs agree with their subjects.
 
-A line is a story. Who is named goes on being where they went, and a thing where it was put, so that
-each answer can be found in what was said before; a pronoun is the one that the sentence before was
-about; and verbs agree with their subjects.
-
-Source: Weston et al. 2015, "Towards AI-Complete Question Answering" (worlds that are simulated).
+Source: Weston et al. 2015, "Towards AI-Complete Question Answering" (simulated worlds).
 """
 
 from __future__ import annotations
@@ -63,7 +61,7 @@ DOES = (
     *("read", "rest", "run", "shout", "sing", "sleep", "smile", "sneeze", "wait", "walk"),
     *("whisper", "work", "yawn"),
 )
-"""One alone does the same with an s."""
+"""Verbs; the third person singular adds an s."""
 HOW = (
     *("again", "alone", "badly", "happily", "loudly", "quickly", "quietly", "sadly"),
     *("slowly", "softly", "well", "wildly"),
@@ -72,14 +70,14 @@ HOW = (
 T = TypeVar("T")
 
 LETTERS = 4
-"""Characters, about, for a token where these are words: a word and a space, or a full stop."""
+"""Approximate characters per word token: a word and a space, or a full stop."""
 SENTENCES = 16
-"""Of a story, after what there is at its beginning."""
+"""Sentences of a story after its introduction."""
 
 
 def story(size: int, seed: int) -> str:
-    """Tell stories, of so many characters or, until the last has ended, some more."""
-    # Its stream of numbers is the same in every version of Python, if nothing else of it is used.
+    """Generate stories of at least ``size`` characters; the last story is complete."""
+    # Of Random, only random() gives the same numbers in every version of Python.
     draw = Random(seed).random
     told: list[str] = []
     length = 0
@@ -91,7 +89,7 @@ def story(size: int, seed: int) -> str:
 
 @dataclass(slots=True)
 class StoryPerson:
-    """A person of a story: where they are, what they like and what they hold."""
+    """A person in a story, with room, likes and held things."""
 
     name: str
     is_she: bool
@@ -106,7 +104,7 @@ class StoryPerson:
 
 @dataclass(slots=True)
 class StoryThing:
-    """A thing of a story, how it looks and where it is."""
+    """A thing in a story, with appearance and place."""
 
     noun: str
     look: str
@@ -119,7 +117,7 @@ class StoryThing:
 
 
 class StoryWriter:
-    """A world as it is at one moment, and the sentences that change it or tell of it."""
+    """The current state of a world, with the sentences that change or describe it."""
 
     def __init__(self, draw: Callable[[], float]) -> None:
         self._draw = draw
@@ -138,7 +136,7 @@ class StoryWriter:
         self._subject: StoryPerson | None = None  # of the last sentence
 
     def tell(self) -> str:
-        """Tell all of it."""
+        """Generate one story."""
         said = [f"{person.name} is in the {person.room}." for person in self._people]
         said += [
             f"{_a(thing.look)} {thing.noun} is {thing.spot} in the {thing.room}."
@@ -217,7 +215,7 @@ class StoryWriter:
         return f"Where is {thing.name}? It is {thing.spot} in the {thing.room}."
 
     def _name(self, person: StoryPerson) -> str:
-        """Say who it is: by a pronoun, mostly, if the last sentence was about the same person."""
+        """Return a name, or mostly a pronoun if the last sentence had the same subject."""
         again = person is self._subject and self._draw() < 0.8
         self._subject = person
         return person.pronoun if again else person.name
@@ -226,7 +224,7 @@ class StoryWriter:
         return among[int(self._draw() * len(among))]
 
     def _some(self, among: Sequence[T], count: int) -> list[T]:
-        """Draw different ones."""
+        """Draw distinct elements."""
         drawn: list[T] = []
         while len(drawn) < count:
             one = self._one(among)

@@ -1,11 +1,11 @@
-"""Tasks of which it is known what a query should read, as rows of characters.
+"""Synthetic tasks with known expected attention, as rows of characters.
 
-A row of each, 16 characters long; the last problem of a row may be cut off.
+Examples of rows with 16 characters; the last problem of a row may be truncated.
 
-- repeat: a segment of letters again and again, ``kbxkbxkbxkbxkbxk``;
-- copy: letters and the same again, ``qhd>qhd.wa>wa.mz``;
-- brackets: of six kinds, each closed by its own, ``{[]()}<{<>}>«»((“``;
-- sorting: letters and the same in the order of the alphabet, ``hdq>dhq.wa>aw.zm``;
+- repeat: a segment of letters, repeated, ``kbxkbxkbxkbxkbxk``;
+- copy: letters and their copy, ``qhd>qhd.wa>wa.mz``;
+- brackets: six kinds, correctly nested, ``{[]()}<{<>}>«»((“``;
+- sorting: letters and the same in alphabetical order, ``hdq>dhq.wa>aw.zm``;
 - addition: two numbers below 100 and their sum, ``27+58=85.6+40=46``.
 
 Sources: Olsson et al. 2022, "In-context Learning and Induction Heads" (repeated segments);
@@ -34,20 +34,20 @@ ALPHABETS = {
     CorpusKind.SORTING: END + ARROW + ascii_lowercase,
     CorpusKind.ADDITION: "+.0123456789=",
 }
-"""The characters of each task, in the order of the alphabet: the place is the number."""
+"""Characters of each task, sorted by code points; the index is the token number."""
 
 LONGEST = 8
-"""Letters, at most, that are to be copied or sorted."""
+"""Most letters to copy or sort."""
 DEEPEST = 4
-"""Brackets, at most, that are open at once."""
+"""Most brackets open at once."""
 BELOW = 100
-"""Numbers that are added are smaller."""
+"""Exclusive limit of the numbers to add."""
 AT_ONCE = 1 << 20
-"""Numbers, about, that are made at once, so that a large task needs no more memory than it is."""
+"""Approximate numbers generated at once, which bounds the temporary memory."""
 
 
 def rows(kind: CorpusKind, count: int, length: int, generator: np.random.Generator) -> np.ndarray:
-    """Make rows of a task, int64 [count, length], by their places in its alphabet."""
+    """Generate rows of a task, int64 [count, length], as indices into its alphabet."""
     made = np.empty((count, length), np.int64)
     step = max(1, AT_ONCE // length)
     for start in range(0, count, step):
@@ -57,7 +57,7 @@ def rows(kind: CorpusKind, count: int, length: int, generator: np.random.Generat
 
 
 def _repeated(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
-    """Repeat a segment of distinct letters, 2 to half a row of them: it is said twice or more."""
+    """Repeat a segment of distinct letters, 2 to half a row, so that it occurs twice or more."""
     most = min(max(2, length // 2), len(ascii_lowercase))
     sizes = generator.integers(2, most + 1, size=(count, 1))
     letters = _letters(count, most, generator)
@@ -65,7 +65,7 @@ def _repeated(count: int, length: int, generator: np.random.Generator) -> np.nda
 
 
 def _bracketed(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
-    """Open a bracket or close the innermost, as a coin falls; no deeper than `DEEPEST`."""
+    """Open a bracket or close the innermost with equal probability, to a depth of `DEEPEST`."""
     made = np.empty((count, length), np.int64)
     opened = np.zeros((count, DEEPEST), np.int64)  # row depth
     depth = np.zeros(count, np.int64)
@@ -90,7 +90,7 @@ def _sorted(count: int, length: int, generator: np.random.Generator) -> np.ndarr
 def _with_answers(
     count: int, length: int, generator: np.random.Generator, *, is_sorted: bool
 ) -> np.ndarray:
-    """Give 2 to `LONGEST` distinct letters, an arrow, and the same again or in order."""
+    """Generate 2 to `LONGEST` distinct letters, an arrow, and the same copied or sorted."""
     most = min(LONGEST, max(2, length // 2 - 1))
     total = count * _problems(length, 2 * 2 + 2)
     sizes = generator.integers(2, most + 1, size=total)
@@ -114,7 +114,7 @@ def _added(count: int, length: int, generator: np.random.Generator) -> np.ndarra
 
 @cache
 def _sums() -> tuple[np.ndarray, np.ndarray]:
-    """Write all sums there are, [sum, character], with how long each is, [sum]."""
+    """Return all sums, [sum, character], and their lengths, [sum]."""
     texts = [f"{one}+{other}={one + other}." for one in range(BELOW) for other in range(BELOW)]
     sizes = np.array([len(text) for text in texts])
     place = ALPHABETS[CorpusKind.ADDITION].index
@@ -128,12 +128,12 @@ def _letters(count: int, most: int, generator: np.random.Generator) -> np.ndarra
 
 
 def _problems(length: int, shortest: int) -> int:
-    """Give how many problems fill a row, however short they are."""
+    """Return how many problems fill a row if each has the shortest length."""
     return -(-length // shortest)
 
 
 def _packed(count: int, length: int, problems: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Fill rows with problems [problem, character], one after the other, cut where a row ends."""
+    """Fill rows with consecutive problems [problem, character], truncated at the row's end."""
     ends = sizes.reshape(count, -1).cumsum(axis=1)
     starts = (ends - sizes.reshape(count, -1)).ravel()
     row = np.repeat(np.arange(count), ends.shape[1])

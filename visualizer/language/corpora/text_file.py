@@ -1,6 +1,6 @@
-"""A text file, read whole or refused in a sentence.
+"""Reading a text file to train on, with an explanation if it is rejected.
 
-A mark at its beginning (BOM) says that it is UTF-16 or UTF-32; without one it is UTF-8.
+A byte order mark (BOM) identifies UTF-16 or UTF-32; a file without one is UTF-8.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from visualizer.errors import InputError
 
 LONGEST = 100 * 10**6
-"""Bytes that a text file may have."""
+"""Largest size of a text file, in bytes."""
 
 _MARKS = {  # UTF-32 first, as its mark begins with that of UTF-16
     codecs.BOM_UTF8: "utf-8",
@@ -23,20 +23,20 @@ _MARKS = {  # UTF-32 first, as its mark begins with that of UTF-16
 }
 _CONTROL = bytes({*range(32)} - {*b"\t\n\v\f\r\x1b"})
 _BINARY = 0.01
-"""A file of which this share are signs that control machines is no text, in whatever encoding."""
+"""Share of control characters above which a file is not text in any encoding."""
 _WIDE = 0.3
-"""Of every other byte, such a share is 0 in UTF-16, in most languages; of those between, few."""
+"""Share of zeros among every other byte above which UTF-16 is assumed; the others have few."""
 _WIDE_LOOKED_AT = 1 << 16
 
 
 def read_text(path: str) -> str:
-    """Read a text file, without the mark of its encoding.
+    """Read a text file, without its byte order mark.
 
     Raises
     ------
     InputError
-        Of ``"path"``, when it is absent, no file, unreadable, too large, empty, no text, in another
-        encoding, or was changed while it was read.
+        Of ``"path"``, when the file is absent, not regular, unreadable, too large, empty, not text,
+        in another encoding, or changed while it is read.
     """
     subject = f"“{Path(path).name or path}”"
     try:
