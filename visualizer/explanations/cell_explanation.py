@@ -66,7 +66,7 @@ class CellFacts:
 
 def weights_sentence(told: CellFacts) -> str:
     """Say how much a query reads of a key, or why it may not."""
-    is_before = told.cell.stage == "unmasked"
+    is_before = told.explanation.stage.is_before_mask
     before, reads = ("Before the mask, ", "would read") if is_before else ("", "reads")
     if told.is_forbidden:
         why = "it is padding" if told.is_padding else "the mask forbids it"

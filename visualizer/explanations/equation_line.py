@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.explain import CombineRule, Explanation, Factor
-from visualizer.attention.stages import Operation
 from visualizer.explanations.step_values import trimmed
 from visualizer.number_format import format_number
 
@@ -77,21 +76,20 @@ class EquationLine:
             parts += [EquationPart(sign), *self.factor(used, at, False)]
         return parts
 
-    def sum(self, opens: bool) -> list[EquationPart]:
+    def sum(self, *, leaves_out_zeros: bool) -> list[EquationPart]:
         """Write the largest terms in their order, and how many more there are."""
-        order, left = self.shown()
+        order, left = self.shown(leaves_out_zeros)
         parts: list[EquationPart] = []
         for number_, position in enumerate(order):
-            is_first = number_ == 0 and opens
-            parts += [EquationPart(" + ")] * (number_ > 0) + self.term(position, is_first)
+            parts += [EquationPart(" + ")] * (number_ > 0) + self.term(position, number_ == 0)
         return parts + [EquationPart(f" + … {left:,} more")] * (left > 0)
 
-    def shown(self) -> tuple[list[int], int]:
-        """Pick the terms to write; what is 0 adds nothing to a sum over all keys."""
+    def shown(self, leaves_out_zeros: bool) -> tuple[list[int], int]:
+        """Pick the terms to write, and count the others; what is 0 may be left out of both."""
         terms, chosen = self.explanation.terms, self.explanation.chosen
         is_share = self.explanation.rule is CombineRule.SHARE
         places = np.arange(len(terms))
-        if is_share or self.explanation.stage.operation is Operation.MIX:
+        if leaves_out_zeros:
             adds = terms != 0
             adds[chosen] |= is_share or not adds.any()
             places = places[adds]
@@ -112,7 +110,12 @@ def _shift(factor: Factor) -> str:
 
 def sum_equation(line: EquationLine) -> EquationTerm:
     """Write a sum of terms."""
-    return EquationTerm(line.sum(opens=True))
+    return EquationTerm(line.sum(leaves_out_zeros=False))
+
+
+def sum_over_keys(line: EquationLine) -> EquationTerm:
+    """Write a sum over all keys, of which those that are not read add nothing."""
+    return EquationTerm(line.sum(leaves_out_zeros=True))
 
 
 def taken_equation(line: EquationLine, how: str) -> EquationTerm:
@@ -131,8 +134,8 @@ def share_equation(line: EquationLine) -> EquationTerm:
     if line.explanation.is_empty:
         return nothing_shared()
     over = line.term(line.explanation.chosen, is_first=True)
-    below = line.sum(opens=True)
-    if len(line.shown()[0]) > 1:
+    below = line.sum(leaves_out_zeros=True)
+    if len(line.shown(leaves_out_zeros=True)[0]) > 1:
         below = [EquationPart("("), *below, EquationPart(")")]
     return EquationTerm([*over, EquationPart(" ÷ "), *below])
 

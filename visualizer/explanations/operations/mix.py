@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.stages import Operation
-from visualizer.explanations.equation_line import sum_equation
+from visualizer.explanations.equation_line import sum_over_keys
 from visualizer.explanations.operation_text import OperationText
 from visualizer.explanations.phrases import largest_number, mixed_by, part_of
 from visualizer.explanations.shape_equations import each_head, matrix_product
@@ -57,7 +57,7 @@ MIX = OperationText(
     row_sentence=_row,
     stage_sentence=_stage,
     formula=lambda told: "Σ weight × value",
-    equation=sum_equation,
+    equation=sum_over_keys,
     code=lambda asked: f"{asked.read[0]} @ {asked.read[1]}",
     shape_equations=_shapes,
     multiply_adds=lambda spec, tokens: tokens * tokens * spec.width,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def _row(block: StepValues) -> str:
     before = "before the mask, " if block.is_before else ""
     weights = block.row()
-    if block.reads == "masked" and not block.allowed()[block.at].any():
+    if block.stage.reads_masked and not block.allowed()[block.at].any():
         return reads_nothing(block)
     if not np.isfinite(weights).all():
         return f"{before}{block.query} has no weights: its row cannot be worked out"
@@ -48,12 +48,12 @@ def _row(block: StepValues) -> str:
 
 def _stage(block: StepValues) -> str:
     before = "before the mask, " if block.is_before else ""
-    if block.reads == "masked" and not block.allowed().any():
+    if block.stage.reads_masked and not block.allowed().any():
         return NOTHING
     made = f"{softmax(block.spec)} turns each row of scores into {SHARES}"
     if block.spec.normalisation is Normalisation.SUM:
         made = "each score is divided by its row’s sum"
-    empty = empty_rows(block.allowed()) if block.reads == "masked" else ""
+    empty = empty_rows(block.allowed()) if block.stage.reads_masked else ""
     return f"{before}{made}{empty or '; ' + most_read(block)}"
 
 
@@ -70,7 +70,7 @@ def _code(asked: ExpressionContext) -> str:
     x = asked.read[0]
     if asked.spec.normalisation is Normalisation.SUM:
         return f"{x} / {x}.sum(dim=-1, keepdim=True)"
-    rest = asked.where_nothing() if asked.stage.reads == ("masked",) else ""
+    rest = asked.where_nothing() if asked.stage.reads_masked else ""
     if asked.spec.normalisation is Normalisation.SOFTMAX:
         return f"{asked.words.softmax}({x}, dim=-1){rest}"
     shares = f"torch.exp({x}) / torch.exp({x}).sum(dim=-1, keepdim=True)"
