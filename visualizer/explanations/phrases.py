@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from visualizer.attention.spec import Arrangement, AttentionSpec, Mask, Normalisation, Scale
-from visualizer.attention.stages import Operation
 from visualizer.explanations.step_values import (
     ALIKE,
     LargestValue,
@@ -150,8 +149,10 @@ def reads_nothing(block: StepValues) -> str:
     return f"{block.query} may read nothing: {weights}"
 
 
-def largest_number(block: StepValues, name: str = "the largest number") -> str:
-    """Say where the largest number of a stage of vectors is."""
+def largest_number(
+    block: StepValues, name: str = "the largest number", *, is_of_places: bool = False
+) -> str:
+    """Say where the largest number of a stage of vectors is: whose, or of which place."""
     numbers = block.matrix()
     top = LargestValue.of(numbers)
     if top is None:
@@ -161,8 +162,7 @@ def largest_number(block: StepValues, name: str = "the largest number") -> str:
     if top.is_shared:
         return f"{name}, {format_number(top.value)}, appears {top.times:,} times"
     row, column = divmod(top.at, numbers.shape[1])
-    is_place = block.stage.operation is Operation.POSITION
-    whose = f"place {row + 1}" if is_place else block.key(row).replace("(key ", "(place ")
+    whose = f"place {row + 1}" if is_of_places else block.key(row).replace("(key ", "(place ")
     where = f"in column {column + 1} of {whose}" if numbers.shape[1] > 1 else f"that of {whose}"
     return f"{name}, {format_number(top.value)}, is {where}"
 

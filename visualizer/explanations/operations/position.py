@@ -36,7 +36,7 @@ def _stage(block: StepValues) -> str:
     size = format_count(block.spec.d_in, "number")
     made = "learned" if block.spec.position is Position.LEARNED else "made of sines and cosines"
     each = f"each of {block.tokens:,} places has a vector of {size}, {made}"
-    return f"{each}; {largest_number(block, 'the largest')}"
+    return f"{each}; {largest_number(block, 'the largest', is_of_places=True)}"
 
 
 def _equation(line: EquationLine) -> EquationTerm:
