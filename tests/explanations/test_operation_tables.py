@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+
 from visualizer.attention import attend, explain
 from visualizer.attention.stages import TABLE, Operation
-from visualizer.explanations import cell_explanation, phrases, row_explanation, stage_explanation
-from visualizer.features.cell import model as cell_model
-from visualizer.features.code import code_lines
-from visualizer.features.code.dialect_identifiers import VOCABULARIES
+from visualizer.explanations import phrases
+from visualizer.explanations.dialect_identifiers import VOCABULARIES
+from visualizer.explanations.operation_registry import TEXTS
+from visualizer.explanations.operation_text import no_code
+
+MADE = set(Operation) - {Operation.CAPTURED}  # which is read, not made
 
 
 def test_every_operation_is_computed_explained_and_told() -> None:
-    made = set(Operation) - {Operation.CAPTURED}  # which is read, not made
-    assert set(attend._COMPUTE) == made
+    assert set(attend._COMPUTE) == MADE
     assert set(explain._EXPLAIN) == set(Operation)
-    assert set(cell_explanation.SENTENCES) == set(Operation)
-    assert set(row_explanation.ROWS) == set(Operation)
-    assert set(stage_explanation.STAGES) == set(Operation)
-    assert set(code_lines.WRITE) == made
-    by_spec = {Operation.SCALE, Operation.NORMALISE, Operation.AVERAGE}  # written by `_formula`
-    assert set(cell_model._FORMULAS) | by_spec == set(Operation)
+    assert list(TEXTS) == list(Operation)
+    assert {operation for operation, row in TEXTS.items() if row.code is not no_code} == MADE
+
+
+def test_every_operation_has_its_own_module_of_words() -> None:
+    folder = files("visualizer.explanations.operations")
+    modules = {file.name for file in folder.iterdir() if file.name.endswith(".py")}
+    assert modules == {"__init__.py"} | {f"{operation}.py" for operation in Operation}
 
 
 def test_every_stage_has_its_name_in_code_and_in_sentences() -> None:

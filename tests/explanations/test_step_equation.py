@@ -25,13 +25,8 @@ from visualizer.attention.spec import (
     Route,
     Scale,
 )
-from visualizer.explanations.step_equation import (
-    SHOWN_SHIFTED,
-    SHOWN_TERMS,
-    Equation,
-    EquationPart,
-    equation,
-)
+from visualizer.explanations.equation_line import SHOWN_SHIFTED, SHOWN_TERMS, EquationPart
+from visualizer.explanations.step_equation import Equation, equation
 from visualizer.explanations.step_values import trimmed
 from visualizer.number_format import format_number
 from visualizer.session.timeline import leading

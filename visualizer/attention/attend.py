@@ -184,7 +184,7 @@ def _normalise(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
         weights = exponentials / exponentials.sum(-1, keepdim=True)
     else:
         weights = torch.softmax(x, -1, out=work.room(stage))
-    return _nothing_read(work, stage, weights) if stage.reads[0] == "masked" else weights
+    return _nothing_read(work, stage, weights) if stage.reads_masked else weights
 
 
 def _nothing_read(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:

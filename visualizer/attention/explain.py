@@ -130,7 +130,7 @@ def _project(asked: ExplainedCell) -> TermList:
     if len(kinds) == 1 and spec.arrangement is Arrangement.SPLIT:
         column += head * spec.d_head
     number = head % len(kinds)
-    x = asked.factor("input", token, None)
+    x = asked.factor(asked.stage.reads[0], token, None)
     if spec.projection is Projection.UNIFORM:
         return _sum((x, asked.weight(kinds[number], None, column)))
     products = (x, asked.weight(kinds[number], column, None))
@@ -142,19 +142,20 @@ def _split(asked: ExplainedCell) -> TermList:
     head, token, column = asked.place
     if asked.spec.arrangement is Arrangement.SPLIT:
         column += head * asked.spec.d_head
-    return _sum((asked.factor("input", token, column),))
+    return _sum((asked.factor(asked.stage.reads[0], token, column),))
 
 
 def _dot(asked: ExplainedCell) -> TermList:
     head, query, key = asked.place
-    return _sum((asked.factor("queries", head, query, None), asked.factor("keys", head, key, None)))
+    queries, keys = asked.stage.reads
+    return _sum((asked.factor(queries, head, query, None), asked.factor(keys, head, key, None)))
 
 
 def _scale(asked: ExplainedCell) -> TermList:
     divisor = asked.spec.divisor
     inverse = np.array([1 / divisor])
     constant = Factor("", (), np.array([divisor]), inverse, "1/{}")
-    return _sum((asked.factor("scores", *asked.place), constant))
+    return _sum((asked.factor(asked.stage.reads[0], *asked.place), constant))
 
 
 def _choose(asked: ExplainedCell, otherwise: float, form: str) -> TermList:
@@ -176,7 +177,7 @@ def _normalise(asked: ExplainedCell) -> TermList:
     row = asked.factor(asked.stage.reads[0], head, query, None)
     if asked.spec.normalisation is Normalisation.SUM:
         return TermList(CombineRule.SHARE, (Group((row,)),), key)
-    is_empty = row.name == "masked" and not asked.allowed().any()
+    is_empty = asked.stage.reads_masked and not asked.allowed().any()
     make = _exponentials if asked.spec.normalisation is Normalisation.SOFTMAX else _naive
     return TermList(CombineRule.SHARE, (Group((make(asked, row),)),), key, is_empty)
 
@@ -207,15 +208,15 @@ def _average(asked: ExplainedCell) -> TermList:
 
 def _renormalise(asked: ExplainedCell) -> TermList:
     head, query, key = asked.place
-    row = asked.factor("zeroed", head, query, None)
+    row = asked.factor(asked.stage.reads[0], head, query, None)
     return TermList(CombineRule.SHARE, (Group((row,)),), key, not row.read.any())
 
 
 def _drop(asked: ExplainedCell) -> TermList:
-    weight = asked.factor("weights", *asked.place)
+    weight = asked.factor(asked.stage.reads[0], *asked.place)
     factor = 1 / (1 - asked.spec.dropout)
     scaled = _constant(factor, f"1/(1 − {asked.spec.dropout:g})")
-    value = float(asked.trace.read("dropped", asked.cell))
+    value = float(asked.trace.read(asked.stage.name, asked.cell))
     dropped = value == 0 and weight.read[0] != 0
     groups = (Group((weight, scaled)), Group((_constant(0.0, "0"),)))
     return TermList(CombineRule.CHOICE, groups, int(dropped))
@@ -223,20 +224,22 @@ def _drop(asked: ExplainedCell) -> TermList:
 
 def _mix(asked: ExplainedCell) -> TermList:
     head, query, column = asked.place
-    weights = asked.factor(asked.stage.reads[0], head, query, None)
-    return _sum((weights, asked.factor("values", head, None, column)))
+    weights, values = asked.stage.reads
+    factors = asked.factor(weights, head, query, None), asked.factor(values, head, None, column)
+    return _sum(factors)
 
 
 def _join(asked: ExplainedCell) -> TermList:
     query, column = asked.place
     head, within = divmod(column, asked.spec.d_head)
-    return _sum((asked.factor("context", head, query, within),))
+    return _sum((asked.factor(asked.stage.reads[0], head, query, within),))
 
 
 def _project_out(asked: ExplainedCell) -> TermList:
     query, column = asked.place
-    products = (asked.factor("concat", query, None), asked.weight("out_proj.weight", column, None))
-    return _sum(products, (asked.weight("out_proj.bias", column),))
+    weight, bias = parameter_names(asked.spec, asked.stage.parameters[0])
+    joined = asked.factor(asked.stage.reads[0], query, None)
+    return _sum((joined, asked.weight(weight, column, None)), (asked.weight(bias, column),))
 
 
 _EXPLAIN: dict[Operation, Callable[[ExplainedCell], TermList]] = {

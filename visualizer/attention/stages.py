@@ -89,6 +89,16 @@ class Stage:
         """Whether its values are shares of a row: sequential from 0, not signed."""
         return self.name in {"unmasked", "zeroed", "weights", "dropped"}
 
+    @property
+    def is_before_mask(self) -> bool:
+        """Whether the mask acts on these weights only later."""
+        return self.name == "unmasked"
+
+    @property
+    def reads_masked(self) -> bool:
+        """Whether it reads scores that are −∞ where forbidden."""
+        return "masked" in self.reads
+
 
 def _positioned(spec: AttentionSpec) -> bool:
     return spec.position is not Position.NONE

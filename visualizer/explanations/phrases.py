@@ -1,15 +1,24 @@
-"""Parts of sentences that rows and whole stages share: what divides, projects, drops and mixes."""
+"""Parts of sentences that operations share: what divides, projects, drops, forbids and mixes."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from visualizer.attention.spec import Arrangement, AttentionSpec, Normalisation, Scale
-from visualizer.explanations.step_values import ALIKE, LargestValue, StepValues, others, trimmed
+from visualizer.attention.spec import Arrangement, AttentionSpec, Mask, Normalisation, Scale
+from visualizer.explanations.step_values import (
+    ALIKE,
+    LargestValue,
+    StepValues,
+    all_of,
+    others,
+    trimmed,
+)
 from visualizer.number_format import format_count, format_number, format_share
 
 KINDS = {"queries": "query", "keys": "key", "values": "value"}
 SHARES = "shares that add up to 1"
+UNFINISHED = "not every number is finite"
+NOTHING = "no token may read anything: all weights are 0"
 
 
 def divided_by(spec: AttentionSpec) -> str:
@@ -119,3 +128,99 @@ def part_of(weights: np.ndarray, weight: float) -> str:
     if weights.min() >= 0 and weights.max() <= 1:
         return f"{format_share(weight)} of"
     return f"{trimmed(weight)} times"
+
+
+def may_read(block: StepValues) -> tuple[str, str]:
+    """Say how many keys a query may read, and which cells the mask acts on."""
+    allowed = block.allowed()[block.at]
+    count, may = len(allowed), int(allowed.sum())
+    left = count - may
+    if may == 0:
+        return f"{block.query} may read nothing", all_of(count, "{}")
+    if left == 0:
+        return f"{block.query} may read {all_of(count, 'key')}", ""
+    rest = "the other {}" if left == 1 else f"the other {left:,} {{}}s"
+    return f"{block.query} may read {may:,} of {count:,} keys", rest
+
+
+def reads_nothing(block: StepValues) -> str:
+    """Say that a query may read nothing."""
+    weights = "its weight is 0" if block.tokens == 1 else "its weights are all 0"
+    return f"{block.query} may read nothing: {weights}"
+
+
+def largest_number(
+    block: StepValues, name: str = "the largest number", *, is_of_places: bool = False
+) -> str:
+    """Say where the largest number of a stage of vectors is: whose, or of which place."""
+    numbers = block.matrix()
+    top = LargestValue.of(numbers)
+    if top is None:
+        return UNFINISHED
+    if top.is_everywhere:
+        return f"all numbers are {format_number(top.value)}"
+    if top.is_shared:
+        return f"{name}, {format_number(top.value)}, appears {top.times:,} times"
+    row, column = divmod(top.at, numbers.shape[1])
+    whose = f"place {row + 1}" if is_of_places else block.key(row).replace("(key ", "(place ")
+    where = f"in column {column + 1} of {whose}" if numbers.shape[1] > 1 else f"that of {whose}"
+    return f"{name}, {format_number(top.value)}, is {where}"
+
+
+def forbidden_cells(block: StepValues, noun: str, one: str, many: str) -> str:
+    """Say how many cells of a stage the mask acts on, and what becomes of them."""
+    allowed = block.allowed()
+    count, left = allowed.size, allowed.size - int(allowed.sum())
+    if left == 0:
+        return f"{_rule(block)}: all {count:,} {noun}s stay"
+    if left == count:
+        return f"{_rule(block)}: all {count:,} {noun}s {many}"
+    return f"{_rule(block)}: {left:,} of {count:,} {noun}s {one if left == 1 else many}"
+
+
+def _rule(block: StepValues) -> str:
+    """Say what is forbidden, and whether it is the mask or the padding."""
+    masking, before = block.masking, block.masking.window - 1
+    window = (
+        "itself and the one before it" if before == 1 else f"itself and the {before:,} before it"
+    )
+    rules = {
+        Mask.NONE: "padding may not be read" if block.is_padded else "this text has no padding",
+        Mask.CAUSAL: "no token may read what comes after it",
+        Mask.WINDOW: f"each token may read {window if before else 'only itself'}",
+        Mask.OWN: "the mask you gave says what may be read",
+    }
+    padding = masking.mask is not Mask.NONE and block.is_padded
+    return rules[masking.mask] + ", and none may read padding" * padding
+
+
+def most_read(block: StepValues) -> str:
+    """Say which token is read most on average over all queries."""
+    weights = block.matrix()
+    low, high = float(weights.min()), float(weights.max())
+    if not np.isfinite([low, high]).all():
+        rows = int((~np.isfinite(weights).all(axis=1)).sum())
+        return f"but {rows:,} of {len(weights):,} rows cannot be worked out"
+    if low < 0 or high > 1:
+        return f"the weights run from {format_number(low)} to {format_number(high)}"
+    top = LargestValue.of(weights.mean(axis=0, dtype=np.float64))
+    if top is None or top.value == 0:
+        return "all weights are 0"
+    part, tense = format_share(top.value), "would be" if block.is_before else "are"
+    if top.is_everywhere:
+        return f"on average all keys {tense} read alike, {part} each"
+    if top.is_shared:
+        more = others(top.times - 1)
+        return f"on average {block.key(top.at)} and {more} {tense} read most, {part} each"
+    tense = "would be" if block.is_before else "is"
+    return f"on average {block.key(top.at)} {tense} read most, {part}"
+
+
+def empty_rows(cells: np.ndarray) -> str:
+    """Say how many rows have nothing to share out: nothing allowed, or nothing but zeros."""
+    count = len(cells) - int(np.count_nonzero(cells.any(axis=1)))
+    if count == 0:
+        return ""
+    return (
+        f", but {format_count(count, 'row')} {'has' if count == 1 else 'have'} nothing to share out"
+    )

@@ -107,7 +107,7 @@ class StepValues:
     @property
     def is_before(self) -> bool:
         """Whether the mask acts on these weights only later."""
-        return self.stage.name == "unmasked"
+        return self.stage.is_before_mask
 
     def _index(self, name: str) -> tuple[int, ...]:
         batch = self.run.index(self.text)

@@ -27,8 +27,6 @@ from visualizer.attention.spec import (
     Scale,
 )
 from visualizer.attention.stages import Operation
-from visualizer.explanations.row_explanation import ROWS
-from visualizer.explanations.stage_explanation import STAGES
 from visualizer.explanations.step_values import LargestValue, trimmed, vector
 from visualizer.features.playback.step_captions import step_caption
 from visualizer.language.tokenizers import visible
@@ -147,10 +145,6 @@ class Near:
 
 
 # --------------------------------------------------------------------------- one sentence
-
-
-def test_every_operation_has_its_sentences() -> None:
-    assert set(ROWS) == set(STAGES) == set(Operation)
 
 
 @examples(0.6)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.explain import CombineRule, Explanation, Factor, Group, explain
-from visualizer.attention.masks import Masking, allowed
-from visualizer.attention.spec import Mask, Scale
+from visualizer.attention.masks import allowed
 from visualizer.attention.stages import Operation, is_hatched
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
-from visualizer.explanations.cell_explanation import SENTENCES, CellFacts
+from visualizer.explanations.cell_explanation import CellFacts
+from visualizer.explanations.operation_registry import TEXTS
 from visualizer.heatmap.cursor import panel_of
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_number, format_share, shorten
@@ -28,7 +28,6 @@ from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.attention.spec import AttentionSpec
     from visualizer.heatmap.model import Board
     from visualizer.session.comparison import Comparison
     from visualizer.session.resolved_view import Resolved
@@ -175,12 +174,13 @@ def present_readout(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPane
     explanation = explain(run.trace, cell.stage, (*resolved.index, *cell.place))
     told = CellFacts(run, resolved.text, cell, explanation)
     order, rest = _order(explanation)
+    text = TEXTS[explanation.stage.operation]
     is_read = explanation.stage.operation is Operation.CAPTURED  # read from a file, not computed
     return CellPanel(
         heading=_heading(told),
-        sentence=SENTENCES[explanation.stage.operation](told),
+        sentence=text.cell_sentence(told),
         value=format_number(explanation.value),
-        formula=_formula(told),
+        formula=text.formula(told),
         terms=() if is_read else tuple(_term(told, position) for position in order),
         rest=rest,
         closing="" if is_read else _closing(explanation),
@@ -201,60 +201,6 @@ def _heading(told: CellFacts) -> str:
     names = {"d_head": "column", "d_in": "column", "d_out": "column", "token": "place"}
     parts = [f"{names.get(dim, dim)} {at + 1}" for dim, at in place.items()]
     return f"{stage.title} · {', '.join(parts)}"
-
-
-_FORMULAS = {
-    Operation.GIVEN: "given",
-    Operation.POSITION: "looked up",
-    Operation.ADD: "embedding + position",
-    Operation.PROJECT: "Σ input × weight",
-    Operation.SPLIT: "taken over",
-    Operation.DOT: "Σ query × key",
-    Operation.FORBID: "the score where allowed, else −∞",
-    Operation.ZERO: "the weight where allowed, else 0",
-    Operation.RENORMALISE: "weight ÷ Σ of the row's weights",
-    Operation.DROP: "weight ÷ (1 − rate) where kept, else 0",
-    Operation.MIX: "Σ weight × value",
-    Operation.JOIN: "taken over",
-    Operation.PROJECT_OUT: "Σ number × weight",
-    Operation.CAPTURED: "read from the file",
-}
-
-
-def _formula(told: CellFacts) -> str:
-    explanation, spec = told.explanation, told.run.trace.spec
-    operation = explanation.stage.operation
-    if operation is Operation.SCALE:
-        return f"score ÷ {_divisor(spec)}"
-    if operation is Operation.AVERAGE:
-        return f"1 ÷ number of {_counted_keys(told)}"
-    if operation is Operation.NORMALISE:
-        return _normalising(explanation)
-    biased = operation in {Operation.PROJECT, Operation.PROJECT_OUT}
-    bias = " + bias" if biased and len(explanation.groups) > 1 else ""
-    return _FORMULAS[operation] + bias
-
-
-def _divisor(spec: AttentionSpec) -> str:
-    if spec.scale is Scale.NONE:
-        return "temperature"
-    return "√d" if spec.temperature == 1 else "(√d × temperature)"
-
-
-def _counted_keys(told: CellFacts) -> str:
-    masking = Masking.of(told.run.trace.spec, told.cell.stage)
-    if masking.mask is not Mask.NONE:
-        return "allowed keys"
-    return "keys, padding aside" if masking.lengths else "keys"
-
-
-def _normalising(explanation: Explanation) -> str:
-    form = explanation.groups[0].factors[0].form
-    if not form.startswith("exp("):
-        return "score ÷ Σ scores of the row"
-    largest = form.removeprefix("exp({}").removesuffix(")")
-    shift = f"{largest}, the row’s largest" if largest else ""
-    return f"exp(score{shift}) ÷ Σ of the row"
 
 
 def _order(explanation: Explanation) -> tuple[list[int], str]:

@@ -15,19 +15,18 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from visualizer.attention import masks as attention_masks
-from visualizer.attention.masks import Masking
-from visualizer.attention.spec import Arrangement, Mask, Normalisation, Position, Projection, Scale
+from visualizer.attention.spec import Mask, Normalisation, Scale
 from visualizer.attention.stages import Operation, stages
-from visualizer.features.code.dialect_identifiers import VOCABULARIES
+from visualizer.explanations.code_expression import ExpressionContext
+from visualizer.explanations.dialect_identifiers import VOCABULARIES
+from visualizer.explanations.operation_registry import TEXTS
 from visualizer.session.view_options import CodeDialect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from visualizer.attention.spec import AttentionSpec
-    from visualizer.attention.stages import Stage
-    from visualizer.features.code.dialect_identifiers import CodeIdentifiers
+    from visualizer.explanations.dialect_identifiers import CodeIdentifiers
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ def _lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ...]:
     for stage in rows:
         asked, name = ExpressionContext(spec, stage, words), words.names[stage.name]
         if stage.name not in together:
-            made.append(CodeLine((stage.name,), f"{name} = {WRITE[stage.operation](asked)}"))
+            made.append(CodeLine((stage.name,), f"{name} = {TEXTS[stage.operation].code(asked)}"))
         elif stage.name == together[-1]:
             made.append(CodeLine(together, f"{name} = {_in_one_call(asked)}"))
     if dialect is CodeDialect.SDPA:
@@ -154,144 +153,3 @@ def _helpers(spec: AttentionSpec, words: CodeIdentifiers) -> dict[str, str]:
         allowed = allowed if allowed.isidentifier() else f"({allowed})"
         made["readable"] = f"readable = {allowed}.to({x}.dtype).expand({sizes})"
     return made
-
-
-@dataclass(frozen=True, slots=True)
-class ExpressionContext:
-    """A stage to write as an expression, with the dialect's identifiers for it."""
-
-    spec: AttentionSpec
-    stage: Stage
-    words: CodeIdentifiers
-
-    @property
-    def read(self) -> tuple[str, ...]:
-        return tuple(self.words.names[name] for name in self.stage.reads)
-
-    @property
-    def x(self) -> str:
-        return self.words.names["input"]
-
-    @property
-    def divisor(self) -> str:
-        """The divisor of the scores, as an expression that may follow a division sign."""
-        size = {Scale.D_HEAD: self.words.names["keys"], Scale.D_MODEL: self.x}
-        temperature = repr(float(self.spec.temperature))
-        if self.spec.scale is Scale.NONE:
-            return temperature
-        root = f"{size[self.spec.scale]}.shape[-1] ** 0.5"
-        return root if self.spec.temperature == 1 else f"({root} * {temperature})"
-
-    def masks(self) -> tuple[str, ...]:
-        """The names of the masks that apply at this stage."""
-        masking = Masking.of(self.spec, self.stage.name)
-        mask = () if masking.mask is Mask.NONE else (self.words.mask_names[masking.mask],)
-        return (*mask, self.words.padding) if masking.lengths else mask
-
-    def forbidden(self) -> str:
-        return self.words.forbidden(self.masks())
-
-    def allowed(self) -> str:
-        return self.words.allowed(self.masks())
-
-    def leaves_nothing(self) -> bool:
-        """Whether some query may attend to no key at this stage."""
-        masking = Masking.of(self.spec, self.stage.name)
-        if masking.lengths:
-            tokens = max(masking.lengths)
-        elif masking.own:
-            tokens = masking.own.rows
-        else:
-            return False  # causal masks and windows always allow the token itself
-        return not attention_masks.allowed_by(masking, tokens).any(-1).all()
-
-    def where_nothing(self) -> str:
-        """A suffix that zeroes rows of queries without an allowed key; empty where unneeded."""
-        if not self.leaves_nothing():
-            return ""
-        forbidden = self.forbidden()
-        forbidden = forbidden if forbidden.isidentifier() else f"({forbidden})"
-        return f".masked_fill({forbidden}.all(-1, keepdim=True), 0)"
-
-    def to_heads(self, expression: str) -> str:
-        """Add the axis of heads to an expression [token, width]."""
-        heads = self.spec.heads
-        if heads == 1:
-            return f"{expression}.unsqueeze(-3)"
-        sizes = f"*{self.words.batch}, {self.words.tokens}, {heads}, {self.spec.d_head}"
-        return f"{expression}.view({sizes}).transpose(-3, -2)"
-
-
-def _position(asked: ExpressionContext) -> str:
-    embedding = asked.words.names["embedding"]
-    if asked.spec.position is Position.LEARNED:
-        return f"position_table.expand_as({embedding})"
-    return f"sinusoids(*{embedding}.shape[-2:]).expand_as({embedding})"
-
-
-def _project(asked: ExpressionContext) -> str:
-    layer, x = asked.words.layers[asked.stage.parameters[0]], asked.x
-    is_matrix = asked.spec.projection is Projection.UNIFORM
-    if asked.spec.arrangement is Arrangement.STACKED and asked.spec.heads > 1:
-        each = f"{x} @ W" if is_matrix else f"W({x})"
-        return f"torch.stack([{each} for W in {layer}], dim=-3)"
-    return asked.to_heads(f"({x} @ {layer})" if is_matrix else f"{layer}({x})")
-
-
-def _split(asked: ExpressionContext) -> str:
-    if asked.spec.arrangement is Arrangement.STACKED and asked.spec.heads > 1:
-        return f"torch.stack([{asked.x}] * {asked.spec.heads}, dim=-3)"
-    return asked.to_heads(asked.x)
-
-
-def _normalise(asked: ExpressionContext) -> str:
-    x = asked.read[0]
-    if asked.spec.normalisation is Normalisation.SUM:
-        return f"{x} / {x}.sum(dim=-1, keepdim=True)"
-    rest = asked.where_nothing() if asked.stage.reads == ("masked",) else ""
-    if asked.spec.normalisation is Normalisation.SOFTMAX:
-        return f"{asked.words.softmax}({x}, dim=-1){rest}"
-    shares = f"torch.exp({x}) / torch.exp({x}).sum(dim=-1, keepdim=True)"
-    return f"({shares}){rest}" if rest else shares
-
-
-def _average(asked: ExpressionContext) -> str:
-    tokens = asked.words.tokens
-    if not asked.masks():
-        sizes = f"(*{asked.words.batch}, {asked.spec.heads}, {tokens}, {tokens})"
-        return f"torch.full({sizes}, 1 / {tokens}, dtype={asked.x}.dtype)"
-    least = ".clamp(min=1)" if asked.leaves_nothing() else ""
-    return f"readable / readable.sum(dim=-1, keepdim=True){least}"
-
-
-def _renormalise(asked: ExpressionContext) -> str:
-    zeroed = asked.read[0]
-    # A row of zeros cannot be normalised.
-    sums = f"{zeroed}.sum(dim=-1, keepdim=True)"
-    return f"{zeroed} / {sums}.where({zeroed}.any(dim=-1, keepdim=True), 1)"
-
-
-def _drop(asked: ExpressionContext) -> str:
-    return f"({asked.read[0]} / (1 - {float(asked.spec.dropout)!r})).where(kept, 0.0)"
-
-
-WRITE: dict[Operation, Callable[[ExpressionContext], str]] = {
-    Operation.GIVEN: lambda asked: "inputs",
-    Operation.POSITION: _position,
-    Operation.ADD: lambda asked: " + ".join(asked.read),
-    Operation.PROJECT: _project,
-    Operation.SPLIT: _split,
-    Operation.DOT: lambda asked: f"{asked.read[0]} @ {asked.read[1]}.transpose(-2, -1)",
-    Operation.SCALE: lambda asked: f"{asked.read[0]} / {asked.divisor}",
-    Operation.FORBID: lambda asked: (
-        f"{asked.read[0]}.masked_fill({asked.forbidden()}, {asked.words.infinity})"
-    ),
-    Operation.NORMALISE: _normalise,
-    Operation.AVERAGE: _average,
-    Operation.ZERO: lambda asked: f"{asked.read[0]}.masked_fill({asked.forbidden()}, 0)",
-    Operation.RENORMALISE: _renormalise,
-    Operation.DROP: _drop,
-    Operation.MIX: lambda asked: f"{asked.read[0]} @ {asked.read[1]}",
-    Operation.JOIN: lambda asked: f"{asked.read[0]}.transpose(-3, -2).flatten(-2)",
-    Operation.PROJECT_OUT: lambda asked: f"{asked.words.layers['out_proj']}({asked.read[0]})",
-}

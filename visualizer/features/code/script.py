@@ -29,8 +29,8 @@ from visualizer.attention.spec import (
     Projection,
 )
 from visualizer.errors import InputError
+from visualizer.explanations.dialect_identifiers import VOCABULARIES
 from visualizer.features.code.code_lines import lines
-from visualizer.features.code.dialect_identifiers import VOCABULARIES
 from visualizer.features.code.model import TITLES, shape_comment
 from visualizer.number_format import format_size
 from visualizer.session.run_caption import caption
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
-    from visualizer.features.code.dialect_identifiers import CodeIdentifiers
+    from visualizer.explanations.dialect_identifiers import CodeIdentifiers
 
 MOST_WRITTEN = 4_096
 

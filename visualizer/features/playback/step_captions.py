@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.attention.explain import explain
-from visualizer.explanations.cell_explanation import SENTENCES, CellFacts
-from visualizer.explanations.row_explanation import ROWS
-from visualizer.explanations.stage_explanation import STAGES
+from visualizer.explanations.cell_explanation import CellFacts
+from visualizer.explanations.operation_registry import TEXTS
 from visualizer.explanations.step_values import EMPTY, StepValues
 from visualizer.session.cell_address import Cell
 
@@ -29,11 +28,11 @@ def step_caption(run: Run, text: int, step: Step, head: int) -> str:
         The head to describe, where the stage has heads.
     """
     block = StepValues(run, run.nearest(text), step, min(head, run.trace.spec.heads - 1))
-    operation = block.stage.operation
+    said = TEXTS[block.stage.operation]
     if len(step.rows) > 1:
-        return block.sentence(STAGES[operation](block))
+        return block.sentence(said.stage_sentence(block))
     if len(step.columns) == run.trace.tensor(step.stage).shape[-1]:
-        return block.sentence(ROWS[operation](block))
+        return block.sentence(said.row_sentence(block))
     return _of_cell(block)
 
 
@@ -43,7 +42,8 @@ def _of_cell(block: StepValues) -> str:
     batch = block.run.index(block.text)
     explanation = explain(block.run.trace, cell.stage, (*batch, *cell.place))
     told = CellFacts(block.run, block.text, cell, explanation)
-    sentence = SENTENCES[block.stage.operation](told).replace("<b></b>", f"<b>{EMPTY}</b>")
+    sentence = TEXTS[block.stage.operation].cell_sentence(told)
+    sentence = sentence.replace("<b></b>", f"<b>{EMPTY}</b>")
     if not told.in_head or told.in_head in sentence:
         return sentence
     return f"{told.in_head.strip().capitalize()}, {sentence[0].lower()}{sentence[1:]}"

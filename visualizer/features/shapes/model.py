@@ -10,13 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Arrangement, Dtype
-from visualizer.explanations.shape_equations import (
-    ShapeParameter,
-    equations,
-    multiply_adds,
-    parameter_of,
-    sizes,
-)
+from visualizer.explanations.operation_registry import TEXTS
+from visualizer.explanations.shape_equations import ShapeParameter, sizes
 from visualizer.number_format import format_count, format_size
 from visualizer.session.screen import PanelId
 
@@ -140,6 +135,7 @@ def _row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
     named = zip(stage.dims, sizes, strict=True)
     first = "layers" if run.captured else "batch"
     dims = (Dim(first, texts), *(Dim(_NAMES.get(name, name), size) for name, size in named))
+    text = TEXTS[stage.operation]
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     return ShapeRow(
         stage.name,
@@ -147,9 +143,9 @@ def _row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
         stage.symbol,
         stage.says,
         dims,
-        parameter_of(spec, stage, trace.tokens),
-        equations(spec, stage, trace.tokens),
-        texts * multiply_adds(spec, stage, trace.tokens),
+        text.parameter(spec, stage, trace.tokens),
+        text.shape_equations(spec, trace.tokens),
+        texts * text.multiply_adds(spec, trace.tokens),
         texts * math.prod(sizes) * item,
         is_current,
     )

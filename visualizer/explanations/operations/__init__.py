@@ -1,0 +1,1 @@
+"""What is said and written of each operation, one module an operation."""

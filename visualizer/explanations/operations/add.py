@@ -1,0 +1,50 @@
+"""The sum of embedding and position."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.attention.stages import Operation
+from visualizer.explanations.equation_line import sum_equation
+from visualizer.explanations.operation_text import OperationText
+from visualizer.explanations.phrases import largest_number
+from visualizer.explanations.shape_equations import sizes
+from visualizer.explanations.step_values import vector
+from visualizer.number_format import format_number
+
+if TYPE_CHECKING:
+    from visualizer.attention.spec import AttentionSpec
+    from visualizer.explanations.cell_explanation import CellFacts
+    from visualizer.explanations.step_values import StepValues
+
+
+def _cell(told: CellFacts) -> str:
+    column = f"Column {told.column} of the input of {told.token('token')}"
+    return f"{column} is its embedding plus its position: {format_number(told.value)}."
+
+
+def _row(block: StepValues) -> str:
+    embedding = f"the embedding of {block.word(block.at)}"
+    position = f"the position vector of place {block.at + 1}"
+    return f"{embedding} plus {position} gives its input: {vector(block.row())}"
+
+
+def _stage(block: StepValues) -> str:
+    return f"embedding and position are added, number by number; {largest_number(block)}"
+
+
+def _shapes(spec: AttentionSpec, tokens: int) -> tuple[str, ...]:
+    one = sizes(tokens, spec.d_in)
+    return (f"{one} + {one} = {one}",)
+
+
+ADD = OperationText(
+    operation=Operation.ADD,
+    cell_sentence=_cell,
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=lambda told: "embedding + position",
+    equation=sum_equation,
+    code=lambda asked: " + ".join(asked.read),
+    shape_equations=_shapes,
+)

@@ -1,0 +1,90 @@
+"""Equal shares for all keys that may be read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.masks import Masking
+from visualizer.attention.spec import Mask
+from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_explanation import weights_sentence
+from visualizer.explanations.equation_line import EquationPart, EquationTerm, nothing_shared
+from visualizer.explanations.operation_text import OperationText
+from visualizer.explanations.phrases import NOTHING, empty_rows, most_read, reads_nothing
+from visualizer.explanations.step_values import all_of, trimmed
+from visualizer.number_format import format_share
+
+if TYPE_CHECKING:
+    from visualizer.explanations.cell_explanation import CellFacts
+    from visualizer.explanations.code_expression import ExpressionContext
+    from visualizer.explanations.equation_line import EquationLine
+    from visualizer.explanations.step_values import StepValues
+
+
+def _row(block: StepValues) -> str:
+    weights = block.row()
+    keys = np.flatnonzero(weights)
+    if len(keys) == 0:
+        return reads_nothing(block)
+    before, reads = ("before the mask, ", "would read") if block.is_before else ("", "reads")
+    part = format_share(float(weights[keys[0]]))
+    if len(keys) == 1:
+        return f"{before}{block.query} {reads} {part} from {block.key(int(keys[0]))}, its only key"
+    if len(keys) == len(weights):
+        return f"{before}{block.query} {reads} {all_of(len(keys), 'key')} alike, {part} from each"
+    if block.is_before:
+        return f"{before}{block.query} {reads} {len(keys):,} keys alike, {part} from each"
+    return f"{block.query} may read {len(keys):,} keys, and reads {part} from each"
+
+
+def _stage(block: StepValues) -> str:
+    allowed = block.allowed()
+    before, would = ("before the mask, ", True) if block.is_before else ("", False)
+    each = f"{before}each of {block.tokens:,} tokens {'would read' if would else 'reads'}"
+    if not allowed.any():
+        return NOTHING
+    if allowed.all():
+        return f"{each} all keys alike, {format_share(1 / block.tokens)} from each"
+    some = f"{each} equal parts of the keys it may read"
+    return some + (empty_rows(allowed) or f"; {most_read(block)}")
+
+
+def _formula(told: CellFacts) -> str:
+    return f"1 ÷ number of {_counted_keys(told)}"
+
+
+def _counted_keys(told: CellFacts) -> str:
+    masking = Masking.of(told.run.trace.spec, told.cell.stage)
+    if masking.mask is not Mask.NONE:
+        return "allowed keys"
+    return "keys, padding aside" if masking.lengths else "keys"
+
+
+def _equation(line: EquationLine) -> EquationTerm:
+    explanation = line.explanation
+    if explanation.is_empty:
+        return nothing_shared()
+    chosen = trimmed(float(explanation.terms[explanation.chosen]))
+    return EquationTerm([EquationPart(f"{chosen} ÷ {int(explanation.terms.sum()):,}")])
+
+
+def _code(asked: ExpressionContext) -> str:
+    tokens = asked.words.tokens
+    if not asked.masks():
+        sizes = f"(*{asked.words.batch}, {asked.spec.heads}, {tokens}, {tokens})"
+        return f"torch.full({sizes}, 1 / {tokens}, dtype={asked.x}.dtype)"
+    least = ".clamp(min=1)" if asked.leaves_nothing() else ""
+    return f"readable / readable.sum(dim=-1, keepdim=True){least}"
+
+
+AVERAGE = OperationText(
+    operation=Operation.AVERAGE,
+    cell_sentence=weights_sentence,
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=_formula,
+    equation=_equation,
+    code=_code,
+)

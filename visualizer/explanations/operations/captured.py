@@ -1,0 +1,75 @@
+"""Weights or scores read from a file: nothing here made them."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.stages import Operation
+from visualizer.explanations.equation_line import taken_equation
+from visualizer.explanations.operation_text import OperationText
+from visualizer.explanations.phrases import UNFINISHED
+from visualizer.explanations.step_values import LargestValue
+from visualizer.number_format import format_number, format_share
+
+if TYPE_CHECKING:
+    from visualizer.explanations.cell_explanation import CellFacts
+    from visualizer.explanations.step_values import StepValues
+
+
+def _cell(told: CellFacts) -> str:
+    captured, stage = told.run.captured, told.explanation.stage
+    kind, name = stage.title.lower().removesuffix("s"), escape(captured.called) if captured else ""
+    source = f" This {kind} was read from {name}."
+    query, key = (_numbered(told, dim) or told.token(dim) for dim in ("query", "key"))
+    pair = f"{query} and {key}"
+    if np.isnan(told.value):
+        return f"For {pair} there is no number.{source}"
+    if stage.is_weights and 0 <= told.value <= 1:
+        query = query.replace("<b>query", "<b>Query", 1) if _numbered(told, "query") else query
+        return f"{query} reads {format_share(told.value)} from {key}.{source}"
+    return f"The {kind} of {pair} is {format_number(told.value)}.{source}"
+
+
+def _numbered(told: CellFacts, dim: str) -> str:
+    """Name a place by its number, where no token of it is known; else by nothing."""
+    at = told.place[dim]
+    return f"<b>{dim} {at + 1}</b>" if told.word(at, dim) == str(at + 1) else ""
+
+
+def _row(block: StepValues) -> str:
+    name, kind = block.stage.title.lower(), block.stage.title.lower().removesuffix("s")
+    read = f"the {name} of {block.query} were read from a file"
+    top = LargestValue.of(block.row())
+    if top is None:
+        return f"{read}; not every number is finite"
+    if top.is_shared:
+        return f"{read}; the largest, {format_number(top.value)}, appears {top.times:,} times"
+    return f"{read}; the largest {kind}, {format_number(top.value)}, is that of {block.key(top.at)}"
+
+
+def _stage(block: StepValues) -> str:
+    name, kind = block.stage.title.lower(), block.stage.title.lower().removesuffix("s")
+    read = f"all {name} were read from a file"
+    top = LargestValue.of(block.matrix())
+    if top is None:
+        return f"{read}; {UNFINISHED}"
+    if top.is_shared:
+        return (
+            f"{read}; the largest {kind}, {format_number(top.value)}, appears {top.times:,} times"
+        )
+    query, key = divmod(top.at, block.matrix().shape[1])
+    pair = f"{block.named(query, 'query')} and {block.key(key)}"
+    return f"{read}; the largest {kind}, {format_number(top.value)}, is that of {pair}"
+
+
+CAPTURED = OperationText(
+    operation=Operation.CAPTURED,
+    cell_sentence=_cell,
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=lambda told: "read from the file",
+    equation=lambda line: taken_equation(line, "read from the file"),
+)

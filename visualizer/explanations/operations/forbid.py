@@ -1,0 +1,55 @@
+"""The mask before the softmax: forbidden scores become −∞."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.attention.spec import Mask
+from visualizer.attention.stages import Operation
+from visualizer.explanations.equation_line import allowed_or_replaced
+from visualizer.explanations.operation_text import OperationText
+from visualizer.explanations.phrases import forbidden_cells, may_read
+
+if TYPE_CHECKING:
+    from visualizer.explanations.cell_explanation import CellFacts
+    from visualizer.explanations.code_expression import ExpressionContext
+    from visualizer.explanations.step_values import StepValues
+
+
+def _cell(told: CellFacts) -> str:
+    if told.is_forbidden:
+        pair = f"{told.token('query')} may not read {told.token('key')}"
+        return f"{pair}: its score becomes −∞, so its weight will be 0."
+    return f"{told.token('query')} may read {told.token('key')}: its score stays."
+
+
+def _row(block: StepValues) -> str:
+    may, rest = may_read(block)
+    is_one = not rest.endswith("s")
+    if not rest:
+        return f"{may}: {'its score' if block.tokens == 1 else 'every score'} stays"
+    becomes = "becomes −∞" if is_one else "become −∞"
+    if block.masking.mask is Mask.NONE and rest.startswith("the other"):
+        is_padding = "is padding, and its score" if is_one else "are padding, and their scores"
+        rest = rest.replace(" {}s", "").replace(" {}", "")
+        return f"{may}: {rest} {is_padding} {becomes}"
+    return f"{may}: {rest.format('score')} {becomes}"
+
+
+def _stage(block: StepValues) -> str:
+    return forbidden_cells(block, "score", "becomes −∞", "become −∞")
+
+
+def _code(asked: ExpressionContext) -> str:
+    return f"{asked.read[0]}.masked_fill({asked.forbidden()}, {asked.words.infinity})"
+
+
+FORBID = OperationText(
+    operation=Operation.FORBID,
+    cell_sentence=_cell,
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=lambda told: "the score where allowed, else −∞",
+    equation=allowed_or_replaced,
+    code=_code,
+)

@@ -1,0 +1,88 @@
+"""Shares made of scores: by softmax, or by each row's sum."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.spec import Normalisation
+from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_explanation import weights_sentence
+from visualizer.explanations.equation_line import share_equation
+from visualizer.explanations.operation_text import OperationText
+from visualizer.explanations.phrases import (
+    NOTHING,
+    SHARES,
+    empty_rows,
+    most_read,
+    reads_nothing,
+    shared_out,
+    softmax,
+)
+from visualizer.explanations.step_values import trimmed
+
+if TYPE_CHECKING:
+    from visualizer.explanations.cell_explanation import CellFacts
+    from visualizer.explanations.code_expression import ExpressionContext
+    from visualizer.explanations.step_values import StepValues
+
+
+def _row(block: StepValues) -> str:
+    before = "before the mask, " if block.is_before else ""
+    weights = block.row()
+    if block.stage.reads_masked and not block.allowed()[block.at].any():
+        return reads_nothing(block)
+    if not np.isfinite(weights).all():
+        return f"{before}{block.query} has no weights: its row cannot be worked out"
+    if block.spec.normalisation is Normalisation.SUM:
+        total = trimmed(float(block.row(block.reads).sum()))
+        shared = f"each score of {block.query} is divided by the row’s sum, {total}"
+    elif len(weights) == 1:
+        shared = f"{softmax(block.spec)} turns the score of {block.query} into a share of 1"
+    else:
+        shares = f"the scores of {block.query} into {SHARES}"
+        shared = f"{softmax(block.spec)} turns {shares}"
+    return f"{before}{shared}: {shared_out(block, weights)}"
+
+
+def _stage(block: StepValues) -> str:
+    before = "before the mask, " if block.is_before else ""
+    if block.stage.reads_masked and not block.allowed().any():
+        return NOTHING
+    made = f"{softmax(block.spec)} turns each row of scores into {SHARES}"
+    if block.spec.normalisation is Normalisation.SUM:
+        made = "each score is divided by its row’s sum"
+    empty = empty_rows(block.allowed()) if block.stage.reads_masked else ""
+    return f"{before}{made}{empty or '; ' + most_read(block)}"
+
+
+def _formula(told: CellFacts) -> str:
+    form = told.explanation.groups[0].factors[0].form
+    if not form.startswith("exp("):
+        return "score ÷ Σ scores of the row"
+    largest = form.removeprefix("exp({}").removesuffix(")")
+    shift = f"{largest}, the row’s largest" if largest else ""
+    return f"exp(score{shift}) ÷ Σ of the row"
+
+
+def _code(asked: ExpressionContext) -> str:
+    x = asked.read[0]
+    if asked.spec.normalisation is Normalisation.SUM:
+        return f"{x} / {x}.sum(dim=-1, keepdim=True)"
+    rest = asked.where_nothing() if asked.stage.reads_masked else ""
+    if asked.spec.normalisation is Normalisation.SOFTMAX:
+        return f"{asked.words.softmax}({x}, dim=-1){rest}"
+    shares = f"torch.exp({x}) / torch.exp({x}).sum(dim=-1, keepdim=True)"
+    return f"({shares}){rest}" if rest else shares
+
+
+NORMALISE = OperationText(
+    operation=Operation.NORMALISE,
+    cell_sentence=weights_sentence,
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=_formula,
+    equation=share_equation,
+    code=_code,
+)

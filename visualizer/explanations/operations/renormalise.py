@@ -1,0 +1,56 @@
+"""What is left of the weights, made to add up to 1 again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from visualizer.attention.stages import Operation
+from visualizer.explanations.cell_explanation import weights_sentence
+from visualizer.explanations.equation_line import share_equation
+from visualizer.explanations.operation_text import OperationText
+from visualizer.explanations.phrases import empty_rows, most_read, reads_nothing, shared_out
+from visualizer.explanations.step_values import trimmed
+
+if TYPE_CHECKING:
+    from visualizer.explanations.code_expression import ExpressionContext
+    from visualizer.explanations.step_values import StepValues
+
+
+def _row(block: StepValues) -> str:
+    weights, zeroed = block.row(), block.row(block.reads)
+    if not block.allowed()[block.at].any():
+        return reads_nothing(block)
+    if not np.isfinite(weights).all():
+        return f"{block.query} has no weights: its row cannot be worked out"
+    if not zeroed.any():
+        return f"the weights of {block.query} are all 0, so there is nothing to share out"
+    total = trimmed(float(zeroed.sum()))
+    divided = f"the weights of {block.query} are divided by their sum, {total}"
+    return f"{divided}: {shared_out(block, weights)}"
+
+
+def _stage(block: StepValues) -> str:
+    zeroed = block.matrix(block.reads)
+    if not zeroed.any():
+        return "all weights are 0, so there is nothing to share out"
+    return "each row is divided by its sum" + (empty_rows(zeroed) or f"; {most_read(block)}")
+
+
+def _code(asked: ExpressionContext) -> str:
+    zeroed = asked.read[0]
+    # A row of nothing but zeros has nothing to share out.
+    sums = f"{zeroed}.sum(dim=-1, keepdim=True)"
+    return f"{zeroed} / {sums}.where({zeroed}.any(dim=-1, keepdim=True), 1)"
+
+
+RENORMALISE = OperationText(
+    operation=Operation.RENORMALISE,
+    cell_sentence=weights_sentence,
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=lambda told: "weight ÷ Σ of the row's weights",
+    equation=share_equation,
+    code=_code,
+)

@@ -1,0 +1,69 @@
+"""The scores divided by a number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visualizer.attention.spec import Scale
+from visualizer.attention.stages import Operation
+from visualizer.explanations.equation_line import sum_equation
+from visualizer.explanations.operation_text import OperationText
+from visualizer.explanations.phrases import UNFINISHED, changed, divided_by
+from visualizer.explanations.step_values import LargestValue, trimmed
+from visualizer.number_format import format_number
+
+if TYPE_CHECKING:
+    from visualizer.explanations.cell_explanation import CellFacts
+    from visualizer.explanations.step_values import StepValues
+
+
+def _cell(told: CellFacts) -> str:
+    divisor = trimmed(told.run.trace.spec.divisor)
+    pair = f"{told.token('query')} and {told.token('key')}"
+    score = format_number(float(told.explanation.groups[0].factors[0].read[0]))
+    return f"The score of {pair}, {score}, divided by {divisor} is {format_number(told.value)}."
+
+
+def _row(block: StepValues) -> str:
+    scores, scaled = block.row(block.reads), block.row()
+    one = len(scores) == 1
+    divided = f"the score{' of' if one else 's of'} {block.query}"
+    divided += f" {'is' if one else 'are'} divided by {divided_by(block.spec)}"
+    top = LargestValue.of(scaled)
+    if top is None:
+        return f"{divided}, but not every result is a finite number"
+    if block.spec.divisor == 1:
+        score = f"the {'' if one else 'largest '}score of {block.query}"
+        divided, which = f"dividing by {divided_by(block.spec)} changes nothing", score
+    else:
+        which = "it" if one else "the largest"
+    return f"{divided}: {which} {changed(scores[top.at], top.value)}"
+
+
+def _stage(block: StepValues) -> str:
+    divided = f"every score is divided by {divided_by(block.spec)}"
+    top = LargestValue.of(block.matrix())
+    if top is None:
+        return f"{divided}; {UNFINISHED}"
+    score = float(block.matrix(block.reads).flat[top.at])
+    if block.spec.divisor == 1:
+        divided = f"dividing by {divided_by(block.spec)} changes no score"
+    return f"{divided}; the largest {changed(score, top.value)}"
+
+
+def _formula(told: CellFacts) -> str:
+    spec = told.run.trace.spec
+    if spec.scale is Scale.NONE:
+        return "score ÷ temperature"
+    return "score ÷ √d" if spec.temperature == 1 else "score ÷ (√d × temperature)"
+
+
+SCALE = OperationText(
+    operation=Operation.SCALE,
+    cell_sentence=_cell,
+    row_sentence=_row,
+    stage_sentence=_stage,
+    formula=_formula,
+    equation=sum_equation,
+    code=lambda asked: f"{asked.read[0]} / {asked.divisor}",
+)
