@@ -34,15 +34,13 @@ LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 
 
 def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Write the labels of rows and columns, and whose panel it is."""
+    """Write the labels of rows and columns."""
     painter.setFont(font(12))
     painter.setPen(QColor(theme.ink))
     heatmap = slot.heatmap
     if slot.has_row_labels:
         for at, text in shown_labels(heatmap.rows, slot.cell_height):
             painter.drawText(row_label_box(slot, at), RIGHT, shortened(text))
-        _paint_head(painter, slot, theme)
-        painter.setFont(font(12))
     if not slot.has_column_labels:
         return
     upright = are_upright(slot)
@@ -123,9 +121,10 @@ def _shortened(text: str, system: str) -> str:
     return metrics(12).elidedText(text, Qt.TextElideMode.ElideRight, longest)
 
 
-def _paint_head(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+def paint_head(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+    """Write whose panel it is, where it is the first of its row and its title does not say it."""
     head, scale = slot.heatmap.head, text_scale()
-    if not slot.heatmap.label:  # its title says whose it is
+    if not slot.has_row_labels or not slot.heatmap.label:
         return
     box = QRectF(slot.cells.left() - slot.gutter, slot.cells.top() - 24 * scale, 160, 20 * scale)
     if slot.heatmap.layer is not None:

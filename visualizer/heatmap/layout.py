@@ -143,14 +143,23 @@ def _place(slot: PanelSlot) -> Place:
 
 
 def _shape(board: Board) -> Hashable:
-    """Name all of a board's panels that decides their places: no number and no colour."""
-    return tuple(tuple(map(_shape_of, column)) for column in board.columns)
+    """Name all of a board's panels that decides their places: no number and no colour.
+
+    Labels that panels share are named once: to hash thousands for every panel takes long.
+    """
+    labels = [axis.labels for one in board.heatmaps for axis in (one.rows, one.columns)]
+    distinct = {id(one): one for one in labels}
+    numbers = {key: number for number, key in enumerate(distinct)}
+    panels = tuple(
+        tuple(_shape_of(heatmap, numbers) for heatmap in column) for column in board.columns
+    )
+    return tuple(distinct.values()), panels
 
 
-def _shape_of(heatmap: Heatmap) -> Hashable:
+def _shape_of(heatmap: Heatmap, numbers: dict[int, int]) -> Hashable:
     return (
-        heatmap.rows.labels,
-        heatmap.columns.labels,
+        numbers[id(heatmap.rows.labels)],
+        numbers[id(heatmap.columns.labels)],
         heatmap.columns.is_token,
         heatmap.side,
         heatmap.values.shape,
@@ -323,7 +332,7 @@ class BoardPlacement:
         return round(length * self.pixel_ratio) / self.pixel_ratio
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PanelSlot:
     """One panel's place.
 
@@ -348,9 +357,9 @@ class PanelSlot:
     has_row_labels: bool
     has_column_labels: bool = True
 
-    @property
+    @cached_property
     def whole(self) -> QRectF:
-        """The panel with its labels and its bar."""
+        """The panel with its labels and its bar; read anew for every frame, so it is kept."""
         left = self.cells.left() - (self.gutter if self.has_row_labels else 4)
         width = max(self.cells.width() + 8, narrowest(self.heatmap)) + sums_width(self.heatmap)
         top = self.cells.top() - self.top

@@ -21,7 +21,14 @@ from PySide6.QtGui import (
 )
 
 from visualizer.heatmap import cell_paint, colour_table
-from visualizer.heatmap.annotation_paint import CENTRE, LEFT, paint_bar, paint_labels, paint_notes
+from visualizer.heatmap.annotation_paint import (
+    CENTRE,
+    LEFT,
+    paint_bar,
+    paint_head,
+    paint_labels,
+    paint_notes,
+)
 from visualizer.heatmap.label_metrics import SMALLEST_NUMBERS, sums_width
 from visualizer.heatmap.panel_colour_scale import beyond
 from visualizer.number_format import format_number
@@ -42,17 +49,18 @@ COARSE = 0.05
 def paint_slot(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     """Draw a panel and all that belongs to it, at its place."""
     paint_frame(painter, slot, theme)
-    paint_numbers(painter, slot, theme)
+    paint_own(painter, slot, theme)
 
 
 def paint_frame(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Draw what stands around the cells, whatever numbers are in them."""
+    """Draw what stands around the cells, whatever numbers are in them and whosever they are."""
     paint_labels(painter, slot, theme)
     paint_bar(painter, slot, theme)
 
 
-def paint_numbers(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Draw the cells, and what is said of their numbers."""
+def paint_own(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+    """Write whose panel it is, and draw the cells with what is said of their numbers."""
+    paint_head(painter, slot, theme)
     indices = colour_table.entries(slot.heatmap)
     _paint_cells(painter, slot, indices, theme)
     _paint_marks(painter, slot, theme)

@@ -47,7 +47,7 @@ MOST = 48
 
 
 class LabelImageCache:
-    """Pictures of panels without their numbers."""
+    """Pictures of panels without their numbers and without whose they are."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, QPixmap] = OrderedDict()
@@ -72,14 +72,14 @@ class LabelImageCache:
 
 
 def _key(slot: PanelSlot, whole: QRectF) -> Hashable:
-    """Name all that a frame shows; only those with row labels say whose they are."""
+    """Name all that a frame shows: the heads of a stage share one, but for labels of their own."""
     heatmap, place = slot.heatmap, slot.cells.translated(-whole.topLeft())
-    whose = (heatmap.rows, heatmap.label, heatmap.head, heatmap.layer is None)
     return (
         (whole.width(), whole.height()),
         (place.left(), place.top(), place.width(), place.height()),
         (slot.cell_width, slot.cell_height, slot.gutter),
-        whose if slot.has_row_labels else None,
+        heatmap.rows if slot.has_row_labels else None,
+        heatmap.layer is None,
         (heatmap.columns, heatmap.colour, heatmap.unit) if slot.has_column_labels else None,
     )
 
@@ -295,7 +295,7 @@ class BoardCanvas(CellScrollArea):
             picture = self._frames.picture(slot, whole, self._theme, self.devicePixelRatioF())
             painter = QPainter(picture)
             painter.translate(-whole.topLeft())
-            heatmap_paint.paint_numbers(painter, slot, self._theme)
+            heatmap_paint.paint_own(painter, slot, self._theme)
             painter.end()
             self._pictures[key] = (slot.heatmap, picture)
         return self._pictures[key][1]

@@ -15,7 +15,7 @@ from re import sub
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtGui import QFont, QFontMetricsF
+from PySide6.QtGui import QFont, QFontMetricsF, QTextDocument
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from visualizer.widgets.theme import font, text_scale
@@ -47,6 +47,15 @@ class WrappingLabel(RichLabel):
         if text != self.text():
             self._heights.clear()
             super().setText(text)
+            self._read()
+
+    def _read(self) -> None:
+        """Read the text and its options before it is laid out: Qt's label does so after each."""
+        document = self.findChild(QTextDocument)
+        if document:  # there is none before the first text
+            document.setLayoutEnabled(False)
+            super().heightForWidth(self.width())
+            document.setLayoutEnabled(True)
 
     def changeEvent(self, event: QEvent) -> None:
         self._heights.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QVBoxLayout, QWidget
 
@@ -25,6 +25,16 @@ EMPTY = "Point at a cell to see how its number arose. Click to keep it here; Esc
 WIDTH = 252
 
 
+class _Column(QWidget):
+    """What is scrolled: as high as its labels are at the width they have.
+
+    Qt's own hint lays all labels out once more, at their smallest width, which none ever has.
+    """
+
+    def sizeHint(self) -> QSize:
+        return self.minimumSizeHint()
+
+
 class CellPane(QScrollArea):
     """Explains one cell; each number that was read leads to the cell it was read from."""
 
@@ -36,7 +46,7 @@ class CellPane(QScrollArea):
         self.setWidgetResizable(True)
         self.setAccessibleName("Cell")
         self.setMinimumWidth(round(WIDTH * text_scale()))
-        inner = QWidget()
+        inner = _Column()
         self._column = column = QVBoxLayout(inner)
         column.setContentsMargins(12, 8, 12, 16)
         column.setSpacing(10)

@@ -107,9 +107,8 @@ def strokes(
     levels = (lines.strengths**brush.gamma * (LEVELS - 1)).round().astype(int)
     are_few = len(lines) <= FEW and rows.count <= FEW
     kinds = np.stack([_strongest(lines.strengths, are_few), levels, lines.heads, lines.weights < 0])
-    for kind in np.unique(kinds[:, inside], axis=1).T:
-        at = np.nonzero(inside & (kinds == kind[:, None]).all(axis=0))[0]
-        is_wide, level, head, is_negative = kind.tolist()
+    for at in _alike(kinds, np.nonzero(inside)[0]):
+        is_wide, level, head, is_negative = kinds[:, at[0]].tolist()
         pen = brush.pen(head, level, bool(is_wide), bool(is_negative), theme)
         costs = rows.right - rows.left + np.abs(ends[at] - begins[at])
         costs *= WIDE_COSTS if is_wide else 1
@@ -118,6 +117,13 @@ def strokes(
             some = at[parts == part]
             cost = float(costs[parts == part].sum())
             yield LineStroke(_path(rows, begins[some], ends[some]), pen, cost)
+
+
+def _alike(kinds: np.ndarray, some: np.ndarray) -> list[np.ndarray]:
+    """Part some lines by their kind, in the order of the kinds and, within one, of the lines."""
+    order = some[np.lexsort(kinds[::-1, some])]
+    changes = (np.diff(kinds[:, order], axis=1) != 0).any(axis=0)
+    return np.split(order, np.nonzero(changes)[0] + 1) if len(order) else []
 
 
 def _strongest(strengths: np.ndarray, are_few: bool) -> np.ndarray:
@@ -255,13 +261,13 @@ class IncrementalLinePicture:
         self.pixmap.setDevicePixelRatio(frame.ratio)
         self.pixmap.fill(Qt.GlobalColor.transparent)
         seen = (frame.top, frame.top + frame.height)
-        self._left: list[LineStroke] = [*strokes(frame.lines, frame.rows, seen, frame.theme)]
-        self._left.reverse()
+        self._left = strokes(frame.lines, frame.rows, seen, frame.theme)  # made as they are drawn
+        self._next = next(self._left, None)
 
     @property
     def is_complete(self) -> bool:
         """Whether every line is painted."""
-        return not self._left
+        return self._next is None
 
     def go_on(self) -> None:
         """Paint the next slice."""
@@ -269,8 +275,8 @@ class IncrementalLinePicture:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.translate(0, -self.frame.top)
         spent = 0.0
-        while self._left and spent < AT_A_TIME:
-            stroke = self._left.pop()
-            painter.strokePath(stroke.path, stroke.pen)
-            spent += stroke.cost
+        while self._next and spent < AT_A_TIME:
+            painter.strokePath(self._next.path, self._next.pen)
+            spent += self._next.cost
+            self._next = next(self._left, None)
         painter.end()
