@@ -1,4 +1,4 @@
-"""Reopening the lab: the last run is offered, with its own probe texts."""
+"""Reopening the lab: the last run is offered, with what was read of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every preset can be trained, and is recognized by its settings."""
+"""Every preset can be trained, and is found by its name."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ AUTOMATIC = "automatic"
 
 
 class ColourCurve(StrEnum):
-    """How numbers between the limits map to colours: by size, by power or by rank."""
+    """How numbers between the limits map to colours: linearly, by logarithm or by rank."""
 
     LINEAR = "linear"
     LOG = "log"

@@ -1,4 +1,4 @@
-"""Exporting a film of a run: all its snapshots are requested, then it is written."""
+"""Exporting a film of a run: its snapshots are read as far as they fit, then it is written."""
 
 from __future__ import annotations
 
