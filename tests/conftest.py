@@ -1,4 +1,4 @@
-"""What every test gets: no screen, own settings, and a watch on what it leaves behind."""
+"""Fixtures of every test: offscreen Qt, separate settings, and checks for leftover objects."""
 
 from __future__ import annotations
 

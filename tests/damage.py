@@ -1,4 +1,4 @@
-"""Spoiled files and killed programs, in numbers: ``python -m tests.damage --files 5000``."""
+"""Counts over damaged files and killed programs: ``python -m tests.damage --files 5000``."""
 
 from __future__ import annotations
 

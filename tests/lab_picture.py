@@ -1,6 +1,6 @@
-"""Makes the picture of the lab for the README: ``python -m tests.lab_picture``.
+"""Makes the lab's picture for the README: ``python -m tests.lab_picture``.
 
-It is of a model that is trained for it, which takes some minutes.
+It trains the model shown, which takes some minutes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Makes the pictures of the README from the real windows: ``python -m tests.pictures``.
+"""Makes the README's pictures from the real windows: ``python -m tests.pictures``.
 
-That of the lab is made by `tests.lab_picture`, in a process of its own.
+The lab's picture is made by `tests.lab_picture`, in a separate process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The window is there before torch is, and leaves nothing behind when it is closed."""
+"""The window appears before torch is loaded, and leaves nothing behind when closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers are written with the digits they have, and small ones are never written as 0."""
+"""Numbers are written with the digits they have; small ones are never written as 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The versions that pyproject.toml allows are versions that survive."""
+"""The versions allowed by pyproject.toml are free of known defects."""
 
 from __future__ import annotations
 

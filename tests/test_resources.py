@@ -1,4 +1,4 @@
-"""No data file is shipped that nothing uses, and what is used is shipped."""
+"""Every shipped data file is used, and every used one is shipped."""
 
 from __future__ import annotations
 

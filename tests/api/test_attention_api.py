@@ -1,4 +1,4 @@
-"""A notebook gets the numbers that the book prints, their explanations, and figures of them."""
+"""The notebook API returns the book's numbers, their explanations and figures of them."""
 
 from __future__ import annotations
 

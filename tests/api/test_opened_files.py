@@ -1,4 +1,4 @@
-"""Any file in a shell and in a notebook: attention, weights and texts, as documents."""
+"""Files opened from the command line and from a notebook: attention, weights and texts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The rules of the design, each a function that lists what breaks it in a project.
+"""Rules of the architecture, each a function that lists the violations in a project.
 
-1. torch is imported only in ``attention/``, ``language/`` and ``models/``.
+1. torch is imported only in ``attention/`` and ``language/``.
 2. Qt is imported only in ``shell/``, ``widgets/`` and in files named for what they draw or control.
 3. A feature is one folder and never imports another feature.
 4. Folders import only folders below them, no modules import each other in a circle, and nothing

@@ -1,4 +1,4 @@
-"""The project keeps the rules of its design, and every rule is able to fail."""
+"""The project keeps its architecture rules, and every rule detects a violation."""
 
 from __future__ import annotations
 

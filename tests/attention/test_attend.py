@@ -1,4 +1,4 @@
-"""Every stage is what the formulas and torch's own attention say, and is kept when it may be."""
+"""Every stage agrees with the formulas and with torch's attention, and is reused where valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory is used again when nothing reads it, and not before: no number changes under a reader."""
+"""Buffers are reused only when nothing reads them any longer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A token has one vector, whatever stands around it and wherever the program runs."""
+"""A token's vector depends on neither its context nor the machine."""
 
 from __future__ import annotations
 

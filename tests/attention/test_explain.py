@@ -1,4 +1,4 @@
-"""The terms of every cell of every stage give the number that the trace has there."""
+"""The terms of every cell of every stage add up to the number in the trace."""
 
 from __future__ import annotations
 

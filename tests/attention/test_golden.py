@@ -1,4 +1,4 @@
-"""The numbers that the chapter and the notes print, through the modules and through the spec.
+"""Numbers printed in the chapter and the notes, computed by the modules and from the spec.
 
 Source: ``tests/golden/chapter3.json``, which says where each number is printed.
 """

@@ -1,4 +1,4 @@
-"""A CUDA GPU gives the numbers that the CPU gives."""
+"""A CUDA GPU computes the same numbers as the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What heads look at is what float64 NumPy says of their weights; folded heads are NumPy's too."""
+"""Head measures and head aggregates agree with float64 NumPy."""
 
 from __future__ import annotations
 

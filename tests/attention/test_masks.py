@@ -1,4 +1,4 @@
-"""Masks allow what they say, and dropout's cells are the same everywhere."""
+"""Masks allow the cells they describe; dropout masks are the same on every machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The modules are the book's: names, shapes, draws, results; and learn."""
+"""The modules match the book's: names, shapes, initial weights, outputs and gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Own vectors and weights are computed with as they are given, in every layout of the weights."""
+"""Own vectors and weights are used as given, in every layout of the weights."""
 
 from __future__ import annotations
 

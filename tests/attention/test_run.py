@@ -1,4 +1,4 @@
-"""What can go wrong between a text and its numbers is said in a sentence, and the rest goes on."""
+"""Errors between a text and its numbers are reported as sentences and leave the rest usable."""
 
 from __future__ import annotations
 

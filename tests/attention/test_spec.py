@@ -1,4 +1,4 @@
-"""A spec that cannot be computed says why, and how it would be mended."""
+"""An invalid spec says why it cannot be computed and which change would fix it."""
 
 from __future__ import annotations
 

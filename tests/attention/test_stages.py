@@ -1,4 +1,4 @@
-"""The table hangs together for every spec."""
+"""The stage table is consistent for every spec."""
 
 from __future__ import annotations
 

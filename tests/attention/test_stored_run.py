@@ -1,3 +1,5 @@
+"""Recorded and captured numbers are shown as stored, and checked against their document."""
+
 from __future__ import annotations
 
 import io

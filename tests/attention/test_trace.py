@@ -1,4 +1,4 @@
-"""Reading is the only door, and what comes through it is numpy that cannot be written."""
+"""A trace is accessible only by reading, which returns read-only numpy arrays."""
 
 from __future__ import annotations
 

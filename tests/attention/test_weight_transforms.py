@@ -1,4 +1,4 @@
-"""What is made of a stage to be looked at is what float64 NumPy makes of it."""
+"""Weight transforms agree with float64 NumPy."""
 
 from __future__ import annotations
 

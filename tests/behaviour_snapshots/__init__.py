@@ -1,1 +1,1 @@
-"""What the program shows and writes, as files that two versions of it can be compared by."""
+"""Snapshots of the program's windows and files, to compare two versions."""

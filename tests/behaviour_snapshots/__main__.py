@@ -1,4 +1,4 @@
-"""Write what the program shows and writes into a folder, or compare two such folders.
+"""Write behaviour snapshots into a folder, or compare two such folders.
 
 ``python -m tests.behaviour_snapshots FOLDER [part …]`` writes pictures of the windows, texts of
 their accessible trees, exported files and what the command line prints.

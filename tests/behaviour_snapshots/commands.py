@@ -1,4 +1,4 @@
-"""What the command line prints, and the files that it writes."""
+"""Output of the command line and the files it writes."""
 
 from __future__ import annotations
 

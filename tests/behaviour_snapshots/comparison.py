@@ -1,4 +1,4 @@
-"""Lists what differs between two folders: texts line by line, pictures pixel by pixel."""
+"""Lists the differences between two folders: texts by line, pictures by pixel."""
 
 from __future__ import annotations
 

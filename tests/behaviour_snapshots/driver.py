@@ -1,6 +1,6 @@
-"""A window driven by what a person sees of it: words in menus, labels of controls, cells.
+"""Drives a window through its visible interface: menu texts, control labels and cells.
 
-Of the program's insides it knows only that `Worker`s do what takes time.
+Of the program's internals it knows only that `Worker`s run the slow work.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pictures of the language lab: on its own, and with a small run that was trained for them."""
+"""Pictures of the language lab, empty and with a small run trained for them."""
 
 from __future__ import annotations
 

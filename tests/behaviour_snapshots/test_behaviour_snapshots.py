@@ -1,4 +1,4 @@
-"""What differs between two folders of behaviour snapshots is found and named."""
+"""Differences between two folders of behaviour snapshots are found and named."""
 
 from __future__ import annotations
 

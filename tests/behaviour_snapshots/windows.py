@@ -1,6 +1,6 @@
-"""Pictures of the main window: one scene a picture, each in a window of its own.
+"""Pictures of the main window, one scene each, in separate windows.
 
-With a scale other than 1 only the scenes in `SHARP` are drawn.
+At a scale other than 1 only the scenes in `SHARP` are drawn.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""How fast the real window answers, beside the least work that could be done and beside others."""
+"""Benchmarks of the real window, beside minimal implementations and other tools."""

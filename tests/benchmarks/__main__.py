@@ -1,6 +1,6 @@
-"""Measure everything and print it: ``python -m tests.benchmarks [part …] [--repeats N]``.
+"""Run the benchmarks and print them: ``python -m tests.benchmarks [part …] [--repeats N]``.
 
-Drawn without a screen, or on the one that ATTENTION_VISUALIZER_TEST_PLATFORM names (``xcb``).
+Drawn offscreen, or on the platform that ATTENTION_VISUALIZER_TEST_PLATFORM names (``xcb``).
 """
 
 from __future__ import annotations

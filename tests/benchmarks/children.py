@@ -1,4 +1,4 @@
-"""Measurements that need a process of their own, which hands back numbers."""
+"""Measurements that need a process of their own, which returns numbers."""
 
 from __future__ import annotations
 

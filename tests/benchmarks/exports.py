@@ -1,4 +1,4 @@
-"""How long files take, beside matplotlib's of the same; how soon a film is called off."""
+"""Export times beside matplotlib's for the same files, and the time to cancel a film."""
 
 from __future__ import annotations
 

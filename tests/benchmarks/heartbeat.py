@@ -1,4 +1,4 @@
-"""Whether the window keeps answering: gaps in the beat of a timer in its thread."""
+"""Responsiveness of the GUI thread: gaps between the ticks of a timer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The language lab while it trains: how fast, and whether its window keeps answering."""
+"""The language lab during training: training speed and window responsiveness."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One start of the program, timed from before its process was made; its arguments: that moment.
+"""One program start, timed from before its process was created; that time is its argument.
 
-Nothing is imported here that the program itself would not import.
+Imports nothing that the program itself would not import.
 """
 
 from __future__ import annotations

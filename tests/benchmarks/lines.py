@@ -1,4 +1,4 @@
-"""How long the line view takes from a move of the hand to a painted frame, in a long text."""
+"""Time from a pointer move in the line view to a painted frame, in a long text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a large text costs in memory, and what of it comes back."""
+"""Memory taken by a large text, and how much of it is freed."""
 
 from __future__ import annotations
 

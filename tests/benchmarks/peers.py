@@ -1,4 +1,4 @@
-"""The same by others: the least torch work, torch's own module, matplotlib and pyqtgraph."""
+"""The same work by others: minimal torch, torch's own module, matplotlib and pyqtgraph."""
 
 from __future__ import annotations
 

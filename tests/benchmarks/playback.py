@@ -1,4 +1,4 @@
-"""Seeking in a timeline of millions of steps, and whether a fast playback keeps its pace."""
+"""Seeking in a timeline of millions of steps, and the frame rate of fast playback."""
 
 from __future__ import annotations
 

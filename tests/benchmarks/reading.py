@@ -1,4 +1,4 @@
-"""How long pointing, looking closer and moving take until they are painted, beside other tools."""
+"""Time from hovering, zooming and panning to a painted frame, beside other tools."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The real window on a stand: driven as a hand drives it, and timed until a frame is painted.
+"""The real window under test: driven by input events and timed until a frame is painted.
 
-All that is known here of the window's insides is in this file.
+Everything the benchmarks know of the window's internals is in this file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From the start of a process to the window and to the first numbers, beside `import torch`."""
+"""Time from process start to the window and to the first numbers, beside `import torch`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured, as lines of a table."""
+"""Formats measurements as lines of a table."""
 
 from __future__ import annotations
 

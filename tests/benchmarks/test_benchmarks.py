@@ -1,4 +1,4 @@
-"""The benchmarks come to their end, whatever happens to one of their parts."""
+"""The benchmarks finish even where one of their parts fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long until a change is on the screen, beside the least it takes and beside others."""
+"""Time from a changed setting to a painted frame, beside the minimum and other tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast a run trains, beside a plain PyTorch loop of the same model."""
+"""Training speed of a run, beside a plain PyTorch loop for the same model."""
 
 from __future__ import annotations
 

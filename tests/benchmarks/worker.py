@@ -1,7 +1,7 @@
-"""What the worker does for a mask toggle, beside the least torch work for it.
+"""The worker's time for a mask toggle, beside the minimal torch work for it.
 
-Both in one thread, with as many threads of torch and the same memory; its own time, so that what
-else the machine does counts little.
+Both run in one thread with the same number of torch threads and the same memory, measured in CPU
+time, so that other load on the machine counts little.
 """
 
 from __future__ import annotations

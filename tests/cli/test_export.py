@@ -1,4 +1,4 @@
-"""Without a window: the shell gets the numbers that the book prints, and pictures of them."""
+"""The command line exports the book's numbers and pictures of them, without a window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line makes the document it describes, refuses in a sentence, and exports."""
+"""Command-line options make the document they describe, or are refused with a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trainings without a window: from the command line to a folder, and on from there."""
+"""Training from the command line: into a new folder, and resumed from one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captured attention in a document file: its numbers are the document's own."""
+"""Captured attention in a document file: its numbers belong to the document."""
 
 from __future__ import annotations
 

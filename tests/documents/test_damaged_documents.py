@@ -1,3 +1,5 @@
+"""Damaged document files are refused with a sentence, or open as valid documents."""
+
 from __future__ import annotations
 
 import json

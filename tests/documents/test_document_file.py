@@ -1,3 +1,5 @@
+"""Document files: documents, views and recorded numbers are read back exactly."""
+
 from __future__ import annotations
 
 import io

@@ -1,3 +1,5 @@
+"""Documents are recognized by content, in pictures too; other files are refused."""
+
 from __future__ import annotations
 
 import os

@@ -1,3 +1,5 @@
+"""The list of recent files: newest first, bounded, and empty where damaged."""
+
 from __future__ import annotations
 
 from pathlib import Path

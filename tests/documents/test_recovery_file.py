@@ -1,3 +1,5 @@
+"""Recovery files of crashed programs are found; those of running programs are not."""
+
 from __future__ import annotations
 
 import subprocess

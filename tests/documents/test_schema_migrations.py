@@ -1,3 +1,5 @@
+"""Files of every schema open, and each schema has its migration step."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

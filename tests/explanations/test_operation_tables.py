@@ -1,4 +1,4 @@
-"""Every stage and every operation has its row in each table that describes it."""
+"""Every stage and every operation has a row in each table that describes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line of a step's leading cell adds up to the number in the trace."""
+"""The equation of a step's leading cell adds up to the number in the trace."""
 
 from __future__ import annotations
 

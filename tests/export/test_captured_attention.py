@@ -1,4 +1,4 @@
-"""Attention that was computed elsewhere, as pictures, films, pages and documents."""
+"""Captured attention as pictures, films, pages and documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is exported is what is shown; what cannot be written is said, and nothing is lost."""
+"""Exports contain what is shown; a failed export is reported and loses nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked for is said in words, measured in three units and remembered."""
+"""Export settings: described in words, measured in three units, and remembered."""
 
 from __future__ import annotations
 

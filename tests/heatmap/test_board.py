@@ -1,4 +1,4 @@
-"""Heatmaps are the trace's numbers: rows are queries, columns are keys, marks where they belong."""
+"""Heatmaps show the trace: rows are queries, columns are keys, marks in the right cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cell of a pooled panel that is meant, and where the arrow keys lead."""
+"""The cell under the pointer in a pooled panel, and movement by arrow keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Colours say the number they stand for, and only that."""
+"""Colour tables and scales: monotonic, distinguishable; linear, log and by rank."""
 
 from __future__ import annotations
 

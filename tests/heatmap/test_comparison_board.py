@@ -1,4 +1,4 @@
-"""What stands beside what: the panels of a comparison, their colours, marks and words."""
+"""The panels of a comparison: their order, colours, marks and titles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pointing at a cell says what it is; a click keeps it; keys walk from cell to cell."""
+"""Hovering explains a cell, a click pins it, arrow keys move from cell to cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every cell can be seen: no frame covers the first or the last, wherever a panel stands."""
+"""No frame covers the first or last cell, wherever a panel stands."""
 
 from __future__ import annotations
 

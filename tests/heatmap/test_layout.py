@@ -1,4 +1,4 @@
-"""Panels never overlap, cells are whole pixels, and a point finds the cell that is drawn there."""
+"""Panels never overlap, cells are whole pixels, and a point maps to the cell drawn there."""
 
 from __future__ import annotations
 

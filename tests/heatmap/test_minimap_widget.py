@@ -1,4 +1,4 @@
-"""The small map: there while a part is seen, true to it, and it can be dragged."""
+"""The minimap: visible while zoomed, accurate, and draggable."""
 
 from __future__ import annotations
 

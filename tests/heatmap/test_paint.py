@@ -1,4 +1,4 @@
-"""What is painted is the colour of the number, the hatch of the mask, the cross of dropout."""
+"""Painted cells have the colour of their number, the mask's hatch and dropout's cross."""
 
 from __future__ import annotations
 

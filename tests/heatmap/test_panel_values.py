@@ -1,4 +1,4 @@
-"""A part of a panel, folded, through a lens, pooled: the trace's numbers, by NumPy of its own."""
+"""Parts of panels, aggregated, transformed and pooled, agree with independent NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lights up is what the explanations name; what is empty is what comes later."""
+"""Highlighted cells are those the explanation names; later cells are empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The texts of a batch side by side: each with its own words, all under one cursor."""
+"""The texts of a batch side by side: each with its tokens, all under one cursor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers beyond ends that were typed have the colour of the end, and a triangle that says so."""
+"""Numbers beyond typed limits have the colour of the limit, and a triangle marks them."""
 
 from __future__ import annotations
 

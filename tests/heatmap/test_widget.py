@@ -1,4 +1,4 @@
-"""The heatmaps in the window: what is pointed at, what the keys do, what is painted anew."""
+"""The heatmaps in the window: hovering, keys and repainting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lab, and its widgets without it: shown as large as on a screen, and clicked."""
+"""Fixtures for the lab's window and for its widgets alone, at their size on a screen."""
 
 from __future__ import annotations
 

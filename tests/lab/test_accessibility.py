@@ -1,4 +1,4 @@
-"""What readers of the screen get to know of the lab's widgets."""
+"""Accessible names, roles and values of the lab's widgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's messages become what is shown of it."""
+"""Messages of a run become the lab's model."""
 
 from __future__ import annotations
 

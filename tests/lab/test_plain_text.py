@@ -1,4 +1,4 @@
-"""Tokens of a model, names of runs and what goes wrong are shown as they are in the lab too."""
+"""Tokens, names of runs and errors are shown as plain text in the lab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lab with what really trains: its numbers are the model’s, and nothing is lost."""
+"""The lab with real training: its numbers are the model's, and nothing is lost."""
 
 from __future__ import annotations
 

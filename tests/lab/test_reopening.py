@@ -1,4 +1,4 @@
-"""The lab opened again: the last run is offered, and what was read of each is there again."""
+"""Reopening the lab: the last run is offered, with what was read of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lab stays as it is under a hand: nothing shifts by words that come and go."""
+"""Texts that appear and disappear do not move the lab's layout."""
 
 from __future__ import annotations
 

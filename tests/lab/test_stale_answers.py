@@ -1,4 +1,4 @@
-"""What is shown in the lab is of what it says it is of: of this text, of this run."""
+"""The lab never shows an answer for another text or another run."""
 
 from __future__ import annotations
 

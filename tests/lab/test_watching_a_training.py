@@ -1,4 +1,4 @@
-"""What a student watches in the lab: losses, moments, what comes next, a text that grows."""
+"""Watching a training in the lab: losses, snapshots, next tokens, generated text."""
 
 from __future__ import annotations
 

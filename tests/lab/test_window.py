@@ -1,4 +1,4 @@
-"""A student trains, watches, stops, goes on and keeps runs, by clicks and keys."""
+"""The lab's window by mouse and keyboard: training, stopping, resuming and keeping runs."""
 
 from __future__ import annotations
 

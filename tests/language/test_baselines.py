@@ -1,4 +1,4 @@
-"""Losses of guessing by counts, against counting one by one."""
+"""Baseline losses from counts, against counting one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run on a CUDA GPU learns as on the CPU, and goes on where it was."""
+"""A run on a CUDA GPU learns as on the CPU, and resumes exactly."""
 
 from __future__ import annotations
 

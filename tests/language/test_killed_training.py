@@ -1,4 +1,4 @@
-"""A training that is killed, whenever, ends as if it had not been."""
+"""A training killed at any moment ends as an undisturbed one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The models compute what the notes say, with attention that torch's own agrees with."""
+"""The models agree with the notes, and their attention with torch's own."""
 
 from __future__ import annotations
 

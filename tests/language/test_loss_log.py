@@ -1,4 +1,4 @@
-"""Losses come back from their file as they were, and other programs read it."""
+"""Losses are read back from their file unchanged, by other programs too."""
 
 from __future__ import annotations
 

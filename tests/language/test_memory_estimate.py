@@ -1,4 +1,4 @@
-"""Trainings that need more memory than there is: refused before, and undone within a step."""
+"""Trainings that exceed memory are refused beforehand, or undone within a step."""
 
 from __future__ import annotations
 

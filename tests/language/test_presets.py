@@ -1,4 +1,4 @@
-"""Settings to begin with: they can be trained, and each is found by its name."""
+"""Every preset can be trained, and is found by its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choosing a next token, beside an implementation that goes through tokens one by one."""
+"""Sampling a next token, against an implementation that loops over tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts of every script fall into tokens that a reader of that script would name."""
+"""Texts of every script split into tokens that a reader of that script would name."""
 
 from __future__ import annotations
 

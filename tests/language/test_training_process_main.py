@@ -1,4 +1,4 @@
-"""The program beside the window, as a process that is spoken to through its pipes."""
+"""The training process, driven through its pipes."""
 
 from __future__ import annotations
 

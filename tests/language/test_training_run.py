@@ -1,4 +1,4 @@
-"""A run keeps what it measures, goes on exactly where it was, and loses nothing when it is cut."""
+"""A run keeps its measurements, resumes exactly, and loses nothing when interrupted."""
 
 from __future__ import annotations
 

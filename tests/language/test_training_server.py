@@ -1,4 +1,4 @@
-"""Messages to a run and its answers, without a process of its own."""
+"""Messages to the training server and its answers, without a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of a training: what is wrong is said field by field, with what mends it."""
+"""Problems of training settings are reported by field, with a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that comes from elsewhere: looking leaves it as it is, and no use of it leads out of it."""
+"""An untrusted run folder: viewing leaves it unchanged, and no use leads out of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens and their numbers."""
+"""Vocabulary: tokens and their ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages arrive whole, in whatever pieces their bytes come."""
+"""Messages arrive whole, however their bytes are split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention that was computed elsewhere, on the screen: of any sizes, and whatever is looked at."""
+"""Captured attention in every view, for any sizes."""
 
 from __future__ import annotations
 

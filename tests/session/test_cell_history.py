@@ -1,4 +1,4 @@
-"""From a number to the cells it was read from, and back: every value on the way is the trace's."""
+"""Following a number to its inputs and back: every value on the way is the trace's."""
 
 from __future__ import annotations
 

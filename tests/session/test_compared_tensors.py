@@ -1,4 +1,4 @@
-"""Differences, against attention worked out in float64 by numpy alone; samples, by running them."""
+"""Differences, against float64 numpy attention; dropout samples, against runs with their seeds."""
 
 from __future__ import annotations
 

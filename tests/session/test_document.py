@@ -1,4 +1,4 @@
-"""A document gives and takes every setting by its name."""
+"""A document gets and sets every setting by its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Undo goes back change by change, and redo forward again."""
+"""Undo goes back change by change, and redo forward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read beforehand is all that is shown, and what is not read yet is not shown."""
+"""Prefetching reads all that is shown, and nothing is shown before it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A caption says all that is needed to make a picture again."""
+"""A caption says all that is needed to reproduce a picture."""
 
 from __future__ import annotations
 

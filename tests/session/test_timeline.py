@@ -1,4 +1,4 @@
-"""The timeline is computed, and a place in it outlives every change of the document."""
+"""The timeline is computed from the trace; its places stay valid when the document changes."""
 
 from __future__ import annotations
 

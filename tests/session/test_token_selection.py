@@ -1,4 +1,4 @@
-"""Tokens chosen together: spans, runs, searches."""
+"""Token selection: spans, ranges and searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways of looking at once: chosen heads, folds, texts, a part that is zoomed in on, predictions."""
+"""View options combined: heads, head aggregates, texts, zoom and predictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker runs one thing at a time, keeps one waiting, and hands everything back as a value."""
+"""The worker runs one request at a time, queues one, and returns results as values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""While numbers are on their way the old picture stays and the newest wish is what comes."""
+"""The old picture stays while numbers are computed, and the newest request wins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking closer keeps what is looked at in its place, and never looks beyond the text."""
+"""Zooming keeps its centre in place, and panning stops at the edges of the text."""
 
 from __future__ import annotations
 

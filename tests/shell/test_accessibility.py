@@ -1,4 +1,4 @@
-"""Readers of the screen are told what is seen: roles, names, values, and what the keys lead to."""
+"""Screen readers get roles, names, values, and what the keyboard leads to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention that was computed elsewhere, in the window: looked through, named and left again."""
+"""Captured attention in the window: viewed, labelled and left again."""
 
 from __future__ import annotations
 

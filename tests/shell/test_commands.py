@@ -1,4 +1,4 @@
-"""Everything has an action with its own keys, and every action acts."""
+"""Every feature has an action with its own shortcut, and every action works."""
 
 from __future__ import annotations
 

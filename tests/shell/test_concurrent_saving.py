@@ -1,4 +1,4 @@
-"""Hands that are faster than the disk and the numbers: nothing that was asked for is lost."""
+"""Input faster than saving and computing: no request is lost."""
 
 from __future__ import annotations
 

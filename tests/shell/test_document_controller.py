@@ -1,4 +1,4 @@
-"""Documents come back: saved, opened, asked about once, and found again after a crash."""
+"""Documents are saved, opened, asked about once, and recovered after a crash."""
 
 from __future__ import annotations
 

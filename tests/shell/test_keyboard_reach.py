@@ -1,4 +1,4 @@
-"""All that can be used can be reached by the keys and is named to readers of the screen."""
+"""Every control is reachable by keyboard and has an accessible name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the main window to the lab, and from a trained layer back."""
+"""Opening the lab from the main window, and a trained layer from the lab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Odd, empty and huge input is said in a sentence where it was given; the last picture stays."""
+"""Odd, empty and huge input is refused where it was given; the last picture stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes from a file or is typed is shown as it is, in every pane, tip, box and export."""
+"""Text from files or typing is shown literally in every pane, tool tip, box and export."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Presenter mode by the keys of a clicker: large, thick, without panes; and all as it was after."""
+"""Presenter mode by a clicker's keys: large, thick, without panes; fully restored afterwards."""
 
 from __future__ import annotations
 

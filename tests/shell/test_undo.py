@@ -1,4 +1,4 @@
-"""Undo goes back by what a person would call one change, wherever the focus is."""
+"""Undo goes back by one user-visible change, wherever the focus is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is typed, clicked and dragged is followed by what is shown."""
+"""The window follows what is typed, clicked and dragged."""
 
 from __future__ import annotations
 

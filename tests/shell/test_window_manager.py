@@ -1,4 +1,4 @@
-"""A long work is done a part at a time, and other events come between."""
+"""A long task runs in parts, and other events are handled between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The window comes back as it was, and nonsense in the settings is survived."""
+"""The window is restored as it was; invalid settings are ignored."""
 
 from __future__ import annotations
 

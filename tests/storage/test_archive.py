@@ -1,3 +1,5 @@
+"""The archive reader refuses invalid archives and says what is wrong with them."""
+
 from __future__ import annotations
 
 import io

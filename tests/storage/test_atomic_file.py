@@ -1,4 +1,4 @@
-"""Files are whole or not there, and hold the very numbers."""
+"""Files are written whole or not at all, with exactly their content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No file of a folder is reached through a link, whatever the system offers to ensure it."""
+"""No file of a folder is reached through a link, on any system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file is held by one, until it lets go or ends; looking at it changes nothing."""
+"""A lock has one holder until it is released or its process ends; looking changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader of the screen gets to know of a widget, asked as such a program asks."""
+"""What a screen reader gets of a widget, queried through Qt's accessibility interface."""
 
 from __future__ import annotations
 

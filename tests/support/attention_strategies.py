@@ -1,4 +1,4 @@
-"""Specs and texts of every kind, small enough to look at every cell."""
+"""Hypothesis strategies for specs and texts, small enough to check every cell."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A spec that can be computed, and texts for it."""
+    """A computable spec and texts for it."""
 
     texts: Texts
     spec: AttentionSpec
@@ -53,7 +53,7 @@ class Case:
 
 
 def tokens() -> st.SearchStrategy[str]:
-    """Words of several scripts, and any characters at all, lone surrogates too."""
+    """Words of several scripts and arbitrary characters, lone surrogates included."""
     anything = st.text(st.characters(exclude_categories=()), max_size=3)
     return st.sampled_from(WORDS) | anything
 
@@ -63,7 +63,7 @@ def texts(least: int = 1, most: int = 5) -> st.SearchStrategy[tuple[str, ...]]:
 
 
 class Batch(Enum):
-    """How many texts, and whether of one length."""
+    """How many texts a batch has, and whether they have one length."""
 
     ANY = auto()
     EVEN = auto()
@@ -80,7 +80,7 @@ class Batch(Enum):
 
 @st.composite
 def matrices(draw: st.DrawFn, size: int) -> BooleanMatrix:
-    """Square matrices; a row that forbids everything is not rare."""
+    """Square matrices, often with a row that forbids everything."""
     row = st.lists(st.booleans(), min_size=size, max_size=size)
     rows = st.just([False] * size) | row
     return BooleanMatrix.of(np.array(draw(st.lists(rows, min_size=size, max_size=size))))
@@ -88,7 +88,7 @@ def matrices(draw: st.DrawFn, size: int) -> BooleanMatrix:
 
 @st.composite
 def numbers(draw: st.DrawFn, rows: int, columns: int) -> NumberMatrix:
-    """Quarters, as a hand would give them; zeros, and rows that are alike, are not rare."""
+    """Multiples of a quarter, often with zeros and equal rows."""
     row = st.lists(st.integers(-12, 12), min_size=columns, max_size=columns)
     drawn = draw(st.lists(row, min_size=rows, max_size=rows))
     return NumberMatrix.of(np.array(drawn) / 4)
@@ -96,7 +96,7 @@ def numbers(draw: st.DrawFn, rows: int, columns: int) -> NumberMatrix:
 
 @st.composite
 def own_weights(draw: st.DrawFn, spec: AttentionSpec) -> tuple[tuple[str, NumberMatrix], ...]:
-    """Weights that fit a spec that has some, of some layers in any order."""
+    """Own weights that fit a spec, of some layers in any order."""
     sizes = {} if spec.projection is Projection.NONE else dict.fromkeys(LAYERS, spec.d_in)
     if spec.output_projection:
         sizes["W_output"] = spec.width
@@ -106,7 +106,7 @@ def own_weights(draw: st.DrawFn, spec: AttentionSpec) -> tuple[tuple[str, Number
 
 SEEDS = st.integers(0, 2**31 - 1)
 
-# What any value of goes with any value of the other fields.
+# Fields whose values go with any values of the other fields.
 FREE: dict[str, st.SearchStrategy[Any]] = {
     "bias": st.booleans(),
     "output_projection": st.booleans(),
@@ -128,7 +128,7 @@ FREE: dict[str, st.SearchStrategy[Any]] = {
 def specs(
     draw: st.DrawFn, /, size: int, padded: bool = False, texts: int = 1, **fixed: Any
 ) -> AttentionSpec:
-    """Draw a spec for texts of so many tokens, with some fields as given."""
+    """Draw a spec for texts of this many tokens, with some fields fixed."""
     drawn = dict(fixed)
 
     def pick(field: str, strategy: st.SearchStrategy[Any]) -> Any:
@@ -167,7 +167,7 @@ def is_rare(draw: st.DrawFn) -> bool:
 
 @st.composite
 def cases(draw: st.DrawFn, /, batch: Batch = Batch.ANY, most_tokens: int = 5, **fixed: Any) -> Case:
-    """Draw texts, and a spec for them with some fields as given."""
+    """Draw texts and a spec for them, with some fields fixed."""
     sizes = draw(batch.sizes(most_tokens))
     drawn = tuple(draw(texts(size, size)) for size in sizes)
     return Case(drawn, draw(specs(max(sizes), len(set(sizes)) > 1, len(sizes), **fixed)))

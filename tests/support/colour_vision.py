@@ -1,10 +1,10 @@
-"""Colours as eyes see them: contrast, lightness, and what colour-blind eyes tell apart."""
+"""Colour metrics: contrast, lightness and simulated colour blindness."""
 
 from __future__ import annotations
 
 import numpy as np
 
-# Machado, Oliveira and Fernandes 2009, table 1, severity 1: of linear red, green and blue.
+# Machado, Oliveira and Fernandes 2009, table 1, severity 1: on linear red, green and blue.
 EYES = {
     "usual": np.eye(3),
     "protanopia": np.array(
@@ -41,7 +41,7 @@ TO_OKLAB = np.array(
 
 
 def rgb(*colours: str) -> np.ndarray:
-    """Give ``#rrggbb`` as 0…255 [colour, channel]."""
+    """Return ``#rrggbb`` as 0…255 [colour, channel]."""
     return np.array([[int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in colours])
 
 
@@ -51,12 +51,12 @@ def linear(channels: np.ndarray) -> np.ndarray:
 
 
 def luminance(channels: np.ndarray) -> np.ndarray:
-    """As WCAG 2.2 defines it."""
+    """Relative luminance, as WCAG 2.2 defines it."""
     return np.asarray(linear(channels) @ np.array([0.2126, 0.7152, 0.0722]))
 
 
 def contrast(one: str, other: str) -> float:
-    """As WCAG 2.2 defines it."""
+    """Contrast ratio, as WCAG 2.2 defines it."""
     dark, light = sorted(luminance(rgb(one, other)).tolist())
     return float((light + 0.05) / (dark + 0.05))
 
@@ -68,6 +68,6 @@ def lightness(channels: np.ndarray) -> np.ndarray:
 
 
 def oklab(channels: np.ndarray, eyes: str = "usual") -> np.ndarray:
-    """Give lightness and two axes of colour, as some eyes see them [colour, axis]."""
+    """Return Oklab lightness and two colour axes, for some kind of eyes [colour, axis]."""
     seen = np.clip(linear(channels) @ EYES[eyes].T, 0, 1)
     return np.asarray(np.cbrt(seen @ TO_CONES.T) @ TO_OKLAB.T)

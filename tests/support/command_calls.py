@@ -1,4 +1,4 @@
-"""What a command calls, by its path from the controllers that it is given."""
+"""Finds the controller method that a command calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class _Path:
-    """Stands for controllers, and notes what of them is called."""
+    """Stand-in for controllers that records the path of each call."""
 
     def __init__(self, called: list[str], path: str = "") -> None:
         self._called, self._path = called, path
@@ -23,7 +23,7 @@ class _Path:
 
 
 def called(command: Command[Any, Any], controllers: object) -> object:
-    """Give the one method of the controllers that a command calls."""
+    """Return the one method of the controllers that a command calls."""
     paths: list[str] = []
     command.do(_Path(paths))
     (path,) = paths

@@ -1,4 +1,4 @@
-"""Files that are cut, spoiled or meant to do harm, as many as wanted, the same from each seed."""
+"""Truncated, corrupted and hostile files, any number of them, reproducible by seed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def whole() -> dict[str, bytes]:
-    """Files that open, of every kind."""
+    """Valid files of every kind."""
     own = document_bytes(OWN, OWN_VIEW)
     text = base64.b64encode(own)
     return {
@@ -56,7 +56,7 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 
 def damaged(count: int, seed: int) -> Iterator[tuple[str, bytes]]:
-    """Give so many files, at least all that are made with a purpose, and how each was made."""
+    """Yield this many files, at least all the hostile ones, each with how it was made."""
     chance, files, given = random.Random(seed), whole(), 0
     for made in (_on_purpose(files), _cut(files)):
         for how, content in made:
@@ -70,13 +70,13 @@ def damaged(count: int, seed: int) -> Iterator[tuple[str, bytes]]:
 
 
 def _cut(files: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
-    """Cut the plain one at every place, and the others at some."""
+    """Cut the plain file at every byte, and the others at some."""
     for name, content in files.items():
         for end in range(0, len(content), 1 if name == "plain" else len(content) // 40):
             yield f"{name} up to {end}", content[:end]
 
 
-# --------------------------------------------------------------------------- what chance does
+# --------------------------------------------------------------------------- random damage
 
 
 def flip(chance: random.Random, content: bytes, files: dict[str, bytes]) -> bytes:
@@ -102,7 +102,7 @@ def splice(chance: random.Random, content: bytes, files: dict[str, bytes]) -> by
 
 
 def size_fields(chance: random.Random, content: bytes, files: dict[str, bytes]) -> bytes:
-    """Write extreme numbers into the headers of a zip."""
+    """Write extreme numbers into zip headers."""
     spoiled = bytearray(content)
     starts = [at for mark in (b"PK\1\2", b"PK\3\4", b"PK\5\6") for at in _places(content, mark)]
     at = chance.choice(starts or [0]) + chance.randrange(4, 46)
@@ -129,7 +129,7 @@ def drop(chance: random.Random, content: bytes, files: dict[str, bytes]) -> byte
 
 
 def numbers(chance: random.Random, content: bytes, files: dict[str, bytes]) -> bytes:
-    """Put another array in the place of one."""
+    """Replace an array by another."""
     members = unpacked(files[chance.choice(("own", "recorded", "captured"))])
     name = chance.choice([name for name in members if name.endswith(".npy")])
     old = np.load(io.BytesIO(members[name]))
@@ -138,7 +138,7 @@ def numbers(chance: random.Random, content: bytes, files: dict[str, bytes]) -> b
 
 
 def tree(chance: random.Random, content: bytes, files: dict[str, bytes]) -> bytes:
-    """Put something else in one place of the description."""
+    """Replace one value of the description."""
     members = unpacked(files[chance.choice(("plain", "own", "recorded", "captured"))])
     members["document.json"] = spoiled_tree(chance, members["document.json"])
     return packed(members)
@@ -156,7 +156,7 @@ VALUES = (
 
 
 def spoiled_tree(chance: random.Random, description: bytes) -> bytes:
-    """Give a description with a hostile value, or none at all, somewhere."""
+    """Return a description with a hostile or missing value somewhere."""
     whole = json.loads(description)
     node: Any = whole
     while True:
@@ -218,7 +218,7 @@ ARRAYS: tuple[Callable[[np.ndarray], bytes], ...] = (
 )
 
 
-# --------------------------------------------------------------------------- what is on purpose
+# --------------------------------------------------------------------------- hostile files
 
 
 def unpacked(content: bytes) -> Members:
@@ -300,7 +300,7 @@ def _claims_small(plain: Members) -> bytes:
 
 
 def _overlapping(own: Members) -> bytes:
-    """Let many members be the very same bytes of the file."""
+    """Let many members share the same bytes of the file."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("document.json", own["document.json"])

@@ -1,4 +1,4 @@
-"""Documents and views of every kind: all that a hand can make of them."""
+"""Hypothesis strategies for documents and views."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def numbers(draw: st.DrawFn) -> NumberMatrix:
 
 @st.composite
 def captured(draw: st.DrawFn) -> CapturedAttention:
-    """Draw numbers of any bits, NaN of every kind among them."""
+    """Draw attention of any bit patterns, every kind of NaN included."""
     layers, heads, queries, keys = (draw(st.integers(1, most)) for most in (2, 2, 3, 3))
     dtype = draw(st.sampled_from(Dtype))
     count = layers * heads * queries * keys * np.dtype(dtype.value).itemsize

@@ -1,4 +1,4 @@
-"""How many examples a property is tried on: one profile says it for all of them."""
+"""Scales the number of examples of a property test by the profile."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from hypothesis import settings
 
 
 def examples(times: float, **others: Any) -> settings:
-    """Try so many times as many examples as the profile says is usual.
+    """Multiply the profile's number of examples.
 
     Parameters
     ----------
     others
-        What else hypothesis is to do for this property.
+        Further settings of hypothesis for this property.
     """
     return settings(max_examples=max(1, round(times * settings().max_examples)), **others)

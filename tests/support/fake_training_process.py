@@ -1,4 +1,4 @@
-"""A training that only pretends: it speaks as the real one does, and needs no torch."""
+"""A fake training process: the real one's protocol, without torch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SAMPLE = "abcdabcd\nefghefgh"
 
 
 class Fake:
-    """One run; a step takes no time, and ten are done before the next words are heard."""
+    """One run; a step takes no time, and ten are taken between messages."""
 
     def __init__(self) -> None:
         self.heard: queue.Queue[Message | None] = queue.Queue()
@@ -105,7 +105,7 @@ class Fake:
     def snapshots(self) -> list[int]:
         return list(range(0, self.step + 1, 10))
 
-    # ------------------------------------------------------------------ what it is told
+    # ------------------------------------------------------------------ requests
 
     def hear_open(self, folder: str, settings: Any) -> str | None:
         self.folder = RunFolder(Path(folder))

@@ -1,4 +1,4 @@
-"""Documents with runs, and the files of them that later programs must still open."""
+"""Documents with runs, and their files of every schema, which later versions must open."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def run_of(document: Document) -> Run:
 
 
 def golden() -> dict[str, tuple[Document, View, Run | None]]:
-    """Give what the files of every schema hold, by how their names begin."""
+    """Return what the files of every schema hold, by the start of their names."""
     return {
         "plain": (PLAIN, View(), None),
         "own": (OWN, OWN_VIEW, None),
@@ -82,7 +82,7 @@ def golden() -> dict[str, tuple[Document, View, Run | None]]:
 
 
 def write_golden() -> None:
-    """Write the files anew: for a new schema, beside those of the older ones."""
+    """Write the files of the present schema, beside those of older ones."""
     GOLDEN.mkdir(parents=True, exist_ok=True)
     for name, saved in golden().items():
         (GOLDEN / f"{name}-{SCHEMA}{SUFFIX}").write_bytes(document_bytes(*saved))

@@ -1,4 +1,4 @@
-"""A real browser without a screen: opens a page, does there what a script says, tells what is."""
+"""Opens a page in a real headless browser, runs a script in it and returns its result."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ OPTIONS = (
 
 
 def driven(page: bytes, script: str) -> bytes:
-    """Put a script into a page whose rules let none but its own run.
+    """Insert a script into a page whose content security policy allows only its own.
 
-    It is the inside of an asynchronous function; what that gives stands in the page at the end.
+    It is the body of an asynchronous function, whose result is written into the page.
     """
     whole = f"""
     (async () => {{
@@ -43,7 +43,7 @@ def driven(page: bytes, script: str) -> bytes:
 
 
 def see(page: bytes, script: str, folder: Path, *options: str) -> tuple[Any, list[str]]:
-    """Give what a script found in a page, and what the browser said of it on its console."""
+    """Return a script's result in a page, and the browser's console messages."""
     assert FOUND
     file = folder / "page.html"
     file.write_bytes(driven(page, script))

@@ -1,7 +1,7 @@
-"""Names and tokens that look like HTML, and an eye for every place where Qt would take them for it.
+"""Names and tokens that look like HTML, and checks for every place where Qt would interpret them.
 
-Each hostile text has a mark in it. Where text is shown as HTML, a mark has to be seen, and before
-it the sign that would have been markup: then the text was escaped.
+Each hostile text contains a marker. In rich text the marker must be visible after the literal
+character that would have been markup: then the text was escaped.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ ACROSS, DOWN = Qt.Orientation.Horizontal, Qt.Orientation.Vertical
 
 
 def is_hostile(text: str) -> bool:
-    """Whether a text holds anything of the hostile ones."""
+    """Whether a text contains any hostile one."""
     return any(mark in text for mark in MARKS)
 
 
 def is_escaped(html: str) -> bool:
-    """Whether what is hostile in some HTML is only seen there, with all its signs."""
+    """Whether hostile texts in some HTML are escaped, with all their characters visible."""
     seen = QTextDocumentFragment.fromHtml(html).toPlainText()
     return all(
         html.count(mark) == seen.count(mark) == seen.count(f"{SIGNS[mark]}{mark}") for mark in MARKS
@@ -51,7 +51,7 @@ def is_escaped(html: str) -> bool:
 
 
 def rich(*windows: QWidget) -> list[tuple[str, str]]:
-    """List every hostile text of some windows that Qt takes for HTML, each with its place."""
+    """List every hostile text that Qt interprets as HTML, with its place."""
     return [
         (place, text)
         for place, text, is_rich in _texts(windows)
@@ -60,12 +60,12 @@ def rich(*windows: QWidget) -> list[tuple[str, str]]:
 
 
 def hostile_places(*windows: QWidget) -> set[str]:
-    """Name the kinds of places where anything hostile is, in whatever form."""
+    """Return the kinds of places that contain anything hostile, in whatever form."""
     return {place for place, text, _ in _texts(windows) if is_hostile(text)}
 
 
 def tip_at(widget: QWidget, place: QPoint) -> str:
-    """Rest the pointer at a place, and give the tip that is shown there."""
+    """Hover at a place and return the tool tip shown there."""
     event = QHelpEvent(QEvent.Type.ToolTip, place, widget.mapToGlobal(place))
     QApplication.sendEvent(widget, event)
     said = QToolTip.text()

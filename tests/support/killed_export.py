@@ -1,6 +1,6 @@
-"""A program that exports in a loop and is killed at any moment: every file is the old one or new.
+"""Kills programs that export in a loop: every file must be the old one or the new one.
 
-The programs are forked from one that has imported all it needs; each has an application of its own.
+The programs are forked after all imports; each has its own Qt application.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LOOK = FigureSettings(film=FilmSettings(grain=Grain.STAGE, width=640))
 
 
 def shots() -> list[Snapshot]:
-    """Two documents, of which one is exported over the other."""
+    """Two documents, each exported over the other."""
     documents = [Document(text=text) for text in TEXTS]
     return [Snapshot(each, ROOMY, compute(each, None)) for each in documents]
 
@@ -54,7 +54,7 @@ def export_on_and_on(folder: Path, of: list[Snapshot], told: int, seed: int) -> 
 
 
 def killed(folder: Path, of: list[Snapshot], seconds: float, seed: int) -> None:
-    """Start one, and kill it after a while."""
+    """Start a program and kill it after a while."""
     told, telling = os.pipe()
     child = os.fork()
     if child == 0:
@@ -63,7 +63,7 @@ def killed(folder: Path, of: list[Snapshot], seconds: float, seed: int) -> None:
         finally:
             os._exit(1)
     os.close(telling)
-    os.read(told, 1)  # it has begun
+    os.read(told, 1)  # it has started
     select.select([], [], [], seconds)
     os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
@@ -72,7 +72,7 @@ def killed(folder: Path, of: list[Snapshot], seconds: float, seed: int) -> None:
 
 
 def kill_many(kills: int, seed: int = 1) -> dict[str, int]:
-    """Kill so many programs; count what became of their files."""
+    """Kill this many programs and count the states of their files."""
     torch.set_num_threads(1)
     chance, of = random.Random(seed), shots()
     count = {"kills": 0, "in the middle": 0, "files read": 0}
@@ -91,7 +91,7 @@ def kill_many(kills: int, seed: int = 1) -> dict[str, int]:
     return count
 
 
-# --------------------------------------------------------------------------- whole files
+# --------------------------------------------------------------------------- checks of files
 
 
 def carries(path: Path) -> None:
@@ -121,7 +121,7 @@ def whole_web_page(path: Path) -> None:
 
 def whole_film(path: Path) -> None:
     with Image.open(path) as image:
-        assert getattr(image, "n_frames") > 5  # noqa: B009 - of moving pictures only
+        assert getattr(image, "n_frames") > 5  # noqa: B009 - of animations only
         image.seek(getattr(image, "n_frames") - 1)  # noqa: B009
         image.load()
 
@@ -145,7 +145,7 @@ WHOLE: dict[str, Callable[[Path], None]] = {
     ".npz": whole_arrays,
     ".csv": whole_table,
 }
-"""What says of each kind of file that it is whole."""
+"""The check for each kind of file that it is complete."""
 
 if __name__ == "__main__":
     print(kill_many(int(sys.argv[1])))  # noqa: T201

@@ -1,8 +1,7 @@
-"""Trainings that are killed at any moment, taken up, and killed again, until they are done.
+"""Kills and resumes trainings at any moment until they are complete.
 
-Each is forked from a program that has imported all it needs, and makes a checkpoint after every
-other step. Every other kill comes at a random moment; the others wait for the next file that is
-being written after it, and fall into the middle of that.
+Each is forked after all imports, and makes a checkpoint after every other step. Every other kill
+comes at a random moment; the others wait for the next file write after it and interrupt that.
 """
 
 from __future__ import annotations
@@ -33,13 +32,12 @@ STEPS = 120
 
 
 def kill_many(kills: int, seed: int = 1) -> dict[str, int]:
-    """Kill trainings so many times; each must end as an undisturbed one, bit by bit.
+    """Kill trainings this many times; each must end bit for bit as an undisturbed one.
 
     Returns
     -------
     dict
-        How many were killed, how many of these while a file was written, and how many trainings
-        were brought to their ends.
+        Counts of kills, of those during a file write, and of completed trainings.
     """
     torch.set_num_threads(1)
     chance, count = random.Random(seed), {"kills": 0, "within a write": 0, "trainings ended": 0}
@@ -94,7 +92,7 @@ def _wait_for_a_write(folder: RunFolder, child: int) -> None:
 
 
 def _train_and_save(folder: RunFolder, settings: TrainingSettings | None) -> None:
-    """Train to the end in a forked process; it does not come back."""
+    """Train to the end in a forked process; does not return."""
     status = 1
     try:
         opened = OpenRun(folder, settings)

@@ -1,4 +1,4 @@
-"""A student at the lab: events go in, what is shown comes out."""
+"""Drives the lab's window by input events and reads what it shows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NONE = Qt.KeyboardModifier.NoModifier
 
 
 class Student:
-    """Acts on the lab's window by events alone."""
+    """Acts on the lab's window by input events alone."""
 
     def __init__(self, qtbot: QtBot, window: LabWindow, patience_ms: int = PATIENCE_MS) -> None:
         self.qtbot, self.window, self.patience_ms = qtbot, window, patience_ms
@@ -40,7 +40,7 @@ class Student:
         self.until(self.window.isActiveWindow)
 
     def see(self) -> None:
-        """Wait until what changed is shown, which it is in the next turn of the event loop."""
+        """Wait until changes are shown, in the next turn of the event loop."""
         self.until(lambda: not self.window.show_soon.isActive())
 
     # ------------------------------------------------------------------ acting

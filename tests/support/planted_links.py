@@ -1,4 +1,4 @@
-"""What a folder of unknown origin may hold in the place of a file, and where that leads."""
+"""Links and pipes planted in the place of files, and the files they lead to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tree = dict[str, tuple[object, ...]]
 
 
 def make_outside(folder: Path) -> Path:
-    """Make what must stay as it is: a file, and a folder with files of the names of a run."""
+    """Make the files that must stay unchanged: one file, and a folder with the names of a run."""
     (folder / "folder").mkdir(parents=True)
     for name in ("file", "folder/00000003.safetensors", "folder/.0123abcd.part"):
         (folder / name).write_bytes(b"precious")
@@ -37,7 +37,7 @@ def plant(place: Path, kind: str, outside: Path) -> None:
 
 
 def tree(folder: Path) -> Tree:
-    """Describe all that is in a folder: times, sizes, contents."""
+    """Describe everything in a folder: times, sizes, contents."""
     found: Tree = {}
     for path in (folder, *sorted(folder.rglob("*"))):
         status = path.lstat()

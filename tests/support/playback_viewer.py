@@ -1,4 +1,4 @@
-"""A person at the bar of playback, and their eye on the heatmaps."""
+"""Drives the playback bar and reads the heatmaps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NONE = Qt.KeyboardModifier.NoModifier
 
 
 class Viewer:
-    """A hand at the bar of playback, and an eye on the heatmaps."""
+    """Acts on the playback bar and reads the heatmaps."""
 
     def __init__(self, hand: Hand) -> None:
         self.hand = hand
@@ -66,7 +66,7 @@ class Viewer:
         self.hand.settle()
 
     def picture(self) -> QImage:
-        """The heatmaps as they are painted, once the window has taken its shape."""
+        """The painted heatmaps, once the window is laid out."""
         for _ in range(3):
             QApplication.processEvents()
             self.hand.settle()

@@ -1,4 +1,4 @@
-"""Readings as a training would send them, of any size."""
+"""Probe readings of any size, as a training process sends them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TEXT = "to be or not to be, that is the question "
 
 
 def causal_weights(layers: int, heads: int, tokens: int, seed: int = 0) -> np.ndarray:
-    """Draw weights of which each row sums to 1 and none is later than its query."""
+    """Draw causal weights whose rows sum to 1."""
     scores = np.random.default_rng(seed).normal(size=(layers, heads, tokens, tokens))
     scores[..., ~np.tri(tokens, dtype=bool)] = -np.inf
     powers = np.exp(2 * scores)

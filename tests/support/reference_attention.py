@@ -1,13 +1,13 @@
-"""Attention worked out from the formulas: float64, numpy alone, one text and one head at a time.
+"""Reference attention in float64 numpy: one text and one head at a time, from the formulas.
 
 It shares no code with the program. It reads the fields of a spec, and is given the weights, the
 vectors and the cells that dropout keeps.
 
-With each number goes its doubt: how far off a computation of the program's precision may be, in
-roundings of one, to first order (Higham 2002, "Accuracy and Stability of Numerical Algorithms",
-§3.1). It is small, but for what is known to lose digits: an exponential turns the error of a large
-score into a relative error, and a sum near zero makes all that is divided by it uncertain. Where
-first order says nothing, the doubt is infinite.
+Each number has a doubt: its error bound at the program's precision, in units of roundoff, to
+first order (Higham 2002, "Accuracy and Stability of Numerical Algorithms", §3.1). It is small
+except where digits are lost: an exponential turns the error of a large score into a relative
+error, and a sum near zero makes the quotients uncertain. Where first order does not apply, the
+doubt is infinite.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """Numbers, and the doubt of each."""
+    """Numbers, each with its doubt."""
 
     value: np.ndarray
     doubt: np.ndarray
@@ -51,7 +51,7 @@ def reference(
     weights: Mapping[str, np.ndarray],
     kept: np.ndarray | None = None,
 ) -> dict[str, Known]:
-    """Work out every stage a spec has, in order; a batch has one text after the other."""
+    """Compute every stage of a spec, in order; the texts of a batch one after the other."""
     with np.errstate(all="ignore"):
         if given.ndim == 2:
             return _Text(spec, given, weights, kept, len(given)).stages()
@@ -75,7 +75,7 @@ def reference(
 
 
 def is_allowed(spec: AttentionSpec, query: int, key: int, length: int) -> bool:
-    """Whether a query may read a key of a text that has so many real tokens."""
+    """Whether a query may attend to a key in a text of this many real tokens."""
     if key >= length:
         return False
     if spec.mask is Mask.CAUSAL:
@@ -89,7 +89,7 @@ def is_allowed(spec: AttentionSpec, query: int, key: int, length: int) -> bool:
 
 
 def divisor(spec: AttentionSpec) -> float:
-    """What divides the scores."""
+    """The divisor of the scores."""
     total = spec.d_in if spec.projection is Projection.NONE else spec.d_out
     d_head = total / spec.heads if spec.arrangement is Arrangement.SPLIT else total
     sizes = {Scale.NONE: 1.0, Scale.D_HEAD: d_head, Scale.D_MODEL: spec.d_in}
@@ -105,7 +105,7 @@ class _Text:
     length: int
 
     def stages(self) -> dict[str, Known]:
-        """Name every stage, in order."""
+        """Compute every stage, in order."""
         spec = self.spec
         found: dict[str, Known] = {}
         x = _exact(self.given)

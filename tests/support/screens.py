@@ -1,4 +1,4 @@
-"""Views resolved and screens made of them, as the window does it, without a window."""
+"""Resolves views and makes screens as the window does, without a window."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def resolved(run: Run, view: View, document: Document | None = None) -> Resolved:
-    """Resolve a view of a run, which is of the document."""
+    """Resolve a view of a run computed from the document."""
     document = document or Document()
     return resolve(document, view, run, document)
 
@@ -39,10 +39,10 @@ def present(
 
 
 def needs(run: Run, view: View) -> Hashable:
-    """Name all that has to be read for a view."""
+    """Return the prefetch key of a view."""
     return PanelTable().prefetch_key(resolved(run, view))
 
 
 def warm(run: Run, view: View) -> None:
-    """Read all that a view needs, as the worker does."""
+    """Prefetch all that a view needs, as the worker does."""
     PanelTable().prefetch(resolved(run, view), {})

@@ -1,4 +1,4 @@
-"""One window for the tests of a module: set back after each, and made anew where that fails."""
+"""One window shared by the tests of a module, reset after each and replaced where that fails."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ if TYPE_CHECKING:
     from visualizer.shell.window import MainWindow
 
 SHARED = "shared by tests"
-"""The property of a window that may be there before and after a test."""
+"""The property of windows that may exist before and after a test."""
 SIZE = (1280, 800)
 PLAIN = (bool, str, Enum, Path, type(None))
-"""What a part remembers that can be compared; all else is seen somewhere, counts, or measures."""
+"""Types of attributes that are compared; others are visible, counted or measured elsewhere."""
 ASIDE = (AutosaveController, PreviewController)
-"""What writes and draws beside the window; after a first time, it has a file and an answer."""
+"""Controllers beside the window; after first use, they keep a file and an answer."""
 VIEWPORT = "qt_scrollarea_viewport"
 CACHES = ("_picture", "_page")
-"""What was drawn last, and stays until something else is."""
+"""Attributes that cache the last drawing."""
 MODES = (bool, Enum, type(None))
-"""Likewise of what is hidden, whose sizes and words are those of the last time it was seen."""
+"""Types compared in hidden widgets, whose sizes and texts date from when they were visible."""
 
 Traits = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How a window was when it was new."""
+    """The state of a new window."""
 
     view: View
     panes: QByteArray
@@ -73,8 +73,8 @@ class Start:
 class SharedWindow:
     """Lends a window to one test after the other, always in the state of a new one.
 
-    What a test left is not trusted to have gone: the window is compared, part by part, with what
-    it was at first, and is only lent again where nothing differs.
+    A test's changes are not assumed to be reset: the window is compared, widget by widget, with its
+    initial state, and lent again only where nothing differs.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class SharedWindow:
         self._start: Start | None = None
 
     def lend(self, qtbot: QtBot) -> MainWindow:
-        """Give the window with its first numbers."""
+        """Return the window with its first numbers."""
         window = self._window
         if window is None:
             window = self._window = app.open_window(Document())
@@ -102,7 +102,7 @@ class SharedWindow:
         return window
 
     def take_back(self, qtbot: QtBot) -> None:
-        """Set the window back; where anything is not as it was, the next test has a new one."""
+        """Reset the window; if anything differs, the next test gets a new one."""
         window, start = self._window, self._start
         if window is None or start is None:
             return
@@ -121,15 +121,15 @@ class SharedWindow:
 
 
 def let_go(window: MainWindow) -> None:
-    """Have a window be able to close: nothing to ask about, and nothing being written."""
+    """Let a window close: no unsaved changes, and no pending write."""
     window.filer.give_up()
     window.exporter.cancel()
-    while window.exporter.is_working:  # else closing would be put off
+    while window.exporter.is_working:  # otherwise closing is postponed
         QApplication.processEvents()
 
 
 def come_to_rest(window: MainWindow, qtbot: QtBot) -> None:
-    """Wait until the numbers are there and what they change has been shown."""
+    """Wait until the numbers are computed and shown."""
     workspace = window.workspace
     workers = window.findChildren(Worker)
     qtbot.waitUntil(
@@ -146,7 +146,7 @@ def come_to_rest(window: MainWindow, qtbot: QtBot) -> None:
 
 
 def set_back(window: MainWindow, start: Start, qtbot: QtBot) -> bool:
-    """Set a window back to its start; say whether it is as it was."""
+    """Reset a window; return whether it is in its initial state."""
     while popup := QApplication.activePopupWidget():
         popup.close()
     for dialog in window.findChildren(QDialog):
@@ -162,7 +162,7 @@ def set_back(window: MainWindow, start: Start, qtbot: QtBot) -> bool:
     window.resize(*SIZE)
     try:
         come_to_rest(window, qtbot)
-        if window.saveState() != start.panes:  # putting them back lays out all that there is
+        if window.saveState() != start.panes:  # restoring panes lays out everything
             window.restoreState(start.panes)
             come_to_rest(window, qtbot)
     except TookTooLongError:
@@ -181,7 +181,7 @@ def set_back(window: MainWindow, start: Start, qtbot: QtBot) -> bool:
 
 
 def traits(window: MainWindow) -> Traits:
-    """Give all that can be seen of a window, and what its parts remember in plain values."""
+    """Return the visible state of a window and the plain attributes of its children."""
     workspace = window.workspace
     found: Traits = {
         "document": workspace.document,
@@ -194,7 +194,7 @@ def traits(window: MainWindow) -> Traits:
 
 
 def _parts(thing: QObject, name: str, window: MainWindow) -> Iterator[tuple[str, object]]:
-    """Give the traits of a part and of all that is in it, by where they are in it."""
+    """Yield the traits of an object and its children, by their path."""
     is_hidden = isinstance(thing, QWidget) and not thing.isVisibleTo(window)
     look = {} if is_hidden else dict(_look(thing))
     plain = MODES if is_hidden else PLAIN
@@ -207,7 +207,7 @@ def _parts(thing: QObject, name: str, window: MainWindow) -> Iterator[tuple[str,
         yield name, look
     counts: dict[str, int] = {}
     for part in thing.children():
-        is_qts = part.objectName().startswith("qt_")  # and made when it is needed
+        is_qts = part.objectName().startswith("qt_")  # Qt's own, made on demand
         if part.objectName() == VIEWPORT or not (is_qts or isinstance(part, ASIDE)):
             kind = f"{type(part).__name__} {part.objectName()}"
             counts[kind] = counts.get(kind, 0) + 1

@@ -1,4 +1,4 @@
-"""Small runs for tests: quick to train, and with something to learn."""
+"""Small training runs: quick, and with something to learn."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ QUICK = TrainingSettings(
 
 
 def rows_of(folder: Path) -> list[LossRow]:
-    """Read what a run measured."""
+    """Read the losses of a run."""
     with RunFolder(folder).losses.path.open(encoding="utf-8") as lines:
         return parse(lines)
 
 
 def quick(**changes: Any) -> TrainingSettings:
-    """Give small settings with changes."""
+    """Return small settings with some changes."""
     return replace(QUICK, **changes)
 
 
 def begun(path: Path, **changes: Any) -> OpenRun:
-    """Begin a small run in a folder."""
+    """Start a small run in a folder."""
     return OpenRun(RunFolder(path), quick(**changes))
 
 
 def finish(opened: OpenRun, until: int | None = None) -> None:
-    """Train a run to its end, or until so many steps are done."""
+    """Train a run to its end, or to some step."""
     running = opened.running
     assert running
     while not running.is_done and running.step != until:

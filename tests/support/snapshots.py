@@ -1,4 +1,4 @@
-"""Shots without a window, and what a reader of a figure looks for in it."""
+"""Snapshots made without a window, and readers of the figures drawn from them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 SENTENCE = "Your journey starts with one step"
 HARD = 'Your <b>&" 中文 שלום مرحبا é naïve 😀 ]]> one'
-"""What a file of tags, or a font, may trip over."""
+"""Characters that markup or a font may not handle."""
 
 
 def shot(text: str = SENTENCE, stages: tuple[str, ...] = ("weights",), **settings: Any) -> Snapshot:
-    """Compute a text and look at some stages."""
+    """Compute a text and show some stages."""
     document = replace(Document(), text=text)
     for name, value in settings.items():
         document = document.set(name, value)
@@ -34,7 +34,7 @@ def shot(text: str = SENTENCE, stages: tuple[str, ...] = ("weights",), **setting
 
 
 def numbers(page: FigurePage) -> set[str]:
-    """Give the numbers that are written into the cells of panels that are small."""
+    """Return the numbers written into the cells of small panels."""
     written = set()
     for slot in page.layout.slots:
         heatmap = slot.heatmap
@@ -46,14 +46,14 @@ def numbers(page: FigurePage) -> set[str]:
 
 
 def cell_colours(page: FigurePage) -> Iterator[tuple[float, float, QColor]]:
-    """Give where on the page each cell of a number is, off its middle, and its colour."""
+    """Yield an off-centre point of each numbered cell on the page, with its colour."""
     for slot in page.layout.slots:
         indices = colour_table.entries(slot.heatmap)
         table = colour_table.table(slot.heatmap.colour.map, page.theme)
         for (row, column), index in np.ndenumerate(indices):
             if index <= colour_table.LARGEST:
                 x = slot.cells.left() + (column + 0.5) * slot.cell_width
-                y = slot.cells.top() + (row + 0.2) * slot.cell_height  # over its number
+                y = slot.cells.top() + (row + 0.2) * slot.cell_height  # above its number
                 place = page.at + page.panels.topLeft()
                 at = ((place.x() + x) * page.scale, (place.y() + y) * page.scale)
                 yield (*at, QColor.fromRgb(int(table[index])))

@@ -1,4 +1,4 @@
-"""Files of every kind that can be opened, written by the libraries whose they are."""
+"""Supported tensor files, written by the libraries that define them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def attention(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
-    """Draw weights of softmax, float32."""
+    """Draw softmax weights, float32."""
     scores = np.random.default_rng(seed).normal(size=shape)
     exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights = exponentials / exponentials.sum(axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""A window as the program opens it, with the real computation or one that a test holds back."""
+"""Fixtures for windows with the real computation, or one that a test can delay."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def application(qapp: QApplication) -> QApplication:
 
 def _let_through(window: MainWindow) -> None:
     if isinstance(app.compute, Gate):
-        app.compute.open()  # closing waits for what is being computed
+        app.compute.open()  # closing waits for the computation
     let_go(window)
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[SharedWindow]:
-    """The window that the tests of a module share."""
+    """The window shared by the tests of a module."""
     made = SharedWindow()
     yield made
     made.close()
@@ -52,21 +52,21 @@ def shared() -> Iterator[SharedWindow]:
 def shared_window(
     shared: SharedWindow, application: QApplication, qtbot: QtBot
 ) -> Iterator[MainWindow]:
-    """The window of the module, as if it were new."""
+    """The shared window, reset to its initial state."""
     yield shared.lend(qtbot)
     shared.take_back(qtbot)
 
 
 @pytest.fixture
 def open_window(application: QApplication, qtbot: QtBot, shared: SharedWindow) -> Open:
-    """Opens windows as large as on a usual screen; they are closed after the test."""
-    shared.close()  # the windows of a test are to be alone
+    """Opens windows at the size of a usual screen, and closes them after the test."""
+    shared.close()  # a test's own windows are the only ones
 
     def open_(
         document: Document | None = None, size: tuple[int, int] | None = (1280, 800)
     ) -> MainWindow:
         window = app.open_window(document or Document())
-        if size:  # the screen of the platform without one is smaller
+        if size:  # the offscreen platform's screen is smaller
             window.resize(*size)
         qtbot.addWidget(window, before_close_func=_let_through)
         qtbot.waitExposed(window)
@@ -85,10 +85,10 @@ def fresh_window(open_window: Open, qtbot: QtBot) -> MainWindow:
 
 @pytest.fixture
 def window(request: pytest.FixtureRequest) -> MainWindow:
-    """The window with its first numbers: the module's, unless how it computes is changed.
+    """The window with its first numbers: the shared one, unless its computation is replaced.
 
-    A module whose subject is a window that is new, that closes, or what it leaves behind has its
-    own `window`, which is `fresh_window`.
+    A module that tests new windows, closing, or what remains afterwards defines its own
+    `window`, which is `fresh_window`.
     """
     is_changed = "gate" in request.fixturenames or "open_window" in request.fixturenames
     opened: MainWindow = request.getfixturevalue("fresh_window" if is_changed else "shared_window")
@@ -97,7 +97,7 @@ def window(request: pytest.FixtureRequest) -> MainWindow:
 
 @pytest.fixture
 def hand(window: MainWindow, qtbot: QtBot) -> Hand:
-    """A hand at the window."""
+    """The input driver of the window."""
     return Hand(qtbot, window)
 
 
@@ -108,7 +108,7 @@ def viewer(hand: Hand) -> Viewer:
 
 
 class Gate:
-    """A computation that waits until it is let through, and may be made to fail."""
+    """A computation that waits until it is released, and can be made to fail."""
 
     def __init__(self) -> None:
         self.asked: list[Document] = []
@@ -126,7 +126,7 @@ class Gate:
         return self._compute(document, previous)
 
     def let_through(self, count: int = 1) -> None:
-        """Let so many requests be computed."""
+        """Let this many requests be computed."""
         self._passes.release(count)
 
     def open(self) -> None:
@@ -137,7 +137,7 @@ class Gate:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    """The program's computation behind a gate; ask for it before a window."""
+    """Put the program's computation behind a gate; request it before a window."""
     made = Gate()
     monkeypatch.setattr(app, "compute", made)
     return made

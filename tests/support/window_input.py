@@ -1,4 +1,4 @@
-"""The hand and the eye of a person at the window: events go in, what is shown comes out."""
+"""Drives the main window by input events and reads what it shows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PATIENCE_MS = 10_000
 
 
 class Hand:
-    """Acts on a window by events alone, and reads what its widgets show."""
+    """Acts on a window by input events alone, and reads what its widgets show."""
 
     def __init__(self, qtbot: QtBot, window: MainWindow) -> None:
         self.qtbot = qtbot
@@ -49,7 +49,7 @@ class Hand:
     # ------------------------------------------------------------------ waiting
 
     def activate(self) -> None:
-        """Give the window the keys, which a list that pops up takes away for good offscreen."""
+        """Activate the window; offscreen, a closed pop-up list leaves none active."""
         self.until(lambda: QApplication.activePopupWidget() is None)
         QApplication.processEvents()
         self.window.activateWindow()
@@ -59,7 +59,7 @@ class Hand:
         self.qtbot.waitUntil(is_so, timeout=PATIENCE_MS)
 
     def settle(self) -> None:
-        """Wait until the document's numbers are there."""
+        """Wait until the document's numbers are computed."""
         workspace = self.window.workspace
         assert problems(workspace.document.spec) == ()
         self.until(
@@ -73,7 +73,7 @@ class Hand:
     # ------------------------------------------------------------------ acting
 
     def press(self, key: Qt.Key, modifiers: Qt.KeyboardModifier = CONTROL) -> None:
-        """Press a key where the focus is."""
+        """Press a key at the focused widget."""
         target = QApplication.focusWidget() or self.window
         QTest.keyClick(target, key, modifiers)
 
@@ -81,20 +81,20 @@ class Hand:
         self.press(key, Qt.KeyboardModifier.NoModifier)
 
     def type_sentence(self, text: str) -> None:
-        """Click into the sentence, mark all of it and type another one."""
+        """Click into the sentence, select all and type another one."""
         self.click(self.sentence.viewport())
         self.press(Qt.Key.Key_A)
         self.key(Qt.Key.Key_Delete)
         QTest.keyClicks(self.sentence, text)
 
     def compose(self, text: str) -> None:
-        """Put in a text as an input method does: Chinese, emoji, accents."""
+        """Enter a text as an input method does: Chinese, emoji, accents."""
         event = QInputMethodEvent()
         event.setCommitString(text)
         QApplication.sendEvent(self.sentence, event)
 
     def paste_sentence(self, text: str) -> None:
-        """Put a text on the clipboard and paste it in place of the sentence."""
+        """Paste a text from the clipboard over the sentence."""
         QApplication.clipboard().setText(text)
         self.click(self.sentence.viewport())
         self.press(Qt.Key.Key_A)
@@ -110,7 +110,7 @@ class Hand:
         return found
 
     def type_number(self, setting: str, text: str) -> None:
-        """Tab into a setting's box, which marks its number, and type another one."""
+        """Tab into a setting's box, which selects its number, and type another one."""
         control = self.window.editor.rows[setting].control
         box = getattr(control, "box")  # noqa: B009 - each kind of control has its own box
         box.setFocus(Qt.FocusReason.TabFocusReason)
@@ -118,7 +118,7 @@ class Hand:
         QTest.keyClicks(box, text)
 
     def choose(self, name: str, words: str) -> None:
-        """Open a list and choose by the keys."""
+        """Open a list and choose by keyboard."""
         box = self.find(QComboBox, name)
         self.click(box)
         view = box.view()
@@ -130,7 +130,7 @@ class Hand:
         self.activate()
 
     def drag(self, slider: QSlider, *values: int) -> None:
-        """Take a slider's handle and drag it over values, then let it go."""
+        """Press a slider's handle, drag it over values, and release it."""
         QTest.mousePress(slider, LEFT, pos=self._handle(slider, slider.value()))
         for value in values:
             _move(slider, self._handle(slider, value), LEFT)
@@ -153,7 +153,7 @@ class Hand:
         return QPoint(groove.left() + left + handle.width() // 2, handle.center().y())
 
     def point(self, cell: Cell) -> QPoint:
-        """Where a cell is on the heatmaps."""
+        """Return a cell's position on the heatmaps."""
         area = self.board.area_of(cell)
         assert area is not None, cell
         return area.center()
@@ -162,7 +162,7 @@ class Hand:
         _move(self.board.viewport(), self.point(cell))
 
     def move_to(self, point: QPoint) -> None:
-        """Move over the heatmaps to a place."""
+        """Move the pointer over the heatmaps to a position."""
         _move(self.board.viewport(), point)
 
     def leave(self) -> None:
@@ -193,12 +193,12 @@ class Hand:
 
     @property
     def chips(self) -> tuple[str, ...]:
-        """The token strip, as a reader of the screen would say it."""
+        """The token strip's accessible texts."""
         name = self.window.token_pane.strip.accessibleName()
         return tuple(name.partition(", ")[2].split(" "))
 
     def problem(self, setting: str) -> str:
-        """The sentence that stands at a setting; empty where none does."""
+        """The problem shown at a setting; empty where there is none."""
         label = self.window.editor.rows[setting].problem
         return words(label) if label.isVisibleTo(self.window) else ""
 
@@ -221,14 +221,14 @@ class Hand:
 
 
 def words(label: QLabel) -> str:
-    """What a label shows, without its markup."""
+    """Return a label's text without its markup."""
     if label.textFormat() is Qt.TextFormat.RichText:
         return QTextDocumentFragment.fromHtml(label.text()).toPlainText()
     return label.text()
 
 
 def link_in(label: QLabel) -> QPoint:
-    """Find the link in a label as a person does: where the pointer becomes a hand."""
+    """Return a point on a label's link, found by the pointer's shape."""
     for y in range(label.height() - 4, 0, -4):
         for x in range(4, label.width(), 4):
             _move(label, QPoint(x, y))

@@ -1,4 +1,4 @@
-"""A person who looks closer: the wheel, the fingers and the hand that pulls."""
+"""Zoom and pan gestures: wheel, pinch and drag."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def roll(
 
 
 def pinch(hand: Hand, at: QPoint, wider: float) -> None:
-    """Move two fingers apart by a share of their distance, or together."""
+    """Pinch: move two fingers apart by a share of their distance, or together."""
     viewport = hand.board.viewport()
     event = QNativeGestureEvent(
         Qt.NativeGestureType.ZoomNativeGesture,
@@ -67,7 +67,7 @@ def pinch(hand: Hand, at: QPoint, wider: float) -> None:
 
 
 def pull(hand: Hand, widget: QWidget, *points: QPoint) -> None:
-    """Press at the first point, move over the others, let go at the last."""
+    """Drag from the first point over the others."""
     QTest.mousePress(widget, LEFT, pos=points[0])
     for point in points[1:]:
         event = QMouseEvent(
@@ -84,16 +84,16 @@ def pull(hand: Hand, widget: QWidget, *points: QPoint) -> None:
 
 
 def under(hand: Hand, point: QPoint) -> Cell | None:
-    """The cell that is drawn at a point: of a block, the first."""
+    """Return the cell drawn at a point; the first one of a pooled block."""
     return hand.board._cell_at(QPointF(point))
 
 
 def seen(hand: Hand) -> Zoom | None:
-    """Which part of every panel is drawn."""
+    """Return the visible part of every panel."""
     return hand.shown.zoom
 
 
 def press(hand: Hand, key: Qt.Key, modifiers: Qt.KeyboardModifier = CONTROL) -> None:
-    """Press a key where the focus is, and wait for what comes of it."""
+    """Press a key at the focused widget and wait until its effect is shown."""
     hand.press(key, modifiers)
     hand.settle()

@@ -1,4 +1,4 @@
-"""A line is as large as fits, and only what is too long at the smallest size takes two."""
+"""A line has the largest size that fits, and wraps only at the smallest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Icons are faint where what they stand for cannot be done now."""
+"""Icons of disabled actions are faded."""
 
 from __future__ import annotations
 

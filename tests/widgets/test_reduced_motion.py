@@ -1,4 +1,4 @@
-"""Who wants nothing to move has nothing move, also the next time."""
+"""Reduced motion stops every animation, and is remembered."""
 
 from __future__ import annotations
 

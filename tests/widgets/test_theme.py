@@ -1,4 +1,4 @@
-"""Text can be read and marks can be seen, in every theme: WCAG 2.2, 1.4.3 and 1.4.11."""
+"""Text and marks have sufficient contrast in every theme: WCAG 2.2, 1.4.3 and 1.4.11."""
 
 from __future__ import annotations
 

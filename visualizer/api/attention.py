@@ -1,6 +1,6 @@
-"""For notebooks and scripts: compute, read, explain, draw and write, without a window.
+"""Computes, reads, explains, draws and writes attention from notebooks and scripts.
 
-Places are counted from 0, as in numpy; the sentences, made for readers, count from 1.
+Indices start at 0, as in numpy; positions in sentences start at 1.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def attend(
 ) -> Attention:
     """Compute an attention module on a text: ``attend("a b c", heads=2, embedding_size=8)``.
 
-    torch's own state of chance, its number of threads and its settings stay as they are.
+    torch's own random state, number of threads and settings are left unchanged.
 
     Parameters
     ----------
     text : str or sequence of str, optional
-        Several texts are a batch. Without one it is the book's sentence, or as many numbered
-        places as there are vectors.
+        Several texts are a batch. The default is the book's sentence, or numbered tokens for as
+        many vectors as are given.
     vectors : array_like, optional
         [token, embedding_size], instead of those drawn for the text's tokens.
     weights : mapping of str to array_like, optional
@@ -60,12 +60,12 @@ def attend(
         side by side, so that queries are ``x @ W_query``; and ``"W_output"``, [width, width].
         Those left out are drawn.
     **settings
-        See `visualizer.Settings`. Sizes that are left out are those of the vectors and weights.
+        See `visualizer.Settings`. Sizes left out are those of the vectors and weights.
 
     Raises
     ------
     InputError
-        A `ValueError` whose sentence says what cannot be used and what to do about it.
+        A `ValueError` that says what is invalid and how to correct it.
     """
     document = document_given(text, vectors, weights or {}, settings)
     return _warned(Attention(document, ROOMY, run_of(document, None)))
@@ -78,16 +78,16 @@ def _warned(attention: Attention, notice: str = "") -> Attention:
 
 
 def load(path: str | Path) -> Attention:
-    """Open a file, and compute what is in it unless it holds its numbers.
+    """Open a file, computing its document unless the file holds the numbers.
 
-    That is a document or a picture that has one in it; attention of other programs, or weights of
-    the book's modules, in ``.npy``, ``.npz``, ``.safetensors`` and ``.pt``; or a text in ``.txt``.
-    What must be known of it is a warning.
+    The file is a document or a picture with one embedded; attention of other programs or weights of
+    the book's modules, in ``.npy``, ``.npz``, ``.safetensors`` and ``.pt``; or a ``.txt`` text.
+    Notices about it are issued as warnings.
 
     Raises
     ------
     InputError
-        When the file cannot be opened, or what is in it cannot be computed.
+        When the file cannot be opened, or its content cannot be computed.
     """
     saved, notice = open_as_document(Path(path), Document())
     run, view = restore_document(saved, run_of)
@@ -100,12 +100,12 @@ def _several(names: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Attention:
-    """A module that was computed on a text: its numbers, where they come from, and pictures.
+    """An attention module computed on a text: its numbers, their explanations and figures.
 
-    Or attention that was computed elsewhere, of which there are weights or scores alone.
+    Or attention captured elsewhere, which has weights or scores alone.
 
     ``attention["weights"]`` reads a stage, read-only, with its named dims in the order of
-    ``attention.dims("weights")``; in a batch the texts are the first axis, and the layers are
+    ``attention.dims("weights")``; in a batch the texts are the first axis, as are the layers
     where attention of several was opened.
     """
 
@@ -124,31 +124,31 @@ class Attention:
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The names of its stages, in the order of the computation."""
+        """The names of its stages, in order of computation."""
         return self.run.trace.names
 
     @property
     def tokens(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
         """The tokens; of a batch, those of each text, padded to the longest.
 
-        Places of which no token is known are numbered, from 1.
+        Tokens without a label are numbered, from 1.
         """
         is_batch = self.run.trace.batch and not self.run.captured
         return self.run.texts if is_batch else self.run.texts[0]
 
     @property
     def key_tokens(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
-        """The tokens that are read, which in opened attention may be others than read."""
+        """The tokens of the keys, which in captured attention may differ from the queries'."""
         return self.run.key_tokens or self.tokens
 
     @property
     def spec(self) -> AttentionSpec:
-        """What was computed: sizes, mask, scale and all else.
+        """The spec computed: sizes, mask, scale and all other settings.
 
         Raises
         ------
         InputError
-            Where it was computed elsewhere, and so is not known.
+            Where attention was captured, so that its spec is unknown.
         """
         if self.run.captured:
             sentence = f"{self.run.captured.called} does not say which module computed it."
@@ -168,23 +168,23 @@ class Attention:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What a reader of the numbers should know, in sentences."""
+        """Notices about the numbers, as sentences."""
         return self.run.notices
 
     def dims(self, stage: str) -> tuple[str, ...]:
-        """Name the axes of a stage: ``("head", "query", "key")`` of the weights."""
+        """Return the axes of a stage: ``("head", "query", "key")`` for the weights."""
         batch = (self.run.part,) if self.run.trace.batch else ()
         return (*batch, *self.run.trace.stage(self._checked(stage)).dims)
 
     def explain(self, stage: str, **place: int) -> Explained:
-        """Say in words how one number arose.
+        """Explain how one number is computed.
 
         Parameters
         ----------
         **place : int
-            Where it is, by the names of the stage's dims: ``head=0, query=2, key=1``. The head
-            may be left out where there is one, and the ``text`` of a batch, or the ``layer``,
-            where it is the first.
+            Its indices, by the names of the stage's dims: ``head=0, query=2, key=1``. The head may
+            be left out where there is one; the ``text`` of a batch and the ``layer`` default to the
+            first.
 
         Raises
         ------
@@ -216,25 +216,25 @@ class Attention:
         layer: int = 0,
         **look: Unpack[Look],
     ) -> Figure:
-        """Lay out the heatmaps of some stages and heads; a notebook shows them by itself.
+        """Make a figure of the heatmaps of some stages and heads; a notebook displays it.
 
         Parameters
         ----------
         stages : iterable of str, optional
-            Scores, weights, weights after dropout and context where they are left out.
+            Scores, weights, weights after dropout and context by default.
         heads : iterable of int, optional
-            From 0; all where they are left out.
+            From 0; all by default.
         text : int
-            Which text of a batch.
+            Index of the text in a batch.
         layer : int
-            Which layer, where attention of several was opened.
+            Index of the layer, where attention of several was opened.
         **look
             Colours, size, title: see `visualizer.Look`.
 
         Raises
         ------
         InputError
-            When the module has no such stage or head, or there can be no such figure.
+            When the module has no such stage or head, or such a figure is impossible.
         """
         shown = None if stages is None else named_stages(_several(stages))
         rows = None if heads is None else frozenset(heads)
@@ -246,7 +246,7 @@ class Attention:
         return Figure(Snapshot(self.document, view, self.run), look_given(look))
 
     def save(self, *paths: str | Path) -> None:
-        """Write files, each in the format that its name asks for; see `Figure.save`."""
+        """Write files, each in the format of its suffix; see `Figure.save`."""
         self.figure().save(*paths)
 
     def _checked(self, stage: str) -> str:

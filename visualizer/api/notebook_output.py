@@ -1,4 +1,4 @@
-"""What a notebook shows by itself: figures, and numbers that are explained."""
+"""What a notebook displays: figures and explained numbers."""
 
 from __future__ import annotations
 
@@ -25,16 +25,15 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Snapshot
 
 LARGEST_SVG = 2_000_000
-"""Bytes of a drawing that a notebook keeps; above, it gets a picture."""
+"""Size limit of an SVG in a notebook, in bytes; larger figures are shown as PNG."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Figure:
-    """Heatmaps of a moment of a computation, and how they look.
+    """A figure of heatmaps, with its settings.
 
-    It is drawn when it is shown, saved or asked for its pixels. Where an application of Qt is
-    running, that draws, in any thread; else one without a screen is made for the time that it
-    takes, in the main thread only.
+    It is drawn when displayed, saved or read as pixels: by a running Qt application, from any
+    thread, or else by one without a screen that exists meanwhile, in the main thread only.
     """
 
     shot: Snapshot
@@ -44,12 +43,12 @@ class Figure:
         return f"<Figure of {caption(self.shot.run)}>"
 
     def save(self, *paths: str | Path) -> None:
-        """Write files, each in the format that its name asks for; those that are there, anew.
+        """Write files, each in the format of its suffix, replacing existing ones.
 
         Raises
         ------
         InputError
-            When a format is unknown, a file cannot be written or the memory does not hold it.
+            When a format is unknown, a file cannot be written or memory does not suffice.
         """
         with self._drawing():
             from visualizer.export.writers import export
@@ -58,7 +57,7 @@ class Figure:
                 export(Path(path), self.shot, self.look)
 
     def array(self) -> np.ndarray:
-        """Draw it as pixels.
+        """Draw the figure as pixels.
 
         Returns
         -------
@@ -79,7 +78,7 @@ class Figure:
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         content = self._written(".png")
-        width = int.from_bytes(content[16:20], "big")  # where a PNG has it
+        width = int.from_bytes(content[16:20], "big")  # the width field of a PNG
         return content, {"width": round(width / self.look.dpi * PIXELS_AN_INCH)}
 
     def _repr_svg_(self) -> str | None:
@@ -97,24 +96,24 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Explained:
-    """A number in words: what it means, and the terms that make it."""
+    """A number with its meaning and the terms of its computation."""
 
     readout: CellPanel
     value: float
 
     @property
     def sentence(self) -> str:
-        """What it means, in one sentence."""
+        """What the number means, in one sentence."""
         return self.readout.plain
 
     @property
     def formula(self) -> str:
-        """How it is worked out."""
+        """The formula of the number."""
         return self.readout.formula
 
     @property
     def terms(self) -> tuple[tuple[str, str, str], ...]:
-        """The terms: whose each is, the product it is, and what that comes to."""
+        """The terms: source, product and value of each."""
         return tuple((term.name, term.written, term.value) for term in self.readout.terms)
 
     def __repr__(self) -> str:

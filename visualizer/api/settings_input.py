@@ -1,4 +1,4 @@
-"""What a notebook gives, as values: texts, settings by name, and arrays."""
+"""Converts notebook arguments to documents and figure settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Choice = TypeVar("Choice", FigureExtent, FigurePaper)
 
 _NAMES = {"embedding_size": "d_in", "output_size": "d_out", "own_mask": "painted"}
-"""Of the settings that a document has under another name."""
+"""Settings with another name in a document."""
 
 
 class Settings(TypedDict, total=False):
@@ -42,19 +42,19 @@ class Settings(TypedDict, total=False):
     ----------
     mechanism : str
         ``"simplified"``, ``"self"``, ``"causal"``, ``"stacked"``, ``"multi-head"`` or
-        ``"average"``: what to start from; all else that is given goes before what it decides.
+        ``"average"``: the starting point; other settings given take precedence.
     embedding_size, output_size : int
         Numbers in a token's vector; width of all heads together, or of each stacked head. 3 and 2
-        where nothing else has a size.
+        by default.
     causal : bool
-        Whether no token reads a later one.
+        Whether no token attends to a later one.
     dropout : float
-        Share of the weights dropped, from 0 up to, not with, 1.
+        Share of the weights dropped, at least 0 and below 1.
     seed : int
-        Decides the vectors of tokens and the weights.
+        Determines token vectors and weights.
     own_mask, own_kept : array_like of bool
-        [query, key]: the cells that may be read, which then are the mask; those that dropout
-        keeps.
+        [query, key]: the cells that may be attended to, which become the mask; and the cells kept
+        by dropout.
     tokenizer : str
         ``"words"`` or ``"characters"``.
     """
@@ -92,19 +92,19 @@ class Look(TypedDict, total=False):
     Parameters
     ----------
     layout : str
-        ``"shown"`` for just what is named; ``"panel"``, ``"head"``, ``"heads"``, ``"stages"`` or
-        ``"all"`` for so much.
+        ``"shown"`` for exactly the stages and heads given; ``"panel"``, ``"head"``, ``"heads"``,
+        ``"stages"`` or ``"all"`` for that scope.
     theme : str
         ``"print"``, ``"light"`` or ``"dark"``.
     width : str
         Such as ``"85mm"``, ``"7in"`` or, with a height, ``"1920x1080px"``, or the name of a preset,
-        such as ``"slide"``; as wide as the panels where it is left out.
+        such as ``"slide"``; the width of the panels by default.
     dpi : int
-        Pixels an inch.
+        Pixels per inch.
     title : str
-        What stands over it.
+        The text above it.
     caption : bool
-        Whether what was computed stands under it.
+        Whether a line below says what was computed.
     """
 
     layout: str
@@ -116,12 +116,12 @@ class Look(TypedDict, total=False):
 
 
 def look_given(look: Look) -> FigureSettings:
-    """Give a figure's look.
+    """Return the settings of a figure.
 
     Raises
     ------
     InputError
-        When there can be no such figure.
+        When such a figure is impossible.
     """
     unknown = sorted(look.keys() - Look.__annotations__.keys())
     if unknown:
@@ -149,12 +149,12 @@ def document_given(
     weights: Mapping[str, ArrayLike],
     settings: Settings,
 ) -> Document:
-    """Make the document of what is given; see `visualizer.attend`.
+    """Make the document of the arguments of `visualizer.attend`.
 
     Raises
     ------
     InputError
-        When something of it cannot be used.
+        When an argument is invalid.
     """
     chosen = dict(_setting(name, each) for name, each in settings.items() if each is not None)
     texts = [text] if isinstance(text, str) else list(text or ())
@@ -168,7 +168,7 @@ def document_given(
 
 
 def _setting(name: str, value: Any) -> tuple[str, object]:
-    """Name a setting as a document does, and give its value in its type."""
+    """Return a setting's name in a document, and its value in its type."""
     if name not in Settings.__annotations__:
         known = ", ".join(Settings.__annotations__)
         raise InputError(name, f"There is no setting “{name}”. There are {known}.")
@@ -202,7 +202,7 @@ def _matrix(field: str, name: str, values: ArrayLike) -> NumberMatrix:
 
 
 def _array(field: str, name: str, values: Any, dtype: type[np.generic]) -> np.ndarray:
-    if hasattr(values, "detach"):  # a tensor that torch may still be learning, or on a GPU
+    if hasattr(values, "detach"):  # may require grad or be on a GPU
         values = values.detach().cpu()
     try:
         array = np.asarray(values, dtype=dtype)
@@ -217,7 +217,7 @@ def _array(field: str, name: str, values: Any, dtype: type[np.generic]) -> np.nd
 def _with_own(
     spec: AttentionSpec, own: Mapping[str, NumberMatrix], chosen: Mapping[str, object]
 ) -> AttentionSpec:
-    """Give a spec its own weights, in their order, and the sizes they have where none is given."""
+    """Add own weights to a spec, in their order, with their sizes where none are given."""
     unknown = [name for name in own if name not in OWN_LAYERS]
     if unknown:
         sentence = f"There are no weights “{unknown[0]}”, only {', '.join(OWN_LAYERS)}."

@@ -1,4 +1,4 @@
-"""Files without a window: one after another, with a word of how far it is, and called off."""
+"""Exports files from the command line, with progress, until done or interrupted."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 def write_all(
     paths: Sequence[Path], shot: Snapshot, look: FigureSettings, teller: ConsoleProgress
 ) -> int:
-    """Write files of one run, each whatever became of those before.
+    """Write files of one run; a failed one does not stop the others.
 
     Returns
     -------
     int
-        The worst exit status: 1 where a file could not be written, 2 where its content was at
-        fault.
+        The worst exit status: 1 where a file could not be written, 2 where its content was
+        invalid.
     """
     status = 0
     with drawing():

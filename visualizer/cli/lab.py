@@ -11,7 +11,7 @@ LAB = "lab"
 
 
 def lab_parser() -> argparse.ArgumentParser:
-    """Make the reader of what follows the word."""
+    """Make the parser of the arguments after ``lab``."""
     made = argparse.ArgumentParser(
         prog=f"attention-visualizer {LAB}",
         description="Train small language models and watch their attention form.",

@@ -1,4 +1,4 @@
-"""How the values of options are read; what is wrong with one is said in a sentence."""
+"""Types of command-line options: converters whose errors are sentences."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 LONGEST_TEXT = 2**24
-"""Bytes of a file with a text."""
+"""Size limit of a text file, in bytes."""
 
 
 def said(read: Callable[[str], Value]) -> Callable[[str], Value]:
-    """Have the command line say what a reader refuses."""
+    """Turn a converter's `InputError` into an argparse error."""
 
     def reads(text: str) -> Value:
         try:
@@ -34,7 +34,7 @@ def said(read: Callable[[str], Value]) -> Callable[[str], Value]:
 
 
 def whole(low: int, high: float = float("inf")) -> Callable[[str], int]:
-    """Take whole numbers of a range."""
+    """Make a converter for whole numbers of a range."""
 
     def read(text: str) -> int:
         try:
@@ -53,7 +53,7 @@ dots = whole(SMALLEST_DPI, LARGEST_DPI)
 
 
 def rate(text: str) -> float:
-    """Take a share that is not all."""
+    """Convert a share below 1."""
     try:
         value = float(text)
     except ValueError:
@@ -64,7 +64,7 @@ def rate(text: str) -> float:
 
 
 def one_of(values: Sequence[str]) -> Callable[[str], str]:
-    """Take one of some words."""
+    """Make a converter for one of some words."""
 
     def read(text: str) -> str:
         if text not in list(values):
@@ -76,14 +76,14 @@ def one_of(values: Sequence[str]) -> Callable[[str], str]:
 
 
 def size(text: str) -> str:
-    """Take the name of a preset, or lengths."""
+    """Check the name of a size preset, or lengths."""
     if text not in SIZES:
         size_of(text)
     return text
 
 
 def text_in_file(name: str) -> str:
-    """Read a text, UTF-8 with or without its mark, of a file or of standard input."""
+    """Read a UTF-8 text, with or without a byte order mark, from a file or standard input."""
     try:
         content = sys.stdin.buffer.read(LONGEST_TEXT + 1) if name == "-" else _begin_of(name)
         text = content.decode("utf-8-sig") if len(content) <= LONGEST_TEXT else ""
@@ -107,7 +107,7 @@ def _begin_of(name: str) -> bytes:
 
 
 def file(text: str) -> Path:
-    """Take a file of a format that can be written."""
+    """Check for a file of a format that can be written."""
     if format_of(text) is None:
         raise argparse.ArgumentTypeError(f"got '{text}', takes a file that ends in {taken()}")
     return Path(text)

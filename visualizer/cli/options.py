@@ -1,4 +1,4 @@
-"""The command line: which options there are, and what they make. No Qt, no torch."""
+"""Command-line options, and the document and settings made from them. No Qt, no torch."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from visualizer.session.document import Document
 
 OPTIONS = {"d_in": "--embedding-size", "d_out": "--output-size"}
-"""Of the fields that are not named as their options."""
+"""Options of fields with a different name."""
 SIZED = ("d_in", "d_out", "heads", "mechanism")
-"""What decides how large own matrices have to be."""
+"""Fields that determine the sizes of own matrices."""
 FOR_FILES = (
     *("stages", "heads_shown", "layout", "theme", "size", "dpi", "title", "no_caption"),
     "quiet",
 )
-"""What says how files are written, and so needs one to write."""
+"""Options that affect how files are written, and so need one to write."""
 FOR_FILMS = ("span", "grain", "speed")
 _LEFT_OUT = (None, False, "")
 
@@ -57,14 +57,14 @@ after SIGTERM, which leave no half of a file. Of several files the others are st
 
 
 class OptionParser(argparse.ArgumentParser):
-    """Says in one sentence which option is wrong, what it got and what it takes."""
+    """An argument parser whose errors say in one sentence what an option got and what it takes."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}\n")
 
 
 def parser() -> argparse.ArgumentParser:
-    """Make the reader of the command line."""
+    """Make the parser of the command line."""
     made = OptionParser(
         prog="attention-visualizer",
         usage=USAGE,
@@ -149,7 +149,7 @@ _GROUPS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def document_of(options: argparse.Namespace, base: Document | None = None) -> Document:
-    """Make the document that the options describe; what they leave out is the base's."""
+    """Make the document that the options describe; the base supplies the rest."""
     given = {
         "mechanism": options.mechanism,
         "projection": options.projection and Projection(options.projection),
@@ -171,12 +171,12 @@ def _mask(causal: bool | None) -> Mask | None:
 
 
 def look_of(options: argparse.Namespace) -> FigureSettings:
-    """Give the look of the figures and films that the options describe.
+    """Return the settings of figures and films that the options describe.
 
     Raises
     ------
     InputError
-        When there can be no such figure.
+        When such a figure is impossible.
     """
     return figure_look(
         options.size,
@@ -196,10 +196,9 @@ def _film(options: argparse.Namespace) -> FilmSettings:
 
 
 def complaint(options: argparse.Namespace, document: Document) -> str | None:
-    """Say which option makes a spec that cannot be computed, if any does, or has no effect.
+    """Return what is wrong with the options: an invalid spec, or an option without effect.
 
-    Of the options that take part in the problem, it is one that was given; without one it is what
-    the file holds.
+    Names the option given that takes part in the problem, or else what the file holds.
     """
     for problem in document.problems():
         remedied = problem.remedy[0] if problem.remedy else problem.field
@@ -213,7 +212,7 @@ def complaint(options: argparse.Namespace, document: Document) -> str | None:
 
 
 def _idle_on_captured(options: argparse.Namespace, document: Document) -> str | None:
-    """Say which option is of a module, where none is computed."""
+    """Return which option needs a module where attention is captured."""
     names = [option for option in _GROUPS["Module"] if _is_given(options, option)]
     if not document.captured or not names:
         return None
@@ -221,7 +220,7 @@ def _idle_on_captured(options: argparse.Namespace, document: Document) -> str | 
 
 
 def _idle(options: argparse.Namespace) -> str | None:
-    """Say which option has no effect, if any has none."""
+    """Return which option has no effect, if any has none."""
     given = [name for name in (*FOR_FILES, *FOR_FILMS) if getattr(options, name) not in _LEFT_OUT]
     if given and not options.export:
         return f"argument {option_of(given[0])}: is for files. Add --export with a file's name."
@@ -233,7 +232,7 @@ def _idle(options: argparse.Namespace) -> str | None:
 
 
 def option_of(field: str) -> str:
-    """Name the option of a field."""
+    """Return the name of a field's option."""
     return OPTIONS.get(field, f"--{field.replace('_', '-')}")
 
 

@@ -1,7 +1,4 @@
-"""The command line of a training without a window: ``attention-visualizer train``. No torch.
-
-A training without a window, from the command line to a run in a folder.
-"""
+"""Trains a language model from the command line: ``attention-visualizer train``. No torch here."""
 
 from __future__ import annotations
 
@@ -80,7 +77,7 @@ _PRESETS = {preset.name: preset.settings for preset in PRESETS}
 
 
 def train_parser() -> argparse.ArgumentParser:
-    """Make the reader of what follows the word."""
+    """Make the parser of the arguments after ``train``."""
     made = argparse.ArgumentParser(
         prog=f"attention-visualizer {TRAIN}",
         usage="%(prog)s SOURCE --out FOLDER [settings]\n       %(prog)s --resume FOLDER",
@@ -123,7 +120,7 @@ def _named(kind: type[StrEnum], usual: str) -> dict[str, Any]:
 
 
 def complaint(options: argparse.Namespace) -> str:
-    """Say what is wrong with the options together; nothing when they can be used."""
+    """Return what is wrong with the combination of options; empty where they are valid."""
     given = [name for name in _given(options) if name != "steps"]
     if options.resume:
         if options.source or options.out:
@@ -139,7 +136,7 @@ def complaint(options: argparse.Namespace) -> str:
 
 
 def settings_of(options: argparse.Namespace) -> TrainingSettings:
-    """Make the settings that the options describe; what they leave out is as usual."""
+    """Make the settings that the options describe, with defaults for the rest."""
     given = _given(options)
     usual = _PRESETS[given.pop("preset")] if "preset" in given else TrainingSettings()
     source = _source(options.source)
@@ -171,7 +168,7 @@ TOLD_EVERY_S = 0.25
 
 
 class TrainingConsoleProgress(ConsoleProgress):
-    """Says how far a training is; a signal waits for the end of a step."""
+    """Shows the progress of a training; a signal takes effect at the end of a step."""
 
     asked: InterruptedRunError | None = None
 
@@ -180,7 +177,7 @@ class TrainingConsoleProgress(ConsoleProgress):
 
 
 def train(arguments: Sequence[str]) -> int:
-    """Train as the arguments say; give the exit status."""
+    """Run the training that the arguments describe; return the exit status."""
     options = train_parser().parse_args(arguments)
     if wrong := complaint(options):
         say(wrong)
@@ -230,7 +227,7 @@ def _train(opened: OpenRun, options: argparse.Namespace, teller: TrainingConsole
         teller.clear()
         say(diverged.sentence)
         return 1
-    except InputError as refused:  # the memory ran out
+    except InputError as refused:  # out of memory
         running.save()
         teller.clear()
         say(refused.sentence)
@@ -248,7 +245,7 @@ def _train(opened: OpenRun, options: argparse.Namespace, teller: TrainingConsole
 
 
 def _advance(running: TrainingRun, teller: TrainingConsoleProgress) -> None:
-    """Train until all is done, or a signal or a window asks to stop."""
+    """Train until complete, or until a signal or a window requests a stop."""
     from visualizer.language.training_progress import TrainingSpeed
 
     pace, told_at, quarters = TrainingSpeed(), 0.0, set(range(5))
@@ -277,7 +274,7 @@ def _said(running: TrainingRun, pace: TrainingSpeed) -> str:
 
 
 def _summarize(opened: OpenRun, running: TrainingRun) -> None:
-    """Write what has come of it to standard output, a line a figure."""
+    """Write the results to standard output, one figure a line."""
     about, final = opened.about, running.final
     if final:
         sys.stdout.write(f"training loss    {final.training:.4f}\n")

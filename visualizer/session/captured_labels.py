@@ -1,4 +1,4 @@
-"""Tokens that are typed for captured attention, whose file does not name them."""
+"""Token labels typed for captured attention whose file names no tokens."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 Tokens = tuple[str, ...]
 Labels = tuple[Tokens, Tokens]
-"""Of the queries, and of the keys."""
+"""Token labels of the queries and of the keys."""
 
 
 def typed_labels(document: Document) -> Labels:
-    """Take the tokens of captured attention from what was typed.
+    """Return the token labels typed for captured attention.
 
-    One text names queries and keys where these are as many; else a line each does. Where the
-    tokenizer makes another number of tokens, what stands between blanks is tried: ``[CLS]``.
+    One line labels queries and keys where they are equally many; otherwise each has a line. Where
+    the tokenizer yields another count, the text is split at blanks instead, as for ``[CLS]``.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def typed_labels(document: Document) -> Labels:
     Raises
     ------
     InputError
-        When these are not as many tokens as there are queries and keys.
+        When the counts of labels and of queries and keys differ.
     """
     captured = document.captured
     if captured is None or not document.labels.strip():

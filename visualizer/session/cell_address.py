@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ComparedSide(StrEnum):
-    """Which number of a cell is meant, where there are several to compare."""
+    """The side of a comparison that a cell belongs to."""
 
     PLAIN = "plain"
     A = "a"
@@ -22,16 +22,16 @@ class ComparedSide(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a stage, of the text that is looked at.
+    """A cell of a stage, in the text shown.
 
     Parameters
     ----------
     place : tuple of int
-        Within the stage's named dims; without the head, where heads are folded into one.
-    fold : Fold or None
-        How the heads are folded.
-    part : Part
-        In which of the panels of a comparison.
+        Index in the stage's named dims, without the head where heads are aggregated.
+    fold : HeadAggregate or None
+        How heads are aggregated.
+    part : ComparedSide
+        The side of the comparison.
     """
 
     stage: str
@@ -41,5 +41,5 @@ class Cell:
 
     @property
     def head(self) -> int | None:
-        """The head, of stages that have heads, where they are not folded."""
+        """The head; None where the stage has no heads or they are aggregated."""
         return self.place[0] if len(self.place) == 3 else None

@@ -1,4 +1,4 @@
-"""What is compared with what, and where the numbers of each side are read."""
+"""Tensors of a comparison: differences, means of dropout samples and where each cell is read."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
     from visualizer.session.comparison import Comparison
     from visualizer.session.resolved_view import Resolved
-# What is smaller, beside the numbers that it is the difference of, is lost in their rounding.
+# A difference smaller than this share of its operands is lost in rounding.
 ROUNDING = 2e-6
 
 
 def mismatch(kept: Run, run: Run, stage: Stage) -> str:
-    """Say why a stage of A cannot be taken from that of B; empty where it can."""
+    """Return why a stage cannot be compared between A and B; empty where it can."""
     mine, yours = kept.trace, run.trace
     if mine.sides != yours.sides:
         return _other_sides(mine.sides, yours.sides)
@@ -51,7 +51,7 @@ def _other_sides(mine: tuple[int, int], yours: tuple[int, int]) -> str:
 def change_of(
     resolved: Resolved, stage: str, fold: HeadAggregate | None
 ) -> tuple[CachedTensor, tuple[int, ...]]:
-    """Give a difference, and where in it the text that is looked at begins."""
+    """Return the difference tensor and the index prefix of the text shown."""
     run, comparison, index = resolved.run, resolved.comparison, resolved.index
     assert comparison
     lens = _lens(resolved)
@@ -67,7 +67,7 @@ def change_of(
 
 
 def size_of(resolved: Resolved, stage: str, fold: HeadAggregate | None) -> float:
-    """Give the largest of the numbers of either side: what its rounding loses is no change."""
+    """Return the largest magnitude on either side, the scale for rounding errors."""
     kept = resolved.comparison.kept if resolved.comparison else None
     runs = (kept, resolved.run) if kept else (resolved.run,)
     sides = [one.trace.seen(stage, _lens(resolved), fold).limits() for one in runs]
@@ -75,14 +75,14 @@ def size_of(resolved: Resolved, stage: str, fold: HeadAggregate | None) -> float
 
 
 def mean_held(run: Run, comparison: Comparison) -> CachedTensor:
-    """Give the mean of the samples."""
-    # Of what one sample left, as other rates and seeds leave other weights than these.
+    """Return the mean of the dropout samples."""
+    # Cached on the dropped weights, which change with the rate and the seed.
     sample = run.trace.holding("dropped")
     return comparison.of(sample, lambda: mean_of(run, comparison.count, comparison.tally))
 
 
 def held_of(resolved: Resolved, cell: Cell) -> tuple[CachedTensor, tuple[int, ...]]:
-    """Give what a cell's number is read of, and where its rows begin there."""
+    """Return the tensor that a cell's number is read from and the index prefix in it."""
     comparison, run, lens = resolved.comparison, resolved.run, resolved.view.lens
     whole = (*resolved.index, *cell.place[:-2])
     against = comparison.against if comparison else None
@@ -98,28 +98,28 @@ def held_of(resolved: Resolved, cell: Cell) -> tuple[CachedTensor, tuple[int, ..
 
 
 def _lens(resolved: Resolved) -> WeightTransform:
-    """Give what weights are compared as: samples of dropout are of the weights as they are."""
+    """Return the weight transform to compare under; dropout samples use the plain weights."""
     comparison = resolved.comparison
     is_sampled = comparison is not None and comparison.against is ComparisonKind.SAMPLES
     return WeightTransform.PLAIN if is_sampled else resolved.view.lens
 
 
 def signed(value: float) -> str:
-    """Write a difference, with its sign."""
+    """Format a difference with its sign."""
     written = format_number(value)
     return written if written.startswith("−") or value == 0 else f"+{written}"
 
 
 @dataclass(frozen=True, slots=True)
 class LargestChange:
-    """The largest difference there is, and where: within what an index left."""
+    """The largest difference and its position within the indexed part."""
 
     value: float
     place: tuple[int, ...]
 
 
 def largest_change(held: CachedTensor, index: tuple[int, ...], size: float) -> LargestChange | None:
-    """Find the largest difference; None where it is no more than what rounding leaves."""
+    """Return the largest difference; None where it is within rounding."""
     place = held.farthest(index)
     value = float(held.read((*index, *place)))
     is_change = math.isfinite(value) and abs(value) > ROUNDING * size
@@ -127,7 +127,7 @@ def largest_change(held: CachedTensor, index: tuple[int, ...], size: float) -> L
 
 
 def whose(run: Run, text: int, stage: Stage, place: tuple[int, ...]) -> str:
-    """Name the tokens of a cell, or the token and the column; its head, where the place has one."""
+    """Name a cell's tokens, or its token and column, and its head where the place has one."""
     row, column = place[-2:]
     joined = shorten(visible(run.words(text)[row]))
     if stage.dims[-1] == "key":

@@ -1,4 +1,4 @@
-"""What a run is compared with: a kept run, its own heads, or samples of dropout."""
+"""What a run is compared with: a kept run, its own heads or samples of dropout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ComparisonKind(StrEnum):
-    """With what the live picture is compared."""
+    """What the live run is compared with."""
 
     KEPT = "kept"
     HEAD = "head"
@@ -27,22 +27,22 @@ class ComparisonKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A comparison that was asked for.
+    """A requested comparison.
 
     Parameters
     ----------
     kept, document : Run, Document or None
-        A, and what it is of.
+        Side A and the document it was computed from.
     heads : tuple of int
-        A head, and the one that it is taken from.
+        A head, and the head subtracted from it.
     count : int
-        Samples that are averaged.
+        Number of samples averaged.
     alone, before : frozenset of str
-        The stages that it began with, and those to go back to.
-    tally : Tally
-        The samples that were drawn.
+        The stages shown when it began, and those to restore afterwards.
+    tally : SampleTally
+        The samples drawn so far.
     made : WeakKeyDictionary
-        What was worked out of a tensor that is live: it goes when that goes, or the comparison.
+        Results derived from live tensors; each is freed with its tensor or the comparison.
     """
 
     against: ComparisonKind
@@ -58,7 +58,7 @@ class Comparison:
     )
 
     def of(self, live: CachedTensor, make: Callable[[], CachedTensor]) -> CachedTensor:
-        """Give what was worked out of a live tensor before, or work it out now."""
+        """Return the cached result for a live tensor, computing it on first use."""
         found = self.made.get(live)
         if found is None:
             found = self.made[live] = make()

@@ -1,4 +1,4 @@
-"""What is computed, undone and later saved: the text and the spec."""
+"""The document: text and spec, the undoable and saved part of the state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BOOK_SENTENCE = "Your journey starts with one step"
 
 
 class LineSplit(StrEnum):
-    """Whether the lines of the text are one text, or a batch of texts."""
+    """Whether the lines form one text or a batch of texts."""
 
     TOGETHER = "together"
     APART = "apart"
@@ -31,10 +31,10 @@ class Document:
 
     Parameters
     ----------
-    captured : Captured or None
-        Attention that was computed elsewhere, shown instead of text and module.
+    captured : CapturedAttention or None
+        Attention computed elsewhere, shown instead of text and module.
     labels : str
-        What was typed for its tokens; it is the text that one sees and types meanwhile.
+        The text typed as its token labels, edited in place of the text meanwhile.
     """
 
     text: str = BOOK_SENTENCE
@@ -45,18 +45,18 @@ class Document:
     labels: str = ""
 
     def tokens(self) -> tuple[tuple[str, ...], ...]:
-        """Split into texts and tokens; lines without a token are left out of a batch."""
+        """Split into texts and tokens; lines without tokens are left out of a batch."""
         if self.lines is LineSplit.TOGETHER:
             return (_tokens(self.text, self.tokenizer),)
         split = (_tokens(line, self.tokenizer) for line in self.text.splitlines())
         return tuple(tokens for tokens in split if tokens)
 
     def problems(self) -> tuple[Problem, ...]:
-        """Say what is wrong with its settings; nothing where these do not count."""
+        """Return the problems of its settings; none where the settings have no effect."""
         return () if self.captured else problems(self.spec)
 
     def held(self) -> tuple[bytes, ...]:
-        """Give the numbers and the cells of its own matrices: what of it can be large."""
+        """Return the data and masks of own matrices, the parts that can be large."""
         spec = self.spec
         cells = [own.bits for own in (spec.own_mask, spec.own_kept) if own]
         given = [spec.own_input] if spec.own_input else []
@@ -65,7 +65,7 @@ class Document:
         return (*cells, *(matrix.numbers for matrix in matrices), *captured)
 
     def get(self, name: str) -> Any:
-        """Read a setting by name: a field of the document or of its spec, or one derived."""
+        """Return a setting by name: a field of the document or its spec, or a derived one."""
         if name == "text" and self.captured:
             return self.labels
         if name == "mechanism":
@@ -77,7 +77,7 @@ class Document:
         return getattr(self if name in _OWN else self.spec, name)
 
     def set(self, name: str, value: Any) -> Document:
-        """Give the document with one setting changed, by the names that `get` takes."""
+        """Return the document with one setting changed, by the names of `get`."""
         if name == "captured":
             return replace(self, captured=value, labels="")
         if name == "text" and self.captured:
@@ -97,12 +97,12 @@ class Document:
 _OWN = frozenset({"text", "tokenizer", "lines", "captured"})
 
 
-# Most changes are of something else than the text.
+# Most changes leave the text as it is.
 _tokens = lru_cache(maxsize=64)(tokenize)
 
 
 def changed_span(old: str, new: str) -> tuple[int, int]:
-    """Say where a text differs from an older one: the part of the new one that was written."""
+    """Return the span of the new text that differs from the old one."""
     shorter = min(len(old), len(new))
     start = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     rest = shorter - start
@@ -111,7 +111,7 @@ def changed_span(old: str, new: str) -> tuple[int, int]:
 
 
 def typed(old: str, new: str) -> tuple[bool, str]:
-    """Say whether a text became another by one key, and what was written."""
+    """Return whether one keystroke made the change, and what it inserted."""
     start, end = changed_span(old, new)
     written = end - start
     is_one_more_or_less = written + (len(old) - len(new) + written) == 1

@@ -1,4 +1,4 @@
-"""Texts and settings that are asked for, as a document."""
+"""Builds a document from texts and settings given by name."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-# Qt shows these otherwise than they are: a text is the same here and in the sentence box.
+# Qt displays these characters differently: normalized, a text equals what the editor holds.
 _AS_SHOWN = str.maketrans({"\r": "\n", "\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 
 
 def text_of(text: str) -> str:
-    """Take a text as the sentence box would.
+    """Normalize a text as the text editor does.
 
     Raises
     ------
@@ -36,16 +36,16 @@ def document_of(
     Parameters
     ----------
     texts : sequence of str
-        Several are a batch, or the tokens of queries and of keys where attention was captured;
-        where there is none, those of the base stay.
+        Several form a batch, or the labels of queries and of keys where attention was captured;
+        none keeps those of the base.
     settings : mapping
-        By the names that `Document.set` takes; the mechanism is set before the others.
+        By the names of `Document.set`; the mechanism is set before the others.
     base : Document, optional
-        What holds where nothing else is asked for.
+        Supplies whatever is not given.
     """
     document = base or Document()
     if texts:
-        apart = [" ".join(text.splitlines()) for text in texts]  # a line is a text from now on
+        apart = [" ".join(text.splitlines()) for text in texts]  # each line is a text from here on
         document = document.set("text", "\n".join(apart if len(texts) > 1 else texts))
     if texts and not document.captured:
         lines = LineSplit.APART if len(texts) > 1 else LineSplit.TOGETHER

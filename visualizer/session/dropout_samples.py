@@ -1,4 +1,4 @@
-"""Samples of dropout: seed after seed, counted cell by cell, so that a mean grows step by step.
+"""Samples of dropout over consecutive seeds, tallied per cell so that a mean grows incrementally.
 
 Source: Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural Networks from
 Overfitting", §10 (what is kept is scaled up by 1/(1−p), so that its expectation stays the same).
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class SampleTally:
-    """In how many of the samples each cell was kept; more are added to what was counted before."""
+    """Counts in how many samples each cell was kept; further samples add to the earlier count."""
 
     key: tuple[float, int, tuple[int, ...]] | None = None
     counts: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int16))
     drawn: int = 0
 
     def upto(self, spec: AttentionSpec, shape: tuple[int, ...], count: int) -> np.ndarray:
-        """Count so many samples, [..., head, query, key]."""
+        """Return the counts over the first samples, [..., head, query, key]."""
         key = (spec.dropout, spec.dropout_seed, shape)
         if self.key != key or self.drawn > count:
             self.key, self.counts, self.drawn = key, np.zeros(shape, np.int16), 0
@@ -40,17 +40,17 @@ class SampleTally:
 
 
 LARGEST_COUNT = 256
-# Of a long text fewer samples are drawn: so many cells take about three seconds.
+# Bounds the cells drawn, about three seconds of work: long texts get fewer samples.
 DRAWN_CELLS = 2**28
 
 
 def seed_of(spec: AttentionSpec, sample: int) -> int:
-    """Give the seed of a sample: the first is the one that is shown."""
+    """Return the seed of a sample; the first is the one displayed."""
     return (spec.dropout_seed + sample) % 2**31
 
 
 def why_none(spec: AttentionSpec) -> str:
-    """Say why no samples can be drawn; empty where they can."""
+    """Return why no samples can be drawn; empty where they can."""
     if spec.dropout == 0:
         return "Nothing is dropped: set a dropout rate above 0 to see its samples."
     if not spec.drops:
@@ -61,13 +61,13 @@ def why_none(spec: AttentionSpec) -> str:
 
 
 def most_samples(run: Run) -> int:
-    """Give how many samples may be asked for: fewer, the larger the weights are."""
+    """Return the largest allowed number of samples, smaller for larger weights."""
     cells = math.prod(run.trace.tensor("weights").shape)
     return min(LARGEST_COUNT, 1 << max(0, (DRAWN_CELLS // cells).bit_length() - 1))
 
 
 def mean_of(run: Run, count: int, tally: SampleTally) -> CachedTensor:
-    """Average what dropout leaves of the weights, over so many samples."""
+    """Return the mean of the weights after dropout over this many samples."""
     spec, weights = run.trace.spec, run.trace.holding("weights")
     counts = tally.upto(spec, tuple(weights.tensor.shape), count)
     return weights.times(counts, count * (1 - spec.dropout))

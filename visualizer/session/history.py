@@ -1,4 +1,4 @@
-"""Undo and redo by keeping old values."""
+"""Immutable undo and redo history."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ LONGEST = 1000
 
 @dataclass(frozen=True, slots=True)
 class History(Generic[Value]):
-    """Values before and after the present one, the nearest last.
+    """Values before and after the present one, nearest last.
 
     Parameters
     ----------
     key : str
-        What the last change was part of; a change with the same key is merged into it.
+        Identifies the last change; a change with the same key is merged into it.
     """
 
     past: tuple[Value, ...] = ()
@@ -27,18 +27,18 @@ class History(Generic[Value]):
     key: str = ""
 
     def keep(self, old: Value, key: str = "") -> History[Value]:
-        """Remember a value that is being replaced, unless the same drag or word goes on."""
+        """Record a value that is being replaced, unless its change has the key of the last one."""
         if key and key == self.key:
             return History(self.past, (), key)
         return History((*self.past, old)[-LONGEST:], (), key)
 
     def within(self, most: int, held: Callable[[Value], Iterable[bytes]]) -> History[Value]:
-        """Forget the oldest values where all of them together hold more bytes than that.
+        """Drop the oldest values while all together hold more than this many bytes.
 
         Parameters
         ----------
         held : callable
-            Gives what a value holds; what several share counts once.
+            Returns the buffers of a value; shared ones count once.
         """
         known: set[int] = set()
         total = 0
@@ -51,17 +51,17 @@ class History(Generic[Value]):
         return self
 
     def seal(self) -> History[Value]:
-        """End a drag or a word: the next change is a new one."""
+        """End a merged edit: the next change is recorded on its own."""
         return History(self.past, self.future)
 
     def undo(self, present: Value) -> tuple[Value, History[Value]]:
-        """Go back one change, if there is one."""
+        """Return the previous value, if there is one, and the new history."""
         if not self.past:
             return present, self
         return self.past[-1], History(self.past[:-1], (*self.future, present))
 
     def redo(self, present: Value) -> tuple[Value, History[Value]]:
-        """Go forward one change, if there is one."""
+        """Return the next value, if there is one, and the new history."""
         if not self.future:
             return present, self
         return self.future[-1], History((*self.past, present), self.future[:-1])

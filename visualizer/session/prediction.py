@@ -1,7 +1,4 @@
-"""What is looked at: stages, text, cells, colours. Not undone.
-
-A prediction: a stage is covered, cells are marked, and what is true is shown kindly.
-"""
+"""Predictions: a covered stage, the viewer's marks on it and their verdict."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class PredictionQuestion(StrEnum):
-    """What is to be predicted of a covered stage."""
+    """What the viewer predicts about a covered stage."""
 
     LARGEST = "largest"
     ZERO = "zero"
@@ -22,12 +19,12 @@ class PredictionQuestion(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A stage that is covered until its cells have been predicted.
+    """A stage covered until its cells have been predicted.
 
     Parameters
     ----------
     marks : tuple of Cell
-        The cells that the viewer has marked.
+        Cells that the viewer has marked.
     """
 
     stage: str
@@ -38,16 +35,16 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class PredictionVerdict:
-    """What became of a prediction.
+    """The verdict on a prediction.
 
     Parameters
     ----------
     right, wrong : tuple of Cell
-        The marks.
+        The marked cells.
     missed : tuple of Cell
-        The largest cells of rows whose mark was wrong.
+        The largest cells of rows marked wrongly.
     sentence : str
-        In plain words (HTML).
+        The explanation (HTML).
     """
 
     right: tuple[Cell, ...]
@@ -57,7 +54,7 @@ class PredictionVerdict:
 
 
 def marked(guess: Prediction, cell: Cell) -> Prediction:
-    """Mark a cell, or take its mark away; of the largest there is one in each row."""
+    """Toggle a cell's mark; for the largest-weight question, one per row."""
     if guess.is_revealed or cell.stage != guess.stage:
         return guess
     if cell in guess.marks:
@@ -69,5 +66,5 @@ def marked(guess: Prediction, cell: Cell) -> Prediction:
 
 
 def begun_anew(guess: Prediction | None) -> Prediction | None:
-    """Take all marks away."""
+    """Remove all marks."""
     return replace(guess, marks=(), is_revealed=False) if guess else None

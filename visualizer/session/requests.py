@@ -1,4 +1,4 @@
-"""What the worker is asked for: the numbers of a document, or what a view needs to be read."""
+"""Requests to the worker: computing a document or reading what a view needs."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 
 
 class ComputeFunction(Protocol):
-    """Computes a document, keeping of the last run what did not change; off the GUI thread."""
+    """Computes a document off the GUI thread, reusing unchanged stages of the last run."""
 
     def __call__(self, document: Document, previous: Run | None) -> Run: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shown:
-    """What is there when a request is made.
+    """The state when a request is made.
 
     Parameters
     ----------
     document : Document
-        The one that is worked on, or that is to be computed.
+        The current document, or the one to be computed.
     view : View
-        What is wanted to be looked at.
+        The requested view.
     run, computed : Run or None, Document or None
-        The last good run, and the document that it is of.
+        The last good run and the document it was computed from.
     panels : mapping
-        Those that are shown, by their ids: what does not change of them is kept.
+        The panels shown, by id; unchanged ones are reused.
     """
 
     document: Document
@@ -50,18 +50,18 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkerResult:
-    """What a request came to: a run, or a sentence about what was refused.
+    """The result of a request: a run, or the error that refused it.
 
-    Without a document it was about a view of the run that is there.
+    Without a document it concerns a view of the current run.
 
     Parameters
     ----------
     resolved : Resolved or None
-        What has been read, where anything has.
+        What was prefetched, if anything.
     panels : mapping
-        The panels that were made on the way, by their ids.
+        The panels made along the way, by id.
     opened : View or None
-        How a document is looked at that has just been opened.
+        The view of a document just opened.
     """
 
     document: Document | None
@@ -74,7 +74,7 @@ class WorkerResult:
 
 
 def in_window(view: View, shown: View) -> View:
-    """Give a view that was read as a window can want it; a kept A comes with its numbers."""
+    """Adapt a restored view to this window; a kept run A comes with its numbers."""
     compared, pinned = view.comparison, view.pinned
     if compared and compared.against is ComparisonKind.KEPT and compared.kept is None:
         compared, pinned = None, None
@@ -84,7 +84,7 @@ def in_window(view: View, shown: View) -> View:
 def opened(
     restore: Callable[[], tuple[Run, View]], presenter: Presenter, shown: Shown
 ) -> WorkerResult:
-    """Give the numbers of a document that was read, and read what its view needs in this window."""
+    """Restore an opened document's run and prefetch what its view needs."""
     try:
         run, view = restore()
         view = in_window(view, shown.view)
@@ -96,7 +96,7 @@ def opened(
 
 
 def looked(presenter: Presenter, shown: Shown) -> WorkerResult:
-    """Read what a view of the run that is there needs."""
+    """Prefetch what a view of the current run needs."""
     assert shown.run
     resolved = resolve(shown.document, shown.view, shown.run, shown.computed)
     panels = presenter.prefetch(resolved, shown.panels)
@@ -104,7 +104,7 @@ def looked(presenter: Presenter, shown: Shown) -> WorkerResult:
 
 
 def computed(compute: ComputeFunction, presenter: Presenter, shown: Shown) -> WorkerResult:
-    """Compute a document, and read what a view of it needs."""
+    """Compute a document and prefetch what a view of it needs."""
     try:
         run = compute(shown.document, shown.run)
         resolved = resolve(shown.document, shown.view, run, shown.document)
@@ -115,7 +115,7 @@ def computed(compute: ComputeFunction, presenter: Presenter, shown: Shown) -> Wo
 
 
 def _refused(presenter: Presenter, shown: Shown, refused: InputError) -> WorkerResult:
-    """Read what the view needs of the run that stays."""
+    """Prefetch what the view needs of the last good run."""
     if shown.run is None:
         return WorkerResult(shown.document, shown.view, None, refused)
     resolved = resolve(shown.document, shown.view, shown.run, shown.computed)
@@ -124,6 +124,6 @@ def _refused(presenter: Presenter, shown: Shown, refused: InputError) -> WorkerR
 
 
 def as_far_as_read(view: View, read: View) -> View:
-    """Give what can be shown of a view while only another one's panels have been read."""
+    """Return the part of a view that can be shown while only another view is prefetched."""
     at_once = [each.name for each in fields(View) if each.metadata.get("at once")]
     return replace(read, **{name: getattr(view, name) for name in at_once})

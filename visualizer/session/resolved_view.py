@@ -1,9 +1,7 @@
-"""Which part of a stage is drawn, and how coarse.
+"""A view resolved against a run: visible stages, heads, cells and pooling extents.
 
-What there really is to be shown of a view: clamped and looked up once a change.
-
-Everything that is presented takes a `Resolved` and asks nothing again. Making one reads no numbers
-of a stage.
+Everything presented takes a `Resolved`, clamped and looked up once a change. Making one reads no
+numbers of a stage.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PoolingExtent:
-    """Which part of a stage is drawn, and how many of its rows and columns a drawn cell holds."""
+    """The drawn part of a stage, and how many rows and columns are pooled into a drawn cell."""
 
     blocks: tuple[int, int]
     rows: range | None
@@ -45,7 +43,7 @@ class PoolingExtent:
 
     @property
     def cells(self) -> tuple[slice, slice]:
-        """The drawn cells, among all that there would be of such blocks."""
+        """The indices of the drawn cells in the pooled stage."""
         return _cells(self.rows, self.blocks[0]), _cells(self.columns, self.blocks[1])
 
 
@@ -54,12 +52,12 @@ def _cells(part: range | None, block: int) -> slice:
 
 
 def pooling_extent(trace: Trace, stage: Stage, room: int, zoom: Zoom | None) -> PoolingExtent:
-    """Say which part of a stage is drawn, and how coarse, with room for so many cells a side.
+    """Return the drawn part of a stage and its pooling for this many cells a side.
 
     Parameters
     ----------
     zoom : Zoom or None
-        A part that the trace has; None for all of it.
+        A part that exists in the trace; None for the whole.
     """
     sizes = trace.tensor(stage.name).shape[-2:]
     whole = blocks_of(trace, stage, room)
@@ -73,7 +71,7 @@ def pooling_extent(trace: Trace, stage: Stage, room: int, zoom: Zoom | None) -> 
 
 
 def _block(part: range, room: int) -> int:
-    """Give a power of two: of those few there are, each is read once and kept."""
+    """Return a power of two, so that few distinct poolings are read and cached."""
     return 1 << (math.ceil(len(part) / room) - 1).bit_length()
 
 
@@ -82,52 +80,53 @@ def _whole_blocks(part: range, block: int, size: int) -> range:
 
 
 def blocks_of(trace: Trace, stage: Stage, room: int) -> tuple[int, int]:
-    """Give how many rows and columns of a stage a drawn cell holds, with room for so many."""
+    """Return the rows and columns pooled into a drawn cell for this many cells a side."""
     rows, columns = trace.tensor(stage.name).shape[-2:]
     return math.ceil(rows / room), math.ceil(columns / room)
 
 
 @dataclass(frozen=True, eq=False)
 class Resolved:
-    """What is shown of a run.
+    """What a view shows of a run.
 
     Parameters
     ----------
     document : Document
-        The one that is worked on.
+        The current document.
     view : View
-        What is to be looked at, whether the run has it or not.
+        The requested view, whether or not the run has all of it.
     computed : Document or None
-        The one that the run is of.
+        The document that the run was computed from.
     text, index : int, tuple of int
-        The text that is looked at, and where it stands in every stage: nothing for the only one.
-    prediction : Guess or None
-        What is being predicted, with the marks on cells that there are.
+        The text shown and its index in every stage; empty for a single text.
+    prediction : Prediction or None
+        The current prediction, with the marks on existing cells.
     place : Place or None
-        Where playback stands; None at the end, or while something is predicted.
+        The playback position; None at the end and during a prediction.
     focus : str or None
-        The one stage that all is about, while it is played or predicted.
+        The single stage in focus during playback or a prediction.
     covered : frozenset of str
-        Stages that a prediction covers: its own, and those that come of it.
+        Stages that a prediction covers: its own and those computed from it.
     hovered, pinned : Cell or None
-        Those that the run has.
+        Those that exist in the run.
     chosen, stages : frozenset of str
-        Stages that were asked for, the weights where the run has none of them; and those with a
-        panel: with them the pinned cell's, or else the one in focus with what it reads.
+        The requested stages, or the weights where the run has none of them; and those with a
+        panel, including the pinned cell's, or the one in focus with its inputs.
     heads, drawn_heads : tuple of int
-        Heads with a row of panels; and for what knows no folds: all, where only folds have one.
-    folds : tuple of Fold
-        Ways of folding the heads into one that have a row.
+        Heads with a row of panels; and for panes without aggregates, all heads where only
+        aggregates have a row.
+    folds : tuple of HeadAggregate
+        Head aggregates with a row of panels.
     is_spread : bool
-        Whether the texts of a batch stand side by side.
+        Whether the texts of a batch are shown side by side.
     zoom : Zoom or None
-        Which part of every panel is seen; None for all of it.
+        The visible part of every panel; None for the whole.
     comparison : Comparison or None
-        What is compared now; set aside while a step is played or predicted.
+        The active comparison; set aside during playback and predictions.
     why_not : str
-        Why nothing can be compared as asked for; empty where it can.
+        Why the requested comparison is impossible; empty where it is possible.
     overview : str or None
-        The stage of which all is shown beside parts; None where all is seen.
+        The stage of the minimap; None where everything is visible.
     """
 
     document: Document
@@ -153,17 +152,17 @@ class Resolved:
     why_not: str
     overview: str | None
     made: dict[Hashable, object] = field(default_factory=dict, repr=False)
-    """What several panels share, by what it is of: made when it is needed first."""
+    """Values shared between panels, by key, made on first use."""
     _extents: dict[tuple[str, int, bool], PoolingExtent] = field(default_factory=dict, repr=False)
 
     # ------------------------------------------------------------------ panels
 
     def extent(self, stage: Stage) -> PoolingExtent:
-        """Say which part of a stage is drawn, and how coarse."""
+        """Return the drawn part and pooling of a stage."""
         return self._extent(stage, self.view.room, is_whole=False)
 
     def whole_extent(self, stage: Stage, room: int) -> PoolingExtent:
-        """Say how coarse all of a stage is drawn, with room for so many cells a side."""
+        """Return the pooling of a whole stage for this many cells a side."""
         return self._extent(stage, room, is_whole=True)
 
     def _extent(self, stage: Stage, room: int, *, is_whole: bool) -> PoolingExtent:
@@ -174,7 +173,7 @@ class Resolved:
         return self._extents[key]
 
     def rows_of(self, stage: Stage) -> Iterator[tuple[int | None, HeadAggregate | None]]:
-        """Give the rows of panels that a stage has: one for each head shown and each fold."""
+        """Yield the panel rows of a stage: one per shown head and per aggregate."""
         if "head" not in stage.dims:
             yield None, None
             return
@@ -185,11 +184,11 @@ class Resolved:
 
     @cached_property
     def shown_stages(self) -> tuple[Stage, ...]:
-        """The stages with a panel, in the order of the computation."""
+        """The stages with a panel, in order of computation."""
         return tuple(stage for stage in self.run.trace.stages if stage.name in self.stages)
 
     def spread_head(self, stage: Stage) -> int | None:
-        """Give the head in which texts stand side by side: the pinned cell's, or the first."""
+        """Return the head of the texts side by side: the pinned cell's, or the first."""
         if "head" not in stage.dims:
             return None
         head = self.pinned.head if self.pinned else None
@@ -199,24 +198,24 @@ class Resolved:
 
     @property
     def overview_head(self) -> int:
-        """The head of the overview: the pinned cell's, or else the first."""
+        """The head of the minimap: the pinned cell's, or the first."""
         return (self.pinned and self.pinned.head) or next(iter(self.heads), 0)
 
     @cached_property
     def square_stages(self) -> tuple[str, ...]:
-        """The stages that are shown with a panel of queries and keys, or else the weights."""
+        """The shown stages with a query × key panel, or the weights."""
         return _square(self.run, self.stages)
 
     @property
     def read_stage(self) -> str:
-        """The stage of weights that says who reads whom: after dropout, where that is shown."""
+        """The stage of weights used for attention: after dropout, where that is shown."""
         return "dropped" if "dropped" in self.stages else self.run.trace.attention
 
     # ------------------------------------------------------------------ what is compared
 
     @cached_property
     def kept(self) -> Resolved:
-        """A of a comparison, looked at in the same way."""
+        """Side A of a comparison, resolved with the same view."""
         comparison = self.comparison
         assert comparison
         assert comparison.kept
@@ -227,7 +226,7 @@ class Resolved:
 
     @cached_property
     def timeline(self) -> Timeline:
-        """All steps of the run, as large as those that are played."""
+        """All steps of the run, at the playback granularity."""
         return Timeline.of(self.run.trace, self.view.playhead.grain)
 
     def is_later(self, cell: Cell) -> bool:
@@ -240,12 +239,12 @@ class Resolved:
 
     @property
     def reached_hovered(self) -> Cell | None:
-        """The cell under the pointer, where playback has come to it."""
+        """The hovered cell, if playback has reached it."""
         return self._reached(self.hovered)
 
     @property
     def reached_pinned(self) -> Cell | None:
-        """The pinned cell, where playback has come to it."""
+        """The pinned cell, if playback has reached it."""
         return self._reached(self.pinned)
 
     def _reached(self, cell: Cell | None) -> Cell | None:
@@ -253,27 +252,27 @@ class Resolved:
 
     @property
     def pointed(self) -> Cell | None:
-        """The cell under the pointer, or else the pinned one."""
+        """The hovered cell, or else the pinned one."""
         return self.reached_hovered or self.reached_pinned
 
     @property
     def told_head(self) -> int:
-        """The head that the sentence of a step is about: the pinned cell's, or the first."""
+        """The head that the step caption describes: the pinned cell's, or the first."""
         pinned = self.view.pinned
         return min((pinned and pinned.head) or 0, self.run.trace.spec.heads - 1)
 
     @cached_property
     def step_key(self) -> Hashable:
-        """All that what is said of the present step depends on."""
+        """The cache key of the present step's caption."""
         view = self.view
         room = (view.room, view.zoom)
         return self.run, self.text, room, self.told_head, view.playhead, self.prediction
 
     @cached_property
     def step_cell(self) -> Cell | None:
-        """The cell that the present step is about, told of while nothing is pointed at.
+        """The cell that the present step is about, described while no cell is hovered.
 
-        Its numbers are read for it: where the step is large, by the worker.
+        Its numbers are prefetched; for a large step, by the worker.
         """
         if self.place is None:
             return None
@@ -282,28 +281,28 @@ class Resolved:
 
     @cached_property
     def directions(self) -> frozenset[int]:
-        """Whether one can go back (−1) and on (1) along the cells one has followed."""
+        """The possible directions along the cell history: back (−1) and forward (1)."""
         there_are = ((-1, self.view.past), (1, self.view.future))
         return frozenset(
             way for way, cells in there_are if any(existing(self.run, cell) for cell in cells)
         )
 
     def with_known(self, earlier: Resolved | None) -> Resolved:
-        """Take over what was read for an earlier one, as far as it is the same."""
+        """Reuse cached values of an earlier view, as far as it is the same."""
         if earlier and "step_cell" in vars(earlier) and earlier.step_key == self.step_key:
             vars(self)["step_cell"] = earlier.step_cell
         return self
 
 
 def resolve(document: Document, view: View, run: Run, computed: Document | None = None) -> Resolved:
-    """Find out what a view of a run really shows; nothing that is handed in is changed.
+    """Resolve a view against a run; the arguments are not changed.
 
     Parameters
     ----------
     document : Document
-        The one that is worked on.
+        The current document.
     computed : Document, optional
-        The one that the run is of.
+        The document that the run was computed from.
     """
     pinned = existing(run, view.pinned)
     prediction = _prediction(run, view)
@@ -345,7 +344,7 @@ def resolve(document: Document, view: View, run: Run, computed: Document | None 
 
 
 def existing(run: Run, cell: Cell | None) -> Cell | None:
-    """Give a cell if the run has it."""
+    """Return the cell if it exists in the run."""
     if cell is None or cell.stage not in run.trace:
         return None
     sizes = tuple(run.trace.tensor(cell.stage).shape[len(run.trace.batch) :])
@@ -358,7 +357,7 @@ def existing(run: Run, cell: Cell | None) -> Cell | None:
 
 
 def why_not_comparable(run: Run, comparison: Comparison) -> str:
-    """Say why nothing at all can be compared; empty where it can."""
+    """Return why no stage can be compared; empty where some can."""
     spec = run.trace.spec
     if comparison.against is ComparisonKind.SAMPLES and run.captured:
         return "What was captured has no dropout of its own, so there are no samples of it."

@@ -1,4 +1,4 @@
-"""A run in one line: at the foot of the window, and under an exported picture of it."""
+"""A run described in one line, for the status bar and under exported figures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ROUTES = {
 
 
 def caption(run: Run) -> str:
-    """Describe how a run's numbers came about: other numbers have another caption.
+    """Describe how a run's numbers were computed; different numbers get different captions.
 
     Only the contents of own matrices are left out.
     """
@@ -48,7 +48,7 @@ def caption(run: Run) -> str:
 
 
 def facts(run: Run) -> str:
-    """Say what was computed where: what stands at the foot of the window."""
+    """Describe what was computed and where, for the status bar."""
     spec, trace = run.trace.spec, run.trace
     if run.captured:
         said = (run.device, run.captured.size, str(spec.dtype), format_size(trace.bytes))
@@ -73,7 +73,7 @@ def _text(run: Run) -> str:
 
 
 def _weights(spec: AttentionSpec) -> list[str]:
-    """Say what the name of the mechanism does not tell of its weights."""
+    """Describe what the mechanism's name leaves open about its weights."""
     usual = spec_of(mechanism_of(spec), spec)
     parts = []
     if spec.projection is not usual.projection:

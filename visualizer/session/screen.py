@@ -1,4 +1,4 @@
-"""All that is shown, as one value: a function of the document, the view and the run."""
+"""The screen: everything shown, as a function of the document, the view and the run."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """All that can be exported of one moment: a run, what it is of, and how it is looked at.
+    """Everything exportable at one moment: a run, its document and its resolved view.
 
     Parameters
     ----------
     document : Document
-        The one that the run was computed of.
+        The document that the run was computed from.
     """
 
     document: Document
@@ -35,12 +35,12 @@ Panel = TypeVar("Panel")
 
 @dataclass(frozen=True, slots=True)
 class PanelId(Generic[Panel]):
-    """The id of a panel, which knows the panel's type."""
+    """A panel's id, typed by the panel."""
 
     name: str
 
     def of(self, panels: Mapping[str, object]) -> Panel:
-        """Give the panel from among all panels, by their ids."""
+        """Look up the panel among all panels, by id."""
         return cast("Panel", panels[self.name])
 
 
@@ -51,9 +51,9 @@ class Screen:
     Parameters
     ----------
     resolved : Resolved or None
-        What there really is to be shown; None while there are no numbers.
+        The resolved view; None while there are no numbers.
     panels : mapping
-        By their ids.
+        By id.
     """
 
     document: Document
@@ -68,18 +68,18 @@ class Screen:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moment:
-    """What the panels of a screen are made of.
+    """The inputs of the panels of one screen.
 
     Parameters
     ----------
     resolved : Resolved or None
         None while there are no numbers.
     refused : InputError or None
-        What is wrong with the document.
+        The problem with the document.
     is_working : bool
-        Whether numbers are on their way.
+        Whether a computation is in progress.
     panels : dict
-        Those that have been made already, by their ids.
+        The panels made so far, by id.
     """
 
     document: Document
@@ -90,30 +90,30 @@ class Moment:
     panels: dict[str, object] = field(default_factory=dict)
 
     def panel(self, wanted: PanelId[Panel]) -> Panel:
-        """Give a panel that has been made already."""
+        """Return a panel made earlier."""
         return wanted.of(self.panels)
 
 
 class Presenter(Protocol):
-    """Makes screens, and says what has to be read for them."""
+    """Makes screens and prefetches their data."""
 
     def present(self, moment: Moment, previous: Mapping[str, object]) -> Screen:
-        """Make a screen; panels that did not change are the very same objects.
+        """Make a screen, reusing the objects of unchanged panels.
 
         Parameters
         ----------
         previous : mapping
-            The panels that were shown before, or that were prepared.
+            The panels shown before, or prefetched.
         """
 
     def prefetch_key(self, resolved: Resolved) -> Hashable:
-        """Name all that has to be read; two views that need the same are read together."""
+        """Return a key of everything to be prefetched; equal keys need one prefetch."""
 
     def prefetch(self, resolved: Resolved, previous: Mapping[str, object]) -> Mapping[str, object]:
-        """Read all that is needed, so that `present` finds it read: for the worker.
+        """Prefetch, on the worker, everything that `present` needs.
 
         Returns
         -------
         mapping
-            Panels that were made on the way, by their ids.
+            Panels made along the way, by id.
         """

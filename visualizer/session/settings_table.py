@@ -1,4 +1,4 @@
-"""The settings as a table: what each is called, which values it takes, when it counts."""
+"""The table of settings: their names, allowed values and when they have an effect."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LONGEST_MASK = 64
 
 
 class SettingKind(StrEnum):
-    """How a setting is chosen."""
+    """The kind of control that a setting has."""
 
     CHOICE = auto()
     COUNT = auto()
@@ -50,16 +50,16 @@ class SettingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row of the settings.
+    """One setting.
 
     Parameters
     ----------
     choices : tuple of (value, words)
-        What a choice offers.
+        The options of a choice.
     top : float
-        Where a slider ends; larger values can be typed.
+        The slider's maximum; larger values can be typed.
     counts : callable
-        Whether the setting has any effect on what is made, such as a spec.
+        Whether the setting has any effect on the object made, such as a spec.
     """
 
     name: str
@@ -166,20 +166,20 @@ SETTINGS: tuple[Setting, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class SettingState:
-    """A setting with its present value and what is wrong with it."""
+    """A setting with its current value and problem."""
 
     setting: Setting
     value: object
     counts: bool
     problem: Problem | None
     mends: str = ""
-    """What the problem's remedy would do, in words; empty where there is none."""
+    """What the problem's remedy does, in words; empty where there is none."""
     is_of_use: bool = True
-    """Whether it would count, were it not held fast."""
+    """Whether it would have an effect if it were not locked."""
 
 
 def remedy_in_words(field: str, value: object, settings: tuple[Setting, ...] = SETTINGS) -> str:
-    """Say what a remedy would do, in the words of the settings."""
+    """Describe a remedy in the words of the settings."""
     setting = next(setting for setting in settings if setting.name == field)
     if setting.kind is SettingKind.OWN:
         return "Draw them from the seed"
@@ -189,7 +189,7 @@ def remedy_in_words(field: str, value: object, settings: tuple[Setting, ...] = S
 
 
 def own_in_words(setting: Setting, value: Any) -> str:
-    """Say which own numbers are given: how many, or of which layers."""
+    """Describe which own numbers are given: how many, or of which layers."""
     if not value:
         return setting.choices[0][1]
     if isinstance(value, NumberMatrix):
@@ -198,7 +198,7 @@ def own_in_words(setting: Setting, value: Any) -> str:
 
 
 def written_mask(own: BooleanMatrix | None) -> tuple[str, str]:
-    """Write a mask as rows of 0 and 1, where it is not too long; and what may be written there."""
+    """Format a mask as rows of 0 and 1 unless it is too long, and give the input's placeholder."""
     if own is None or own.rows <= LONGEST_MASK:
         rows = own.array().astype(int).tolist() if own else []
         text = "\n".join(" ".join(map(str, row)) for row in rows)

@@ -1,4 +1,4 @@
-"""Stages and heads that are asked for, by name and by number."""
+"""Parses stages by name and heads by number, as options give them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _PART = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def stages_of(text: str) -> frozenset[str]:
-    """Read the names of stages with commas between them."""
+    """Parse comma-separated names of stages."""
     return named_stages([part.strip() for part in text.split(",")])
 
 
 def named_stages(names: Collection[str]) -> frozenset[str]:
-    """Check the names of stages against the stage table.
+    """Check names of stages against the stage table.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def named_stages(names: Collection[str]) -> frozenset[str]:
 
 
 def heads_of(text: str) -> frozenset[int]:
-    """Read numbers of heads, from 1, such as ``1,3-5``, as places from 0; none for ``all``."""
+    """Parse head numbers from 1, such as ``1,3-5``, as indices from 0; empty for ``all``."""
     if text == "all":
         return frozenset()
     parts = [_PART.fullmatch(part.strip()) for part in text.split(",")]
@@ -55,14 +55,14 @@ def heads_of(text: str) -> frozenset[int]:
 def looked_at(
     run: Run, view: View, stages: frozenset[str] | None, heads: frozenset[int] | None
 ) -> View:
-    """Look at stages and heads of a run; None for those that are looked at already.
+    """Set the stages and heads of a view; None keeps the present ones.
 
-    No head at all means every head.
+    An empty set of heads means all of them.
 
     Raises
     ------
     InputError
-        When the run has not all of them.
+        When the run lacks one of them.
     """
     lacking = [name for name in ORDER if name in (stages or ()) and name not in run.trace]
     if lacking:
@@ -76,6 +76,6 @@ def looked_at(
 
 
 def no_stage(run: Run, name: str) -> str:
-    """Say that a run has no such stage, and which it has."""
+    """Say that a run has no such stage, and list those it has."""
     whose = run.captured.called if run.captured else "This module"
     return f"{whose} has no stage “{name}”. It has {', '.join(run.trace.names)}."

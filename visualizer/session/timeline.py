@@ -1,6 +1,6 @@
-"""Step by step: which stage, which cells. The timeline is computed, never stored.
+"""The playback timeline: steps as blocks of cells, computed from a trace and never stored.
 
-A step is a block of cells of one stage, computed in every head at once, as the module does.
+A step is a block of cells of one stage, computed in all heads at once, as the module does.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Grain(StrEnum):
     CELL = "cell"
 
 
-# At the usual speed: time enough to read the sentence of a step aloud, or to see a cell.
+# At normal speed: long enough to read a step's caption aloud, or to see a cell.
 STEPS_PER_SECOND = {Grain.STAGE: 0.25, Grain.ROW: 0.5, Grain.CELL: 4.0}
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where playback stands, in words that outlive a change of the document."""
+    """A playback position that stays valid when the document changes."""
 
     stage: str
     row: int = 0
@@ -46,16 +46,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Playhead:
-    """Where playback stands and how it goes on.
+    """The playback position and how playback continues.
 
     Parameters
     ----------
     place : Place or None
         None at the end, where everything is computed.
     speed : float
-        Times the usual steps a second.
+        Relative to normal speed.
     span : tuple of (Place, str) or None
-        Where playing begins, and the stage after which it stops; else it goes to the end.
+        Start of the range and the stage it ends after; None plays to the end.
     """
 
     place: Place | None = None
@@ -68,7 +68,7 @@ class Playhead:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The cells that are computed at once: a block of a stage, in every head."""
+    """The cells computed together: a block of a stage, in every head."""
 
     stage: str
     rows: range
@@ -77,12 +77,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """All steps of a run, as a function of their number.
+    """The steps of a run, indexed by number.
 
     Parameters
     ----------
     sizes : tuple of (stage, rows, columns)
-        In the order of the computation.
+        In order of computation.
     """
 
     sizes: tuple[tuple[str, int, int], ...]
@@ -99,14 +99,14 @@ class Timeline:
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """The number of each stage's first step, and after them the number of all steps."""
+        """The index of each stage's first step, followed by the total number of steps."""
         return tuple(accumulate((self._count(*size) for size in self.sizes), initial=0))
 
     def _count(self, stage: str, rows: int, columns: int) -> int:
         return {Grain.STAGE: 1, Grain.ROW: rows, Grain.CELL: rows * columns}[self.grain]
 
     def place(self, position: int) -> Place | None:
-        """Give the place of a step; None at the end and beyond."""
+        """Return the place of a step; None at the end and beyond."""
         if position >= len(self):
             return None
         starts = self.starts
@@ -118,7 +118,7 @@ class Timeline:
         return Place(stage, within)
 
     def step(self, place: Place) -> Step:
-        """Give the cells that are computed at a place that there is."""
+        """Return the cells computed at an existing place."""
         rows, columns = next(size[1:] for size in self.sizes if size[0] == place.stage)
         if self.grain is Grain.STAGE:
             return Step(place.stage, range(rows), range(columns))
@@ -128,9 +128,9 @@ class Timeline:
         return Step(place.stage, row, range(place.column, place.column + 1))
 
     def position(self, place: Place | None) -> int:
-        """Give the number of the step at a place, or of the nearest there is.
+        """Return the index of the step at a place, or of the nearest existing one.
 
-        In place of a stage that there is not stands the next one.
+        A missing stage is replaced by the next one.
         """
         if place is None:
             return len(self)
@@ -149,11 +149,11 @@ class Timeline:
         return self.starts[number] + within
 
     def nearest(self, place: Place | None) -> Place | None:
-        """Give the place itself, or the nearest there is."""
+        """Return the place itself, or the nearest existing one."""
         return self.place(self.position(place))
 
     def reach(self, place: Place, stage: str) -> tuple[int, int]:
-        """Say how much of a stage is computed at a place, its own step included.
+        """Return how much of a stage is computed at a place, its own step included.
 
         Returns
         -------
@@ -169,14 +169,14 @@ class Timeline:
         return (place.row + 1, 0) if self.grain is Grain.ROW else (place.row, place.column + 1)
 
     def last(self, stage: str) -> int:
-        """Give the number of a stage's last step; where there is none, of the last before it."""
+        """Return the index of a stage's last step, or of the last step before it."""
         later = ORDER[ORDER.index(stage) + 1 :]
         names = [size[0] for size in self.sizes]
         ends = (start for name, start in zip(names, self.starts, strict=False) if name in later)
         return max(0, next(ends, len(self)) - 1)
 
     def beside(self, place: Place | None, stages: int) -> Place | None:
-        """Go to the first step of the stage before or after; from within a stage to its first."""
+        """Move to an adjacent stage's first step; going back within a stage, to its own first."""
         position, starts = self.position(place), self.starts
         if stages > 0:
             return self.place(next((start for start in starts if start > position), len(self)))
@@ -184,9 +184,9 @@ class Timeline:
 
 
 def leading(run: Run, text: int, step: Step, head: int) -> tuple[int, ...]:
-    """Give the cell of a step that its sentence is about: the largest number, in one head.
+    """Return the cell that a step's caption describes: the largest number in one head.
 
-    Of a row that cannot be worked out, a cell that says so.
+    In a row that cannot be computed, a NaN cell.
 
     Returns
     -------
@@ -197,7 +197,7 @@ def leading(run: Run, text: int, step: Step, head: int) -> tuple[int, ...]:
     heads = (min(head, trace.spec.heads - 1),) if "head" in trace.stage(step.stage).dims else ()
     block = (slice(step.rows.start, step.rows.stop), slice(step.columns.start, step.columns.stop))
     numbers = trace.read(step.stage, (*run.index(text), *heads, *block))
-    largest = int(numbers.argmax())  # of a row, first of all what is no number
+    largest = int(numbers.argmax())  # argmax prefers NaN within a row
     if len(step.rows) > 1 and np.isnan(numbers.flat[largest]):
         largest = int(np.nan_to_num(numbers, nan=-np.inf).argmax())
     row, column = divmod(largest, numbers.shape[1])

@@ -1,4 +1,4 @@
-"""Which tokens are chosen in the strip, and whether as queries or as keys."""
+"""Selection and search of tokens in the token strip, as queries or as keys."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ if TYPE_CHECKING:
 
 
 class TokenRole(StrEnum):
-    """What a token is looked at as: a query, which reads, or a key, which is read."""
+    """The role of a token: a query, which attends, or a key, which is attended to."""
 
     QUERY = "query"
     KEY = "key"
 
     @property
     def other(self) -> TokenRole:
-        """The other one of the two."""
+        """The opposite role."""
         return TokenRole.KEY if self is TokenRole.QUERY else TokenRole.QUERY
 
 
 @dataclass(frozen=True, slots=True)
 class TokenSelection:
-    """How the token strip is looked at.
+    """The state of the token strip.
 
     Parameters
     ----------
     chosen : frozenset of int
-        Tokens that are looked at together; where none is, those of the cell that is looked at.
+        Tokens selected together; when empty, those of the current cell.
     sought : str
-        What is looked for in the tokens; empty while nothing is.
+        The search text; empty while no search is active.
     match : int or None
-        Which of the matches one has gone to, from 0; None while all are chosen.
+        Index of the match navigated to, from 0; None while all matches are selected.
     """
 
     chosen: frozenset[int] = frozenset()
@@ -43,12 +43,12 @@ class TokenSelection:
 
 
 def span(start: int, end: int) -> frozenset[int]:
-    """Give all tokens from one to another, whichever comes first."""
+    """Return all tokens between two, in either order."""
     return frozenset(range(min(start, end), max(start, end) + 1))
 
 
 def runs(tokens: Iterable[int]) -> tuple[range, ...]:
-    """Give tokens as ranges of those that stand side by side."""
+    """Group tokens into ranges of adjacent ones."""
     found: list[range] = []
     for token in sorted(tokens):
         if found and found[-1].stop == token:
@@ -59,21 +59,21 @@ def runs(tokens: Iterable[int]) -> tuple[range, ...]:
 
 
 def matches(labels: tuple[str, ...], sought: str) -> tuple[int, ...]:
-    """Find the tokens that have a text in them, whatever its case."""
+    """Return the tokens that contain a text, ignoring case."""
     wanted = sought.casefold()
     found = (at for at, label in enumerate(labels) if wanted in label.casefold())
     return tuple(found) if wanted else ()
 
 
 def seeking(look: TokenSelection, labels: tuple[str, ...], sought: str) -> TokenSelection:
-    """Choose all tokens that match; nothing sought leaves alone what is chosen."""
+    """Select all tokens that match; an empty search keeps the selection."""
     if not sought:
         return replace(look, sought="", match=None)
     return replace(look, sought=sought, match=None, chosen=frozenset(matches(labels, sought)))
 
 
 def gone_to(look: TokenSelection, labels: tuple[str, ...], steps: int) -> TokenSelection:
-    """Choose only the next match, or the one before; from the last one, the first."""
+    """Select only the next or previous match, cyclically."""
     found = matches(labels, look.sought)
     if not found:
         return look

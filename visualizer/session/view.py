@@ -1,4 +1,4 @@
-"""What is looked at: stages, text, cells, colours. Not undone."""
+"""The view: stages, heads, text, cells, colours and zoom. Not undoable."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableSelection:
-    """Which numbers are read in the table.
+    """What the tensor table shows.
 
     Parameters
     ----------
     name : str
-        A stage, weights or a bias; see `tables.present_table`.
+        A stage, weights or a bias; see the tensor editor's model.
     problem : str
-        What was wrong with what was typed, while the document is the one it was typed into.
+        The error in what was typed, kept while the document is unchanged.
     """
 
     name: str = "input"
@@ -38,19 +38,19 @@ class TableSelection:
 
 @dataclass(frozen=True, slots=True)
 class LessonPosition:
-    """The page of a lesson that is read."""
+    """A page of an open lesson."""
 
     lesson_id: str
     page: int
 
 
 AT_ONCE = {"at once": True}
-"""Marks the fields of a view that can be shown before anything else has been read for them."""
+"""Marks fields of a view that are shown before anything is prefetched for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What of a run is shown.
+    """What is shown of a run.
 
     Parameters
     ----------
@@ -58,38 +58,38 @@ class View:
         Stages with a panel, where the spec has them.
     heads : frozenset of int or None
         Heads with a row of panels; None for all of them.
-    folds : frozenset of Fold
-        Ways of folding the heads into one that have a row, too.
-    lens : Lens
-        What weights are looked at as.
+    folds : frozenset of HeadAggregate
+        Head aggregates that have a row, too.
+    lens : WeightTransform
+        How weights are transformed for display.
     spread : bool
-        Whether the texts of a batch stand side by side, in one head.
+        Whether the texts of a batch are shown side by side, in one head.
     zoom : Zoom or None
-        Which part of every panel is seen; None for all of it.
+        The visible part of every panel; None for all of it.
     text : int
-        Which text of a batch.
-    lines : LineLook
-        Which lines of the line view.
-    painting : PaintLook
-        Whether the mask is being painted.
+        Index of the shown text in a batch.
+    lines : LineOptions
+        What the line view draws.
+    painting : MaskEditState
+        Whether the mask is being edited.
     panes : frozenset of str
-        The panes that can be seen: what is in others need not be made.
+        The visible panes; panels of others are not made.
     room : int
-        Cells that a panel's side has room for; more are pooled.
-    guess : Guess or None
-        What is being predicted.
-    dialect : Dialect
-        In whose words the code is.
+        Number of cells that fit a panel's side; more are pooled.
+    guess : Prediction or None
+        The current prediction.
+    dialect : CodeDialect
+        The naming dialect of the code.
     lesson : LessonPosition or None
-        The page of a lesson that is read.
+        The open page of a lesson.
     comparison : Comparison or None
-        What is looked at beside something else.
-    table : TableLook
-        Which numbers are read as a table.
-    tokens : TokenLook
-        Which tokens are looked at together.
+        The active comparison.
+    table : TableSelection
+        What the tensor table shows.
+    tokens : TokenSelection
+        The tokens selected together.
     past, future : tuple of Cell
-        Cells that were pinned before this one, and after it where one has gone back: nearest last.
+        Cells pinned before this one, and those to go forward to: nearest last.
     """
 
     stages: frozenset[str] = frozenset({"scores", "weights", "dropped", "context"})

@@ -1,4 +1,4 @@
-"""The trail of cells that one has followed from number to number, back and on again."""
+"""Changes of a view: toggling stages, pinning cells and the history of pinned cells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def toggled(resolved: Resolved, stage: str) -> View:
-    """Show or hide a stage; the last one stays. With a panel goes the cell that is pinned in it."""
+    """Toggle a stage, keeping at least one; hiding it unpins a cell in its panel."""
     view, shown = resolved.view, resolved.chosen ^ {stage}
     absent = view.stages.difference(resolved.run.trace.names)
     if view.pinned and view.pinned.stage == stage:
@@ -28,7 +28,7 @@ LONGEST = 100
 
 
 def pin_cell(view: View, cell: Cell | None) -> View:
-    """Pin a cell and remember where one came from; to let go is to forget it."""
+    """Pin a cell and record the previous one; unpinning clears the history."""
     if cell is None:
         return replace(view, pinned=None, past=(), future=())
     if cell == view.pinned:
@@ -38,7 +38,7 @@ def pin_cell(view: View, cell: Cell | None) -> View:
 
 
 def go_back(run: Run, view: View) -> View:
-    """Pin the cell again that one came from, of those that there still are."""
+    """Pin the previous cell of the history that still exists."""
     cells = _there(run, view.past)
     if not cells:
         return view
@@ -47,7 +47,7 @@ def go_back(run: Run, view: View) -> View:
 
 
 def go_forward(run: Run, view: View) -> View:
-    """Pin the cell again that one went on to, of those that there still are."""
+    """Pin the next cell of the history that still exists."""
     cells = _there(run, view.future)
     if not cells:
         return view

@@ -1,4 +1,4 @@
-"""How the lines are looked at: which of them, and of which heads."""
+"""Options of a view: mask editing, line view, code dialect and colours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class MaskBrush(StrEnum):
-    """A mask to start from."""
+    """A mask pattern to start from."""
 
     ALL = "all"
     CAUSAL = "causal"
@@ -22,16 +22,16 @@ class MaskBrush(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MaskEditState:
-    """Whether the mask is being painted, and the numbers of the brushes that have one.
+    """Whether the mask is being edited, and the parameters of the brushes.
 
     Parameters
     ----------
     window : int
-        How many tokens a query reads: itself and those just before.
+        Number of tokens a query attends to: itself and those just before.
     prefix : int
-        How many tokens at the start every query reads.
+        Number of leading tokens that every query attends to.
     padding : int
-        How many tokens are text: those after are padding.
+        Number of text tokens; those after are padding.
     """
 
     is_on: bool = False
@@ -40,19 +40,19 @@ class MaskEditState:
     padding: int = 4
 
     def number(self, brush: MaskBrush) -> int:
-        """Give the number of a brush; 0 where it has none."""
+        """Return the parameter of a brush; 0 where it has none."""
         return int(getattr(self, brush, 0))
 
 
 PANE = "Lines"
-"""The pane in which they are drawn."""
+"""The title of the pane that draws the lines."""
 FOLLOWS = -1
-"""In place of a head: the one of the pinned cell."""
+"""In place of a head: the pinned cell's head."""
 MOST_OF_A_QUERY = 32
 
 
 class LineSide(StrEnum):
-    """At which end of its lines a token stands."""
+    """The end of the lines at which a token stands."""
 
     QUERY = "query"
     KEY = "key"
@@ -60,7 +60,7 @@ class LineSide(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LineToken:
-    """A token at one side of the lines."""
+    """A token on one side of the line view."""
 
     side: LineSide
     at: int
@@ -68,19 +68,19 @@ class LineToken:
 
 @dataclass(frozen=True, slots=True)
 class LineOptions:
-    """What of the lines is shown.
+    """Options of the line view.
 
     Parameters
     ----------
     threshold : float
-        Smaller weights have no line.
+        Weights below it have no line.
     top : int
-        How many of the largest of each query and head have a line; 0 for all.
+        Number of largest weights drawn per query and head; 0 for all.
     solo : int or None
-        The one head that is drawn, or `FOLLOWS`; None for all heads in one picture.
+        The one head drawn, or `FOLLOWS`; None for all heads in one picture.
     by_key : frozenset of Cell
-        Cells that were come to by their key: with them light up all lines to that key, where with
-        others all lines of their query do.
+        Cells reached through their key: all lines to that key are highlighted, otherwise those of
+        their query.
     """
 
     threshold: float = 0.0
@@ -90,7 +90,7 @@ class LineOptions:
 
 
 class CodeDialect(StrEnum):
-    """In whose words the code is written."""
+    """The library whose names the code uses."""
 
     BOOK = "book"
     LECTURE = "lecture"
@@ -98,11 +98,11 @@ class CodeDialect(StrEnum):
 
 
 AUTOMATIC = "automatic"
-"""The name of the map that is light at 0 on light paper and dark at 0 on dark paper."""
+"""The colour map that is light at 0 in the light theme and dark at 0 in the dark theme."""
 
 
 class ColourCurve(StrEnum):
-    """How the numbers between the ends share the colours: by size, by power, or by order."""
+    """How numbers between the limits map to colours: linearly, by logarithm or by rank."""
 
     LINEAR = "linear"
     LOG = "log"
@@ -110,10 +110,10 @@ class ColourCurve(StrEnum):
 
 
 class ColourLimits(StrEnum):
-    """Which numbers have the colours at the ends.
+    """Which numbers get the colours at the ends of the map.
 
-    Automatic is 0 and 1 for the weights of a short text and each row's largest for those of a long
-    one; for the other stages, the largest of all heads.
+    Automatic is 0 and 1 for the weights of a short text and each row's maximum for those of a long
+    one; for other stages, the maximum over all heads.
     """
 
     AUTO = "automatic"
@@ -125,15 +125,15 @@ class ColourLimits(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColourOptions:
-    """What was chosen of colours, for all panels.
+    """Colour options of all panels.
 
     Parameters
     ----------
     typed : tuple of (stage, low, high)
-        The ends of some stages, for limits that are typed. Where a stage has numbers below 0 its
-        colours go as far below as above, whatever the lower end.
+        Typed limits of stages. For a stage with numbers below 0 the colours are symmetric about 0,
+        whatever the lower limit.
     diverging : str
-        The map of numbers above and below 0; automatic is near the paper at 0.
+        The colour map for signed numbers; automatic is near the background at 0.
     """
 
     curve: ColourCurve = ColourCurve.LINEAR
@@ -143,6 +143,6 @@ class ColourOptions:
     diverging: str = AUTOMATIC
 
     def ends(self, stage: str) -> tuple[float, float] | None:
-        """Give the ends that were typed for a stage."""
+        """Return the limits typed for a stage."""
         found = ((low, high) for name, low, high in self.typed if name == stage)
         return next(found, None)

@@ -1,4 +1,4 @@
-"""Runs a function off the GUI thread; of what is waiting, only the newest runs."""
+"""Runs requests on a worker thread; of those waiting, only the newest runs."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 REST_S = 2.0
-"""After so long without a request nobody is in the middle of something."""
+"""Idle time after which `rest` is called."""
 
 
 class Worker(QThread):
-    """One thread with one place to wait.
+    """A thread with a queue of length one.
 
-    A request is a function of values that it has captured. What runs is never interrupted; a
-    newer request takes the place of the one that waits. The answer, or the exception, comes back
-    as a value on the thread that made the worker.
+    A request is a function of values it has captured. A running request is never interrupted; a
+    newer request replaces the waiting one. The result, or the exception, is returned as a value
+    on the thread that created the worker.
 
     Parameters
     ----------
     rest : callable, optional
-        Called on the worker's thread when nothing has been asked for a while, and at its end.
+        Called on the worker's thread after an idle period and when it ends.
     """
 
     answered = Signal(object)
@@ -43,12 +43,12 @@ class Worker(QThread):
 
     @property
     def is_working(self) -> bool:
-        """Whether anything runs or waits."""
+        """Whether a request is running or waiting."""
         with self._changed:
             return self._is_running or self._waiting is not None
 
     def ask(self, request: Callable[[], object]) -> None:
-        """Have a function run; it starts the thread if need be."""
+        """Queue a request, starting the thread if needed."""
         with self._changed:
             if self._is_stopping:
                 return
@@ -58,16 +58,16 @@ class Worker(QThread):
             self.start()
 
     def discard(self, values: list[object]) -> None:
-        """Empty a list on the worker's thread, where giving back memory may take its time.
+        """Empty a list on the worker's thread, where freeing memory may take long.
 
-        A list, as the last to hold on to a value is the one who frees it.
+        A list, since whoever drops the last reference frees the value.
         """
         with self._changed:
             self._litter.append(values)
             self._changed.notify()
 
     def stop(self) -> None:
-        """Let what runs come to its end, drop what waits, and end the thread."""
+        """Finish the running request, drop the waiting one and end the thread."""
         with self._changed:
             self._is_stopping, self._waiting = True, None
             self._changed.notify()
@@ -89,7 +89,7 @@ class Worker(QThread):
     def _answer(self, request: Callable[[], object]) -> None:
         try:
             answer = request()
-        except Exception as error:  # noqa: BLE001 - it is handed to the GUI thread, whole
+        except Exception as error:  # noqa: BLE001 - handed to the GUI thread
             self._done()
             self.failed.emit(error)
         else:

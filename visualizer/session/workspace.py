@@ -1,4 +1,4 @@
-"""The present values, one method for each thing a user can want, and one signal."""
+"""The workspace: the current document, view, run and screen, and the methods that change them."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
 
 
 PATIENCE_MS = 16
-"""So long an answer is waited for before it is said that numbers are on their way."""
+"""How long a result is awaited before the screen shows that work is in progress."""
 MOST_KEPT = 2**28
-"""Bytes of own numbers that are kept to be undone."""
+"""Bytes of own matrices kept for undo."""
 
 
 class Workspace(QObject):
     """Holds the document, the view, the last good run and the screen made of them.
 
-    Every method is something a user wants; each ends in `changed`, if anything did.
+    Each public method is one user intent and emits `changed` if anything changed.
 
     Parameters
     ----------
     presenter : Presenter
-        Makes the screen, and says what has to be read for it.
+        Makes the screen and prefetches its data.
     """
 
     changed = Signal()
     edited = Signal()
-    """The document is another one; what is shown of it follows."""
+    """The document has changed; the screen follows."""
     broke = Signal(str)
-    """A bug: the whole of what Python says of it."""
+    """An unexpected exception: the whole traceback."""
 
     def __init__(
         self,
@@ -92,10 +92,10 @@ class Workspace(QObject):
         Parameters
         ----------
         going_on : bool
-            Whether a drag or typing goes on, which is one change to undo.
+            Whether a drag or typing continues, to be undone as one change.
         is_seen : bool
-            Whether the control shows by itself what was chosen: then what else is shown may wait
-            for the answer for a moment.
+            Whether the control already shows the value; the screen may then wait briefly for the
+            result.
         """
         document = self.document.set(name, value)
         if document == self.document:
@@ -104,28 +104,28 @@ class Workspace(QObject):
         self._change_to(document, may_wait=is_seen)
 
     def set_text(self, text: str) -> None:
-        """Change the text; a word typed is one change to undo."""
+        """Change the text; typing one word is one undoable change."""
         is_typed, written = typed(self.document.get("text"), text)
-        if not is_typed:  # pasted, cut, or written over: a change of its own
+        if not is_typed:  # pasted, cut or overwritten: a change of its own
             self.seal()
-            # What was chosen of another text are only places in this one.
+            # Selected token positions have no meaning in another text.
             self.look(tokens=replace(self._wanted.tokens, chosen=frozenset()))
         self.set("text", text, going_on=is_typed, is_seen=True)
         if not is_typed or written.isspace():
             self.seal()
 
     def leave_captured(self) -> None:
-        """Compute attention of a text again."""
+        """Return from captured attention to computing the text."""
         self.seal()
         self.set("captured", None)
 
     def refuse_text(self, count: int) -> None:
-        """Say that a text is too long to be taken in; the one before it stays."""
+        """Report that a text is too long; the present text stays."""
         said = f"{count:,} characters are more than can be compared with each other, so they were "
         self._complain(InputError("text", f"{said}not taken in. Paste a part of the text."))
 
     def write_mask(self, text: str) -> None:
-        """Change the user's own matrix, written as rows of 0 and 1."""
+        """Set the own mask from rows of 0 and 1."""
         try:
             own = parse_mask(text)
         except InputError as refused:
@@ -136,7 +136,7 @@ class Workspace(QObject):
             self.set("own_mask", own)
 
     def show_document(self, document: Document, view: View) -> None:
-        """Go to another document and look at it in another way; one change to undo."""
+        """Switch to another document and view, as one undoable change."""
         if document != self.document:
             self.seal()
             self._keep()
@@ -145,9 +145,9 @@ class Workspace(QObject):
         self._change_to(document)
 
     def open(self, document: Document, view: View, restore: Callable[[], tuple[Run, View]]) -> None:
-        """Begin with a document that was read; what was there before cannot be undone.
+        """Open a document that was read, clearing the undo history.
 
-        Its numbers, and its view with the A of a comparison, are restored off the GUI thread.
+        Its numbers, and side A of a comparison in its view, are restored on the worker.
         """
         self._catch_up()
         self._history, self._complaints = History(), {}
@@ -159,10 +159,10 @@ class Workspace(QObject):
         self._show()
 
     def keep_weights(self) -> None:
-        """Compute with the present weights whatever the module becomes; or draw them again."""
+        """Toggle between fixing the present weights for any module and drawing them anew."""
         if are_kept(self.document.spec):
             self.set("own_weights", ())
-        elif self.run and self.computed == self.document:  # else they are those of another module
+        elif self.run and self.computed == self.document:  # otherwise they belong to another module
             try:
                 self.set("own_weights", kept_weights(self.run.trace))
             except InputError as refused:
@@ -173,41 +173,41 @@ class Workspace(QObject):
         self._show()
 
     def _keep(self, key: str = "") -> None:
-        """Remember the document as it is, before it changes."""
+        """Record the present document before it changes."""
         kept = self._history.keep(self.document, key)
         self._history = kept.within(MOST_KEPT, Document.held)
 
     def seal(self) -> None:
-        """End a drag or a word."""
+        """End a merged edit."""
         self._history = self._history.seal()
 
     def resample(self, name: str) -> None:
-        """Take the next seed."""
+        """Advance a seed by one."""
         self.set(name, (self.document.get(name) + 1) % 2**31)
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is a change to go back."""
+        """Whether there is a change to undo."""
         return bool(self._history.past)
 
     @property
     def can_redo(self) -> bool:
-        """Whether there is a change to go forward again."""
+        """Whether there is a change to redo."""
         return bool(self._history.future)
 
     @property
     def can_keep_weights(self) -> bool:
-        """Whether the weights of the present module are there to be kept."""
+        """Whether the present module's weights are available to be fixed."""
         has_weights = bool(self.document.spec.weight_names) and self.document.captured is None
         return self.run is not None and self.computed == self.document and has_weights
 
     def undo(self) -> None:
-        """Go back one change."""
+        """Undo one change."""
         document, self._history = self._history.undo(self.document)
         self._change_to(document)
 
     def redo(self) -> None:
-        """Go forward one change."""
+        """Redo one change."""
         document, self._history = self._history.redo(self.document)
         self._change_to(document)
 
@@ -215,15 +215,15 @@ class Workspace(QObject):
 
     @property
     def wanted(self) -> View:
-        """What was asked to be looked at; it is shown as soon as it has been read."""
+        """The requested view, shown once its data have been prefetched."""
         return self._wanted
 
     def look(self, **changes: Any) -> None:
-        """Look at something else, by the fields of a view; what it needs is read before."""
+        """Change fields of the view; what they need is prefetched first."""
         self.want(replace(self._wanted, **changes))
 
     def want(self, wanted: View) -> None:
-        """Look at something else, as a whole view."""
+        """Request a whole view."""
         if wanted == self._wanted:
             return
         self._wanted, shown = wanted, self.view
@@ -236,41 +236,41 @@ class Workspace(QObject):
             self._show()
 
     def toggle_stage(self, stage: str) -> None:
-        """Show or hide a stage's panels; the last one stays."""
+        """Toggle a stage's panels, keeping at least one stage."""
         if self.run:
             self.want(toggled(self.resolved(self._wanted), stage))
 
     def show_text(self, text: int) -> None:
-        """Look at another text of a batch; a prediction of it begins anew."""
+        """Show another text of a batch, restarting a prediction."""
         guess = begun_anew(self._wanted.guess)
         self.look(text=text % (len(self.run.texts) if self.run else 1), guess=guess)
 
     def resolved(self, view: View) -> Resolved:
-        """Find out what a view of the last good run really shows."""
+        """Resolve a view against the last good run."""
         assert self.run
         return resolve(self.document, view, self.run, self.computed)
 
     @property
     def wanted_resolved(self) -> Resolved | None:
-        """What is asked for, as far as the last good run has it; None while there is none."""
+        """The requested view resolved against the last good run; None while there is none."""
         return self.resolved(self._wanted) if self.run else None
 
     # ------------------------------------------------------------------ computing
 
     @property
     def is_working(self) -> bool:
-        """Whether numbers are on their way, or will be as soon as the window can be seen."""
+        """Whether a computation is in progress or waits for the window to be visible."""
         return not self._has_started or self._worker.is_working
 
     @property
     def shot(self) -> Snapshot | None:
-        """What can be exported of this moment; nothing while there are no numbers."""
+        """The snapshot to export; None while there are no numbers."""
         if self.run is None or self.computed is None:
             return None
         return Snapshot(self.computed, self.view, self.run)
 
     def start(self) -> None:
-        """Compute the first numbers, unless something else was wanted before."""
+        """Compute the first document, unless another request came before."""
         if not self._has_started:
             self._change_to(self.document)
 
@@ -280,7 +280,7 @@ class Workspace(QObject):
         self._worker.stop()
 
     def _change_to(self, document: Document, *, may_wait: bool = False) -> None:
-        """Go to a document and have it computed; what is shown may wait for it for a moment."""
+        """Replace the document and request its computation; the screen may wait briefly for it."""
         if not may_wait:
             self._catch_up()
         self._forget_complaints(document)
@@ -297,7 +297,7 @@ class Workspace(QObject):
         self._show()
 
     def _forget_complaints(self, document: Document) -> None:
-        """What was wrong with an input is said until that input, or all else, has changed."""
+        """Drop the input errors that a change of the document settles."""
         old, self.document, self._refused = self.document, document, None
         for name in ("text", "own_mask"):
             if old.get(name) != document.get(name):
@@ -305,17 +305,17 @@ class Workspace(QObject):
         self._complaints.pop("own_weights", None)
 
     def _read(self) -> None:
-        """Have the worker read what is wanted; else it is read with what is being computed."""
+        """Request a prefetch of the wanted view, unless a pending computation covers it."""
         if self.run and self._asked is None:
             self._worker.ask(partial(requests.looked, self._presenter, self._now()))
 
     def _now(self) -> Shown:
-        """Say what is there, for the worker."""
+        """Return the present state for a request."""
         panels = self.screen.panels
         return Shown(self.document, self._wanted, self.run, self.computed, panels)
 
     def _is_read_with(self, view: View, other: View) -> bool:
-        """Whether all that a view needs has been read for another one."""
+        """Whether the prefetch of one view covers another."""
         if self.run is None:
             return True
         keys = (self._presenter.prefetch_key(self.resolved(each)) for each in (view, other))
@@ -340,9 +340,9 @@ class Workspace(QObject):
 
     def _fail(self, error: Exception) -> None:
         was_read = self._asked is None
-        if not self._worker.is_working:  # else something newer is on its way
+        if not self._worker.is_working:  # otherwise a newer request is pending
             self._asked = None
-        if was_read:  # it would only fail again
+        if was_read:  # it would fail again
             self._wanted = as_far_as_read(self._wanted, self.view)
         self._show()
         if not self._is_read_with(self._wanted, self.view):
@@ -350,13 +350,13 @@ class Workspace(QObject):
         self.broke.emit("".join(traceback.format_exception(error)))
 
     def _show_soon(self) -> None:
-        """Show what there is unless the answer comes first: mostly it does, and is shown alone."""
+        """Show the present state unless, as mostly, the result arrives within `PATIENCE_MS`."""
         self.edited.emit()
         if not self._late.isActive():
             self._late.start()
 
     def _catch_up(self) -> None:
-        """Show what waits: controls must not keep what is about to be changed back."""
+        """Show what is pending: controls must not undo a change that is under way."""
         if self._late.isActive():
             self._show()
 
@@ -374,11 +374,11 @@ class Workspace(QObject):
         Parameters
         ----------
         panels : mapping
-            Those that were shown before, or that the worker has made.
+            Those shown before, or made by the worker.
         known : Resolved or None
-            What was shown before, or what the worker has read.
+            What was shown before, or prefetched by the worker.
         """
-        is_own = self.document.spec.mask is Mask.OWN  # else the user's matrix does not count
+        is_own = self.document.spec.mask is Mask.OWN  # otherwise the own mask has no effect
         said = (name for name in self._complaints if name != "own_mask" or is_own)
         complaints = (self._complaints[name] for name in said)
         refused = next(complaints, self._refused)

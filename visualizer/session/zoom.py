@@ -1,4 +1,4 @@
-"""Looking closer: which queries and which keys are seen, the same ones in every panel."""
+"""Zoom: the visible ranges of queries and keys, shared by all panels."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ if TYPE_CHECKING:
 SMALLEST = 2
 
 Sides = tuple[int, int]
-"""How many queries and how many keys there are."""
+"""Numbers of queries and of keys."""
 
-# The token that a row of these stages stands for is the key that is read, else the query.
+# Rows of these stages stand for keys; those of all others for queries.
 ROLES = {"keys": "key", "values": "key"}
 
 
 def row_role(stage: str) -> str:
-    """Name the token that a stage's rows stand for: the query, or the key that is read."""
+    """Return the role of the token that a stage's row stands for."""
     return ROLES.get(stage, "query")
 
 
 @dataclass(frozen=True, slots=True)
 class Zoom:
-    """What is seen of every panel; rows of tokens that are no queries are those of the keys."""
+    """The visible queries and keys; rows of tokens that are not queries follow the keys."""
 
     queries: range
     keys: range
 
     def of(self, stage: Stage) -> tuple[range, range | None]:
-        """Give the rows and columns that are seen of a stage; all columns, where no token is."""
+        """Return the visible rows and columns of a stage; all columns where they are not tokens."""
         rows = self.keys if row_role(stage.name) == "key" else self.queries
         return rows, self.keys if stage.dims[-1] == "key" else None
 
     @classmethod
     def whole(cls, sides: Sides) -> Zoom:
-        """Look at all there is."""
+        """Return the zoom that shows everything."""
         return cls(*map(range, sides))
 
     def panned(self, sides: Sides, down: int, right: int) -> Zoom:
-        """Look further down and right, up to the edges."""
+        """Pan down and right, up to the edges."""
         return Zoom(_moved(self.queries, sides[0], down), _moved(self.keys, sides[1], right))
 
     def including(self, sides: Sides, query: int | None, key: int | None) -> Zoom:
-        """Look so that a query and a key can be seen."""
+        """Pan just far enough to show a query and a key."""
         return self.panned(sides, _off(self.queries, query), _off(self.keys, key))
 
 
 def zoomed(zoom: Zoom | None, sides: Sides, factor: float, at: tuple[float, float]) -> Zoom | None:
-    """Look closer or from further away, around a place that stays where it is.
+    """Zoom in or out around a fixed point.
 
     Parameters
     ----------
     factor : float
-        Above 1 for closer.
+        Above 1 to zoom in.
     at : tuple of float
-        A query and a key, of which fractions count.
+        A query and a key, possibly fractional.
 
     Returns
     -------
     Zoom or None
-        None where all is seen.
+        None where everything is visible.
     """
     zoom = zoom or Zoom.whole(sides)
     spans = (zoom.queries, zoom.keys)
@@ -76,7 +76,7 @@ def zoomed(zoom: Zoom | None, sides: Sides, factor: float, at: tuple[float, floa
 
 
 def _scaled(span: range, tokens: int, factor: float, centre: float) -> range:
-    # In spite of the rounding, as many steps back as one went closer show all again.
+    # Despite rounding, as many steps out as were taken in show everything again.
     wanted = len(span) / factor if factor >= 1 else (len(span) + 1) / factor
     size = min(max(math.floor(wanted), min(SMALLEST, tokens)), tokens)
     share = (centre - span.start) / len(span)
@@ -98,7 +98,7 @@ def _off(span: range, at: int | None) -> int:
 
 
 def fitted(zoom: Zoom | None, sides: Sides) -> Zoom | None:
-    """Give what can be seen of a text of so many tokens; nothing less than all of a shorter one."""
+    """Clamp a zoom to a text of this many tokens; never less than the whole of a shorter one."""
     if zoom is None:
         return None
     spans = list(zip((zoom.queries, zoom.keys), sides, strict=True))
@@ -109,7 +109,7 @@ def fitted(zoom: Zoom | None, sides: Sides) -> Zoom | None:
 
 
 def seen_with(zoom: Zoom | None, sides: Sides, stage: Stage, cell: Cell) -> Zoom | None:
-    """Look so that a cell can be seen."""
+    """Pan just far enough to show a cell."""
     if zoom is None:
         return None
     row, column = cell.place[-2:]

@@ -1,8 +1,4 @@
-"""What readers of the screen are told of widgets that draw themselves: role, value, changes.
-
-Names and descriptions are the widgets' own (`setAccessibleName`). Qt knows neither the role of a
-widget that we draw, which is its class's `ACCESSIBLE_ROLE`, nor a value other than a number.
-"""
+"""Announces the current cell, the playback step and notices to screen readers."""
 
 from __future__ import annotations
 
@@ -21,14 +17,15 @@ if TYPE_CHECKING:
 
 
 class ScreenAnnouncer:
-    """Says what the keys lead to: the cell that is walked to, the step that is stepped to; notices.
+    """Announces the cell or step that the keyboard leads to, and new notices.
 
-    What the pointer only passes by, and what plays by itself, is not announced: it would never end.
+    Hovering and running playback are not announced: that would never end.
 
     Parameters
     ----------
     readers : tuple of QWidget
-        Where the keys have to be for it: elsewhere one types, and listens to that.
+        The widgets that must have the focus for cells to be announced; elsewhere a screen reader
+        follows what is typed.
     """
 
     def __init__(self, board: QWidget, readers: tuple[QWidget, ...]) -> None:
@@ -38,7 +35,7 @@ class ScreenAnnouncer:
         self._noticed: tuple[str, ...] = ()
 
     def show_screen(self, screen: Screen) -> None:
-        """Give the heatmaps their value, and announce what is new."""
+        """Update the heatmaps' accessible value and announce what is new."""
         said, before = spoken(screen), self._said
         self._said = said
         set_accessible_value(self._board, said or screen.panel(STATUS).facts)
@@ -53,6 +50,6 @@ class ScreenAnnouncer:
 
 
 def spoken(screen: Screen) -> str:
-    """Say which cell is looked at, and its sentence; nothing where none is."""
+    """Return the current cell and its explanation; empty where no cell is current."""
     readout = screen.panel(CELL)
     return f"{readout.heading.replace(' · ', ', ')}: {readout.plain}" if readout else ""

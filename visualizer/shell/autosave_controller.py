@@ -1,7 +1,4 @@
-"""What is not saved is kept against a crash, and what a crash left behind is found.
-
-What a crash left behind is offered, once, when the program starts again.
-"""
+"""Autosaves the unsaved document and offers what a crash left behind at the next start."""
 
 from __future__ import annotations
 
@@ -30,16 +27,16 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 DELAY_MS = 1000
-"""How long after a change it is kept, together with those that come in the meantime."""
+"""Delay of an autosave, in which further changes are collected."""
 RESTS = 20
-"""How many times as long as the last one took no other one is written: some are of gigabytes."""
+"""Pause after an autosave as a multiple of its duration: some files are gigabytes large."""
 
 
 class AutosaveController(QObject):
-    """Keeps the unsaved document of a window, off the GUI thread."""
+    """Autosaves the unsaved document of a window, off the GUI thread."""
 
     found = Signal(object)
-    """What crashed programs left behind, newest first."""
+    """The recovery files that crashed programs left behind, newest first."""
     refused = Signal(str)
     broke = Signal(str)
 
@@ -59,7 +56,7 @@ class AutosaveController(QObject):
     # ------------------------------------------------------------------ against a crash
 
     def see(self, document: Document, view: View, path: Path | None, is_saved: bool) -> None:
-        """Keep a document soon, unless it is saved; then nothing need be kept."""
+        """Schedule an autosave of a document; remove the recovery file if it is saved."""
         self._latest = None if is_saved else (document, view, path)
         if is_saved:
             self._timer.stop()
@@ -88,7 +85,7 @@ class AutosaveController(QObject):
         self._forget_inherited()
 
     def inherit(self, left: RecoveredDocument) -> None:
-        """Answer for what a crash left behind: it stays until it is kept anew, or need not be."""
+        """Take responsibility for a recovered document until it is autosaved anew or saved."""
         self._inherited.append(left)
 
     def _forget_inherited(self) -> None:
@@ -96,7 +93,7 @@ class AutosaveController(QObject):
             self._inherited.pop().forget()
 
     def look_back(self) -> None:
-        """Look for what crashed programs left behind."""
+        """Search for recovery files of crashed programs."""
         self._worker.ask(partial(recovery_file.left_behind, self._folder))
 
     def _take(self, answer: list[RecoveredDocument] | int | None) -> None:
@@ -112,7 +109,7 @@ class AutosaveController(QObject):
             self.broke.emit("".join(traceback.format_exception(error)))
 
     def close(self) -> None:
-        """End as one should: nothing is left behind."""
+        """End normally: no recovery file is left behind."""
         self._timer.stop()
         self._worker.stop()
         self._forget_inherited()
@@ -127,17 +124,17 @@ QUICKLY_READ = 2**20
 
 
 class RecoveryPrompt(QObject):
-    """Offers what was left behind."""
+    """Offers the recovered documents."""
 
     recovered = Signal(object, object)
-    """What was read, and where it was left."""
+    """The document read, and its recovery file."""
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self._window = window
 
     def offer(self, left: list[RecoveredDocument]) -> None:
-        """Ask what is to become of it."""
+        """Ask whether to recover or drop the documents."""
         names = "\n".join(map(_named, left[:MOST_NAMED]))
         ask_recover(self._window, names, partial(self._open, left), partial(_forget, left))
 
@@ -159,7 +156,7 @@ def _named(left: RecoveredDocument) -> str:
 
 
 def _beginning(left: RecoveredDocument) -> str:
-    """Give the first words of what was left, unless reading it would take its time."""
+    """Return the first words of a recovered document, unless reading it would take long."""
     try:
         if left.file.stat().st_size > QUICKLY_READ:
             return ""

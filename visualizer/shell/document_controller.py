@@ -1,4 +1,4 @@
-"""Documents as files: opened, saved, kept against a crash, and asked about before they are lost."""
+"""Opens and saves documents, with recovery and questions about unsaved changes."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
     from visualizer.shell.window_services import Services
 
     WindowOn = Callable[[Path], QMainWindow | None]
-    """Gives the window in which a file is open."""
+    """Returns the window in which a file is open."""
 
 SAID_MS = 5000
 
 
 class DocumentController(QObject):
-    """Opens and saves the document of a window; every method is something a user wants."""
+    """Opens and saves the document of a window; each public method is one user intent."""
 
     changed = Signal()
-    """The file, or whether it is saved, is not as it was."""
+    """The path or the saved state has changed."""
     anotherWanted = Signal(object, object)
-    """A window of its own is wanted for what was read (or nothing), and its path."""
+    """Another window is requested for the document read (or None) and its path."""
     recoveredApart = Signal(object, object)
-    """A window of its own is wanted for what a crash left behind, and where it was left."""
+    """Another window is requested for a recovered document and its recovery file."""
     quitWanted = Signal()
     lessonLeft = Signal()
-    """The user's own document is to come back, in place of a page of a lesson."""
+    """The user's own document is to replace a page of a lesson."""
     said = Signal(str, int)
-    """How it goes, and for how many milliseconds that is said; 0 is until the next."""
+    """A status message and its duration in milliseconds; 0 keeps it until the next."""
     broke = Signal(str)
     settled = Signal(object)
     """The path of a file that was opened or saved."""
@@ -86,28 +86,28 @@ class DocumentController(QObject):
 
     @property
     def name(self) -> str:
-        """What the document is called."""
+        """The document's display name."""
         return self.path.stem if self.path else self._title
 
     def figure_title(self) -> str:
-        """Give what stands over a figure at first: of a layer of a run, which it is."""
+        """The default title of a figure: for a layer of a run, which layer."""
         return "" if self.path or self.name == UNTITLED else self.name
 
     @property
     def is_saved(self) -> bool:
-        """Whether there is nothing that would be lost."""
+        """Whether no unsaved changes would be lost."""
         return self._own[0] == self._clean
 
     @property
     def _own(self) -> tuple[Document, View]:
-        """The user's document and view: while a lesson is read, those that come back after it."""
+        """The user's document and view; during a lesson, those restored after it."""
         if self._workspace.wanted.lesson and self._lessons.before:
             return self._lessons.before
         return self._workspace.document, self._workspace.wanted
 
     @property
     def is_untouched(self) -> bool:
-        """Whether the window holds nothing of anybody's."""
+        """Whether the window holds no document of the user's."""
         return self.path is None and self.is_saved
 
     @property
@@ -131,7 +131,7 @@ class DocumentController(QObject):
     # ------------------------------------------------------------------ opening
 
     def new_window(self) -> None:
-        """Have another window, with the book's words."""
+        """Open another window with the book's sentence."""
         self.anotherWanted.emit(None, None)
 
     def choose_to_open(self) -> None:
@@ -143,12 +143,12 @@ class DocumentController(QObject):
         self.open(Path(name))
 
     def open(self, path: Path) -> None:
-        """Open a file: here where there is nothing to lose, else in a window of its own."""
+        """Open a file, in this window if nothing would be lost, else in another."""
         self._waiting.append(partial(self._start_reading, path))
         self._go_on()
 
     def _start_reading(self, path: Path) -> None:
-        if there := self._window_on(path):  # two would write over each other
+        if there := self._window_on(path):  # two windows would overwrite each other's changes
             there.activateWindow()
             there.raise_()
             there.statusBar().showMessage(f"{path.name} is open here already", SAID_MS)
@@ -161,7 +161,7 @@ class DocumentController(QObject):
         return ReadResult(self._program.read(path, document), path)
 
     def take_in(self, saved: SavedDocument, path: Path | None) -> None:
-        """Show what was read; of a picture, the path is not its own; what is named is unsaved."""
+        """Show a document; only a document file keeps its path, and a titled one is unsaved."""
         is_own = path is not None and path.suffix.lower() == SUFFIX
         self.path = path if is_own else None
         self.keeps_numbers = is_own and saved.recorded is not None
@@ -171,15 +171,15 @@ class DocumentController(QObject):
         self.changed.emit()
 
     def take_recovered(self, saved: SavedDocument, left: RecoveredDocument) -> None:
-        """Show what a crash left behind, here where there is nothing to lose, or else apart."""
-        is_of_this = self.path == left.path and self.is_saved  # or of none, as yet
+        """Show a recovered document, in this window if nothing would be lost, else in another."""
+        is_of_this = self.path == left.path and self.is_saved  # or has no file yet
         if is_of_this or self.is_untouched:
             self.recover(saved, left)
         else:
             self.recoveredApart.emit(saved, left)
 
     def recover(self, saved: SavedDocument, left: RecoveredDocument) -> None:
-        """Show what a crash left behind; it is not saved yet."""
+        """Show a recovered document, unsaved."""
         self.keeper.inherit(left)
         self.take_in(saved, left.path)
         self._clean = None
@@ -188,14 +188,14 @@ class DocumentController(QObject):
     # ------------------------------------------------------------------ saving
 
     def save(self) -> None:
-        """Write the document into its file; ask for one where it has none, or a lesson is read."""
+        """Save the document; ask for a path if it has none or a lesson is open."""
         if self.path and not self._workspace.wanted.lesson:
             self._write(self.path)
         else:
             self.save_as()
 
     def save_as(self) -> None:
-        """Ask for a file and write the document into it."""
+        """Ask for a path and save the document there."""
         start = self.path or Path.home() / f"{self._title.lower()}{SUFFIX}"
         dialog = ask_save_path(
             self._window, "Save as", start, f"Document (*{SUFFIX})", self._write_named
@@ -216,7 +216,7 @@ class DocumentController(QObject):
         self._then = None
 
     def toggle_numbers(self) -> None:
-        """Have the numbers written into the file too, or not."""
+        """Toggle whether the numbers are saved in the file."""
         self.keeps_numbers = not self.keeps_numbers
         self.changed.emit()
         self._go_on()
@@ -229,18 +229,18 @@ class DocumentController(QObject):
 
     def _start_writing(self, path: Path) -> None:
         if self._workspace.is_working and (self.keeps_numbers or self._is_restoring):
-            self._waiting.appendleft(partial(self._start_writing, path))  # until they are there
+            self._waiting.appendleft(partial(self._start_writing, path))  # until then
             return
         run = self._workspace.run if self.keeps_numbers else None
         document, view = self._workspace.document, self._workspace.wanted
-        is_copy = view.lesson is not None  # of a page of a lesson, which is nobody's document
+        is_copy = view.lesson is not None  # a page of a lesson is not the user's document
         self._worker.ask(partial(written, path, document, view, run, is_copy=is_copy))
 
     # ------------------------------------------------------------------ being done
 
     def may_close(self, then: Callable[[], object]) -> bool:
-        """Say whether nothing would be lost; else ask, and do what comes `then` once it may be."""
-        if self._is_writing:  # and what comes then asks again, if something more has changed
+        """Whether nothing would be lost; otherwise ask, and call `then` once closing is safe."""
+        if self._is_writing:  # `then` asks again if anything else has changed
             self._then = then
             return False
         if self.is_saved:
@@ -251,7 +251,7 @@ class DocumentController(QObject):
 
     def _save_and(self, then: Callable[[], object]) -> None:
         self._then = then
-        self.lessonLeft.emit()  # what is saved is the user's own, and no page of a lesson
+        self.lessonLeft.emit()  # save the user's own document, not a lesson's page
         self.save()
 
     def _lose(self, then: Callable[[], object]) -> None:
@@ -259,7 +259,7 @@ class DocumentController(QObject):
         then()
 
     def give_up(self) -> None:
-        """Have nothing to lose: the document is as good as saved."""
+        """Discard unsaved changes: treat the document as saved."""
         self._clean = self._own[0]
         self._waiting.clear()
         self._is_writing = False
@@ -270,7 +270,7 @@ class DocumentController(QObject):
         self.quitWanted.emit()
 
     def close(self) -> None:
-        """Come to an end: what is being written is written, and nothing need be recovered."""
+        """Finish pending writes and remove the recovery file."""
         self._has_closed, self._then = True, None
         while self._worker.is_working:
             self._worker.wait(10)

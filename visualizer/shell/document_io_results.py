@@ -1,4 +1,4 @@
-"""What comes of reading and writing documents."""
+"""Results of reading and writing documents."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ OPENED = (
     f"Documents ({_OWN});;Pictures with a document inside ({_PICTURES});;"
     f"Attention and weights of other programs ({_TENSORS});;Texts ({_TEXTS});;All files (*)"
 )
-"""The kinds of files that can be opened, as a dialog takes them."""
+"""The file filter of the open dialog."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadResult:
-    """What was read of a file: a document of its own, or a change of the one that is there."""
+    """The result of reading a file: a document of its own, or a change of the current one."""
 
     what: SavedDocument | DocumentChange
     path: Path
@@ -38,7 +38,7 @@ class ReadResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WriteResult:
-    """What was written into a file, that of the window or one that it has nothing to do with."""
+    """The result of writing a file, the window's own or an unrelated copy."""
 
     document: Document
     path: Path
@@ -48,6 +48,6 @@ class WriteResult:
 def written(
     path: Path, document: Document, view: View, run: Run | None, *, is_copy: bool
 ) -> WriteResult:
-    """Write a document, with the numbers of a run where there is one."""
+    """Write a document, with the numbers of a run if there is one."""
     atomic_file.write(path, lambda file: write_document(file, document, view, run))
     return WriteResult(document, path, is_copy)

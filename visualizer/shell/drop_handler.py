@@ -1,4 +1,4 @@
-"""Files and texts that are dropped onto the window."""
+"""Opens files and texts dropped onto a window."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class DropHandler(QObject):
-    """Takes what is dropped anywhere on a window."""
+    """Handles drops anywhere on a window."""
 
     fileDropped = Signal(object)
     textDropped = Signal(str)

@@ -1,4 +1,4 @@
-"""The table of panels: how each is made, and what has to be read for it beforehand."""
+"""The table of panels: how each is made, and what is prefetched for it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EMPTY = "The heatmaps will be here, as soon as the text and the settings can be 
 
 @dataclass(frozen=True, slots=True)
 class StatusLine:
-    """The line at the foot: what was computed where, and what must be said of it."""
+    """The status bar: what was computed where, and notices."""
 
     facts: str = ""
     notices: tuple[str, ...] = ()
@@ -66,16 +66,16 @@ class PanelRow(Generic[Panel]):
     Parameters
     ----------
     present : callable
-        Makes it of what is shown, of the panels of the rows above, and of the one before.
+        Makes the panel from the moment, the panels of the rows above and the previous panel.
     empty : object
-        What stands for it while there are no numbers, and while its pane is closed.
+        The panel while there are no numbers, and while its pane is closed.
     pane : str
-        The pane that it is seen in, where that can be closed: until it is seen it costs nothing.
+        The closable pane that shows it: while that is closed, the panel is not made.
     prefetch_key : callable
-        Names what has to be read for it of a large tensor.
+        Returns a key of what the panel needs of large tensors.
     prefetch : callable
-        Reads it, and gives the panel where that was made on the way; it is handed the panels that
-        the rows above gave, and the one before.
+        Reads it, and returns the panel if that was made along the way; gets the panels of the
+        rows above and the previous one.
     """
 
     id: PanelId[Panel]
@@ -86,7 +86,7 @@ class PanelRow(Generic[Panel]):
     prefetch: Callable[[Resolved, Mapping[str, object], Any], Panel | None] = _nothing
 
     def is_seen(self, resolved: Resolved) -> bool:
-        """Whether anybody can see it."""
+        """Whether its pane is visible."""
         return not self.pane or self.pane in resolved.view.panes
 
 
@@ -173,23 +173,23 @@ ROWS: tuple[PanelRow[Any], ...] = (
         None,
     ),
 )
-"""What is made of numbers, each after those that it reads."""
+"""The panels made of numbers, each after those it depends on."""
 
 
 class PanelTable:
-    """Makes screens of the rows.
+    """Makes screens from the rows.
 
     Parameters
     ----------
     lessons : callable
-        Gives the lessons of which one can be read.
+        Returns the available lessons.
     """
 
     def __init__(self, lessons: Callable[[], Lessons] = dict) -> None:
         self._lessons = lessons
 
     def present(self, moment: Moment, previous: Mapping[str, object]) -> Screen:
-        """Make a screen; panels that did not change are the very same objects."""
+        """Make a screen, reusing the objects of unchanged panels."""
         resolved, made = moment.resolved, moment.panels
         setup = present_setup(moment.document, moment.refused)
         made[SETUP.name] = setup
@@ -207,11 +207,11 @@ class PanelTable:
         return Screen(moment.document, moment.view, resolved, made)
 
     def prefetch_key(self, resolved: Resolved) -> Hashable:
-        """Name all that has to be read; two views that need the same are read together."""
+        """Return a key of everything to be prefetched; equal keys need one prefetch."""
         return tuple(row.prefetch_key(resolved) if row.is_seen(resolved) else None for row in ROWS)
 
     def prefetch(self, resolved: Resolved, previous: Mapping[str, object]) -> Mapping[str, object]:
-        """Read all that is needed, and give the panels that were made on the way."""
+        """Prefetch everything needed and return the panels made along the way."""
         made: dict[str, object] = {}
         for row in ROWS:
             if row.is_seen(resolved):
@@ -240,7 +240,7 @@ def _status(moment: Moment, setup: SetupPanel) -> StatusLine:
 
 
 def _unused(setup: SetupPanel) -> tuple[str, ...]:
-    """Say over the picture, too, what is wrong: its place in the settings may be scrolled away."""
+    """Repeat problems above the heatmaps, as their settings may be scrolled out of view."""
     wrong = [shown.problem.sentence for shown in setup.settings if shown.problem]
     wrong += [setup.text_problem] if setup.text_problem else []
     return tuple(f"The picture stays as it was. {sentence}" for sentence in wrong[:1])

@@ -1,7 +1,4 @@
-"""The panes around the heatmaps, as a table; each is a dock that can be moved and closed.
-
-From part to part of the window by one key, as there are many controls for the tab key.
-"""
+"""The table of panes around the heatmaps, their docks, and the focus cycle between them."""
 
 from __future__ import annotations
 
@@ -42,17 +39,17 @@ class Pane:
     Parameters
     ----------
     id : str
-        What saved window states and views name it by, whatever its title.
+        The id in saved window states and views, independent of its title.
     make : callable
         Makes its widget, which has ``show_screen(screen, theme)``.
     keys : str
-        What opens and closes it.
+        The shortcut that opens and closes it.
     height : int
-        Its share of its side's height, beside the others'.
+        Its height relative to the other panes of its side.
     beside : str
-        The id of the pane with which it shares a place, as tabs; it is closed at first.
+        The id of the pane that it is tabbed with; it is closed at first.
     width : int
-        Of the place that it has for itself, next to the heatmaps; it is closed at first.
+        The width of its own column next to the heatmaps; it is closed at first.
     """
 
     id: str
@@ -66,7 +63,7 @@ class Pane:
 
     @property
     def is_closed_at_first(self) -> bool:
-        """Whether it waits to be asked for."""
+        """Whether it is closed until the user opens it."""
         return bool(self.beside or self.width)
 
 
@@ -88,7 +85,7 @@ class PaneDocks(QObject):
     """The window's docks, by the ids of their panes."""
 
     changed = Signal(object)
-    """The ids of the panes that can be seen; of tabs, the one in front."""
+    """The ids of the visible panes; of tabs, the front one."""
 
     def __init__(self, window: QMainWindow, widgets: Mapping[str, QWidget]) -> None:
         super().__init__(window)
@@ -112,7 +109,7 @@ class PaneDocks(QObject):
         self.share_height(RIGHT)
 
     def _set_apart(self, pane: Pane) -> None:
-        """Give a pane the whole height of its side; the side's others stand beyond it."""
+        """Give a pane the whole height of its side; the others follow outwards."""
         apart = self.by_id[pane.id]
         others = [self.by_id[other.id] for other in PANES if _is_beyond(other, pane)]
         self._window.splitDockWidget(apart, others[0], Qt.Orientation.Horizontal)
@@ -128,35 +125,35 @@ class PaneDocks(QObject):
         self._window.resizeDocks(docks, heights, Qt.Orientation.Vertical)
 
     def add_to_menu(self, menu: QMenu) -> None:
-        """Let panes be opened and closed from a menu and by their keys."""
+        """Add the panes' actions, with their shortcuts, to a menu."""
         for pane in PANES:
             self.actions[pane.id].setShortcut(pane.keys)
             menu.addAction(self.actions[pane.id])
 
     @property
     def actions(self) -> dict[str, QAction]:
-        """What opens and closes each pane."""
+        """The action that opens and closes each pane."""
         return {id_: dock.toggleViewAction() for id_, dock in self.by_id.items()}
 
     @property
     def seen(self) -> frozenset[str]:
-        """The ids of the panes that can be seen; of tabs, the one in front."""
+        """The ids of the visible panes; of tabs, the front one."""
         return self._seen
 
     def _keep_widths(self) -> None:
-        """Have the heatmaps take the room of a pane that closes, not the panes that stay."""
+        """Let the heatmaps, not the remaining panes, take the room of a pane that closes."""
         staying = [dock for dock in self.by_id.values() if dock.isVisible()]
         widths = [dock.width() for dock in staying]
         self._window.resizeDocks(staying, widths, Qt.Orientation.Horizontal)
 
     def _see(self, is_seen: bool) -> None:
-        if not isValid(self._window):  # torn down from outside, as when the screen has gone
+        if not isValid(self._window):  # destroyed from outside, as when the display has gone
             return
         pane = frozenset({self.sender().objectName()})
         self._seen = self._seen | pane if is_seen else self._seen - pane
         for bar in self._window.findChildren(QTabBar, options=_DIRECT):
             bar.setAccessibleName("Panes")
-            bar.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every pane has its key
+            bar.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every pane has its own shortcut
         self.changed.emit(self._seen)
 
 
@@ -170,13 +167,13 @@ def _dock(window: QMainWindow, pane: Pane, widget: QWidget) -> QDockWidget:
     dock.setWidget(widget)
     title = PlainLabel(pane.title)
     title.setProperty("role", "pane")
-    dock.setTitleBarWidget(title)  # in line with what is under it; can still be dragged
+    dock.setTitleBarWidget(title)  # aligned with the panes below; the dock can still be dragged
     dock.setFeatures(
         QDockWidget.DockWidgetFeature.DockWidgetMovable
         | QDockWidget.DockWidgetFeature.DockWidgetClosable
     )
     window.addDockWidget(pane.side, dock)
-    # A pane in front of others that is opened from the menu is to be seen, not its tab only.
+    # A tabbed pane opened from the menu comes to the front.
     dock.toggleViewAction().triggered.connect(dock.raise_)
     return dock
 
@@ -184,7 +181,7 @@ def _dock(window: QMainWindow, pane: Pane, widget: QWidget) -> QDockWidget:
 def add_bar(
     window: QMainWindow, id_: str, title: str, widget: QWidget, side: Qt.ToolBarArea
 ) -> None:
-    """Put a bar along a whole edge of the window; saved window states name it by its id."""
+    """Add a toolbar along a whole edge of the window; saved window states name it by its id."""
     bar = QToolBar(title, window)
     bar.setObjectName(id_)
     bar.setMovable(False)
@@ -193,16 +190,16 @@ def add_bar(
 
 
 class PaneFocusCycle:
-    """The parts of a window that are seen.
+    """Cycles the focus between the visible panes and bars of a window.
 
     Parameters
     ----------
     fixed : tuple of QWidget
-        Where a round through them begins, at the first.
+        Widgets that a cycle starts with, in order.
     panes : mapping
         By their ids.
     bars : tuple of QWidget
-        Those that come and go, after the panes.
+        The bars that appear and disappear, after the panes.
     """
 
     def __init__(
@@ -215,7 +212,7 @@ class PaneFocusCycle:
         self._fixed, self._panes, self._docks, self._bars = fixed, panes, docks, bars
 
     def go(self, steps: int) -> None:
-        """Give the keys to the next part, or to the one before."""
+        """Focus the next pane or bar, or the one before."""
         parts = {part: entry for part in self._seen() if (entry := _entry(part)) is not None}
         here = QApplication.focusWidget()
         at = (number for number, part in enumerate(parts) if _holds(part, here))
@@ -233,7 +230,7 @@ def _holds(part: QWidget, widget: QWidget | None) -> bool:
 
 
 def _entry(part: QWidget) -> QWidget | None:
-    """Give the first within a part that takes the keys; itself, where none is within."""
+    """Return the first focusable widget within a pane, or the pane itself."""
     widget = part.nextInFocusChain()
     while widget is not None and widget is not part:
         if part.isAncestorOf(widget) and _takes_keys(widget):

@@ -1,4 +1,4 @@
-"""Presenter mode: the window as a room sees it from a projector, led by a clicker."""
+"""Presenter mode: full screen, large type and thick frames, controlled by a clicker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 LARGER = 1.5
 STROKE = 1.75
-"""How much thicker frames are, to be seen from the back of a room."""
+"""Factor on the width of frames, to be visible from the back of a room."""
 HINT = (
     "Presenter mode  ·  Page Down and Page Up step  ·  B or . blanks the screen  ·  "
     "F5 or Esc leaves"
@@ -47,7 +47,7 @@ TALLEST = 2**24 - 1
 
 @dataclass(frozen=True, slots=True)
 class WindowArrangement:
-    """What a window was like before."""
+    """The window's arrangement before presenter mode."""
 
     panes: QByteArray
     state: Qt.WindowState
@@ -55,7 +55,7 @@ class WindowArrangement:
 
 
 class BlankScreen(QWidget):
-    """Paper over the window, so that a room looks at who speaks; any key or click takes it away."""
+    """Covers the window to direct attention to the speaker; any key or click removes it."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.LayeredPane
     taken = Signal()
@@ -69,13 +69,13 @@ class BlankScreen(QWidget):
         self.hide()
 
     def show_theme(self, theme: Theme) -> None:
-        """Take the colours of a theme."""
+        """Set the colours of a theme."""
         self._theme = theme
         self.update()
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ShortcutOverride:
-            event.accept()  # no key does what cannot be seen
+            event.accept()  # no key acts on what is hidden
         return super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -91,14 +91,14 @@ class BlankScreen(QWidget):
 
 
 class PresenterMode(QObject):
-    """Goes into presenter mode and out of it; all is as it was before."""
+    """Enters and leaves presenter mode, restoring the previous arrangement."""
 
     styleChanged = Signal()
-    """The size of the type and the stroke of the frames are others."""
+    """The type size and the frame width have changed."""
     paintingLeft = Signal()
     cellLeft = Signal()
     said = Signal(str)
-    """Which keys there are."""
+    """The available keys."""
 
     def __init__(
         self, workspace: Workspace, window: QMainWindow, docks: PaneDocks, board: QWidget
@@ -123,11 +123,11 @@ class PresenterMode(QObject):
 
     @property
     def stroke(self) -> float:
-        """How much thicker frames are than usual."""
+        """Factor on the usual width of frames."""
         return STROKE if self.is_on else 1.0
 
     def toggle(self) -> None:
-        """Go into presenter mode, or out of it."""
+        """Enter or leave presenter mode."""
         if self.is_on:
             self.leave()
         else:
@@ -139,13 +139,13 @@ class PresenterMode(QObject):
         self._before = WindowArrangement(window.saveState(), window.windowState(), font)
         for dock in self._docks.by_id.values():
             dock.hide()
-        window.menuBar().setFixedHeight(0)  # and not hidden: its keys are to work
+        window.menuBar().setFixedHeight(0)  # not hidden, so that its shortcuts work
         window.setWindowState(window.windowState() | Qt.WindowState.WindowFullScreen)
         self._show_mode(larger_font(LARGER))
         self._board.setFocus()
 
     def leave(self) -> None:
-        """Go out of presenter mode."""
+        """Leave presenter mode."""
         window, before = self._window, self._before
         if before is None:
             return
@@ -155,9 +155,9 @@ class PresenterMode(QObject):
         window.menuBar().setMaximumHeight(TALLEST)
         window.setWindowState(before.state)
         self._show_mode(before.font)
-        self._restore(before.panes)  # last, as the type makes them larger
+        self._restore(before.panes)  # last, as the type size affects them
         again = partial(self._restore, before.panes)
-        QTimer.singleShot(0, self, again)  # and once the window has its old size
+        QTimer.singleShot(0, self, again)  # again, once the window has its old size
 
     def _restore(self, panes: QByteArray) -> None:
         if not self.is_on:
@@ -166,13 +166,13 @@ class PresenterMode(QObject):
             self._docks.by_id["Lesson"].setVisible(has_lesson)
 
     def _show_mode(self, font: QFont) -> None:
-        QApplication.setFont(font)  # all sizes follow it
+        QApplication.setFont(font)  # all font sizes derive from it
         self.sentence.setVisible(self.is_on)
         self._escape.setEnabled(self.is_on)
         self.styleChanged.emit()
 
     def _go_back(self) -> None:
-        """Paint no more; else let go of the pinned cell; where none is, leave."""
+        """Leave mask editing; else unpin the cell; else leave presenter mode."""
         if self._workspace.screen.panel(PAINTING):
             self.paintingLeft.emit()
         elif self._workspace.screen.panel(PICTURE).cursor.pinned:
@@ -181,7 +181,7 @@ class PresenterMode(QObject):
             self.leave()
 
     def hide_all(self) -> None:
-        """Lay paper over all but the line at the foot."""
+        """Cover everything but the status bar."""
         window = self._window
         self.blank.setGeometry(window.rect().adjusted(0, 0, 0, -window.statusBar().height()))
         self.blank.show()
@@ -190,7 +190,7 @@ class PresenterMode(QObject):
         self._say_keys()
 
     def show_again(self) -> None:
-        """Take the paper away."""
+        """Remove the cover."""
         if self.blank.isVisible():
             self.blank.hide()
             self._board.setFocus()
@@ -200,7 +200,7 @@ class PresenterMode(QObject):
         self.said.emit(BLANK_HINT if self.blank.isVisible() else HINT)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Say the sentence of the cell that is looked at, as large as that of playback."""
+        """Show the explanation of the current cell, as large as a playback caption."""
         self.blank.show_theme(theme)
         if not self.is_on:
             return

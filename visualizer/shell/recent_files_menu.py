@@ -1,4 +1,4 @@
-"""The files that were opened or saved last, as a menu."""
+"""The menu of recently opened and saved files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RecentFilesMenu(QObject):
-    """Remembers files, and lists them whenever the menu is shown."""
+    """Records files, and lists them whenever the menu is shown."""
 
     chosen = Signal(object)
 
@@ -31,12 +31,12 @@ class RecentFilesMenu(QObject):
         menu.aboutToShow.connect(self._offer)
 
     def remember(self, path: Path) -> None:
-        """Put a file before all others."""
-        with suppress(InputError, OSError):  # a list of files is not worth a word
+        """Put a file first."""
+        with suppress(InputError, OSError):  # failing to record it is not worth a message
             recent_files.remember(self._folder, path)
 
     def forget(self) -> None:
-        """Forget every file."""
+        """Clear the list."""
         with suppress(InputError, OSError):
             for path in recent_files.recent(self._folder):
                 recent_files.forget(self._folder, path)

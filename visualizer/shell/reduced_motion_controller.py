@@ -1,4 +1,4 @@
-"""Whether things may move on the screen; who gets sick of it, or listens, has them stand still."""
+"""Turns the animations of a window on and off."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ReducedMotionController(QObject):
-    """Has a window move, or not, as the user wants."""
+    """Applies the user's choice of reduced motion to a window."""
 
     changed = Signal()
 
@@ -22,16 +22,16 @@ class ReducedMotionController(QObject):
         super().__init__(window)
         self._window = window
         self.is_on = is_reduced()
-        """Whether things stand still in this window."""
+        """Whether animations are off in this window."""
         self._effects = [effect for effect in EFFECTS if QApplication.isEffectEnabled(effect)]
 
     def toggle(self) -> None:
-        """Have things move, or no longer."""
+        """Toggle animations."""
         set_reduced(not is_reduced())
         self.changed.emit()
 
     def apply(self) -> None:
-        """Do what the user wants: panes, menus, lists and tips come at once, or glide."""
+        """Turn the animations of panes, menus, lists and tool tips on or off."""
         self.is_on = is_reduced()
         self._window.setAnimated(not self.is_on)
         for effect in self._effects:

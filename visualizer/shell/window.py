@@ -1,4 +1,4 @@
-"""The window: it builds the panes, shows the screen, and hands every wish to the workspace."""
+"""The main window: builds the widgets and controllers, connects them and shows screens."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 
 
 class MainWindow(QMainWindow):
-    """The program's window."""
+    """The main window on one document."""
 
     closed = Signal(object)
     labWanted = Signal()
@@ -131,7 +131,7 @@ class MainWindow(QMainWindow):
         self.show_name()
 
     def _add_intents(self) -> None:
-        """Add what a hand can want, part by part; the commands act on them."""
+        """Create the controllers that commands and signals act on."""
         self.player, self.pointer = (
             PlaybackController(self.workspace, self),
             CellSelectionController(self.workspace, self),
@@ -151,7 +151,7 @@ class MainWindow(QMainWindow):
         self.exporter = self.publisher.exporter
 
     def _serve_keys(self) -> None:
-        """Have those who use no mouse, or see no screen, know where they are."""
+        """Set up the focus ring, the focus cycle and the announcements."""
         readers = (self.board, self.lines.view, *self.transport.readers)
         self.actions_.give_keys(*readers)
         self.voice = announcements.ScreenAnnouncer(self.board, readers)
@@ -199,17 +199,17 @@ class MainWindow(QMainWindow):
         return centre
 
     def _take_place(self) -> None:
-        """Be where one was; at first, as large as is usual."""
+        """Restore the window's place; use a default size at first."""
         if not app_settings.restore_window(self, app_settings.MAIN_WINDOW):
             screen = self.screen().availableGeometry().size()
-            self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
+            self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # minus the window frame
         self.docks.by_id["Lesson"].hide()
 
     def begin(self) -> None:
-        """Do what can wait until there is a window to be seen."""
-        self.reader.load()  # first, as beside the import of torch it would take its time
+        """Start what can wait until the window is visible."""
+        self.reader.load()  # first, as it would be slow beside the import of torch
         self.workspace.start()
-        self.board.setFocus()  # so that a first Space plays
+        self.board.setFocus()  # so that Space plays at once
 
     # ------------------------------------------------------------------ showing
 
@@ -220,7 +220,7 @@ class MainWindow(QMainWindow):
         board = (shown.board, shown.cursor, shown.lights)
         self.board.show_board(*board, self.theme, shown.message)
         if self.workspace.screen is not screen:
-            return  # its panels asked for another room, and what is newer has been shown
+            return  # its panels asked for another room, and a newer screen has been shown
         painting, status = screen.panel(PAINTING), screen.panel(STATUS)
         self.brush.show_painting(painting)
         self.board.paint_now()
@@ -245,7 +245,7 @@ class MainWindow(QMainWindow):
         self.show_commands()
 
     def show_commands(self) -> None:
-        """Let be done what can be."""
+        """Update which commands are enabled and checked."""
         state = self._state()
         self.actions_.show_state(state, self.theme)
         self.twin.allow_copying(state.can_copy_script)
@@ -269,20 +269,20 @@ class MainWindow(QMainWindow):
         )
 
     def _open_lesson(self, has_lesson: bool) -> None:
-        if has_lesson != self._has_lesson:  # its pane comes and goes with it
+        if has_lesson != self._has_lesson:  # its pane is visible only while one is open
             self._has_lesson = has_lesson
             self.docks.by_id["Lesson"].setVisible(has_lesson)
             self.docks.share_height(LEFT)
 
     def show_name(self) -> None:
-        """Show which document it is, and whether it is saved."""
+        """Show the document's name and whether it is saved."""
         self.setWindowTitle(f"{self.filer.name}[*] — Attention Visualizer")
         self.setWindowModified(not self.filer.is_saved)
         self.setWindowFilePath(str(self.filer.path or ""))
         self.actions_.show_state(self._state(), self.theme)
 
     def show_bug(self, details: str) -> None:
-        """Say that something broke."""
+        """Report an unexpected exception."""
         dialogs.show_bug(self, details)
 
     def see_panes(self, panes: frozenset[str]) -> None:
@@ -293,12 +293,12 @@ class MainWindow(QMainWindow):
 
     def go_to_stage(self, stage: str) -> None:
         if any(item.is_current for item in self.workspace.screen.panel(RAIL)):
-            self.player.seek_stage(stage)  # while playing, panels come and go by themselves
+            self.player.seek_stage(stage)  # during playback, the panels shown follow the step
         else:
             self.workspace.toggle_stage(stage)
 
     def show_stage(self, stage: str) -> None:
-        """Have a stage in sight, in the picture that is there."""
+        """Scroll a stage into view, showing its panels if needed."""
         rail = self.workspace.screen.panel(RAIL)
         if any(item.stage == stage and not item.is_shown for item in rail):
             self.go_to_stage(stage)
@@ -326,7 +326,7 @@ class MainWindow(QMainWindow):
         self.editor.ensureWidgetVisible(self.token_pane)
 
     def set_scheme(self, scheme: str) -> None:
-        """Change the colours of everything."""
+        """Set the colour scheme."""
         self.scheme = Scheme(scheme)
         self.theme = theme_of(self.scheme, self.presenter.stroke)
         QApplication.setPalette(palette(self.theme))
@@ -339,14 +339,14 @@ class MainWindow(QMainWindow):
         self.show_screen()
 
     def restyle(self) -> None:
-        """Show everything in the same colours, where something else about the style is new."""
+        """Apply the colour scheme again, after the system's colours or the style have changed."""
         self.set_scheme(self.scheme)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if not all(part.may_close(self.close) for part in (self.publisher, self.filer)):
             event.ignore()
             return
-        self.presenter.leave()  # what is remembered is how it was before
+        self.presenter.leave()  # what is saved is the arrangement before it
         app_settings.save_window(self, app_settings.MAIN_WINDOW)
         app_settings.save_last(self.filer.path)
         self.hide()
@@ -357,11 +357,11 @@ class MainWindow(QMainWindow):
         self.closed.emit(self)
 
 
-# ----------------------------------------------------------- which signal leads to what
+# ----------------------------------------------------------- connections
 
 
 def _connect(window: MainWindow) -> None:
-    """Lead every signal to the intent that it means."""
+    """Connect widget signals to controllers."""
     _connect_state(window)
     _connect_files(window)
     _connect_setup(window)

@@ -1,7 +1,4 @@
-"""A long work of the windows' own thread, a part at a turn of the event loop.
-
-The windows of the program: one a document, opened by each other, closed one by one.
-"""
+"""Opens, closes and tracks the windows of the program: one a document, and the language lab."""
 
 from __future__ import annotations
 
@@ -31,16 +28,16 @@ if TYPE_CHECKING:
 
 
 class IncrementalTask(QObject):
-    """Goes on with a work until it ends; what else is to be done is done between its parts.
+    """Runs a long task on the GUI thread in short parts, one per turn of the event loop.
 
     Parameters
     ----------
     work : iterator
-        Does a part of the work each time that it is asked for the next; no part takes long.
+        Performs one short part of the task at each `next`.
     """
 
     ended = Signal()
-    """It is done, was stopped, or broke."""
+    """The task has finished, was stopped or raised."""
 
     def __init__(self, work: Iterator[None], parent: QObject) -> None:
         super().__init__(parent)
@@ -51,7 +48,7 @@ class IncrementalTask(QObject):
         self._timer.start()
 
     def stop(self) -> None:
-        """Do no more of it."""
+        """Stop after the current part."""
         self.is_working = False
         self._timer.stop()
         self.deleteLater()
@@ -66,7 +63,7 @@ class IncrementalTask(QObject):
             self.stop()  # so that it can be tried again
             raise
         else:
-            self._timer.start()  # behind all that came due during this part
+            self._timer.start()  # after all events that came due during this part
 
 
 _ONCE = Qt.ConnectionType(
@@ -87,31 +84,31 @@ LAB_PARTS = (
     "visualizer.lab.attention_view.widget",
     "visualizer.lab.snapshot_bar.widget",
 )
-"""Modules of the lab, in an order in which none takes long to load after those before it."""
+"""Modules of the lab, in an order in which none takes long to load after its predecessors."""
 PLOT_PARTS = (
     "visualizer.lab.loss_plot.widget",
     "visualizer.lab.loss_plot.controller",
     "visualizer.lab.window",
 )
-"""Modules that need pyqtgraph, which takes half a second to load and is loaded on a thread."""
+"""Modules that need pyqtgraph, which takes half a second to load, on a thread."""
 STEP = QPoint(32, 32)
-"""How far a window stands from the one that it came from."""
+"""Offset of a new window from the one it was opened from."""
 
 
 def make_window(program: Services, document: Document) -> MainWindow:
-    """Make a window on a document; its first numbers are computed once it can be seen."""
+    """Make a window on a document; its first numbers are computed once it is visible."""
     lessons = OpenLessons()
     presenter = program.presenter(lessons)
     workspace = Workspace(program.compute, presenter, document, rest=program.rest)
     window = MainWindow(workspace, program, lessons, window_on)
     workspace.setParent(window)
-    # Not before there is a window to be seen: loading torch would hold it up.
+    # Loading torch earlier would delay the window.
     window.board.painted.connect(window.begin, _ONCE)
     return window
 
 
 def window_on(path: Path) -> MainWindow | None:
-    """Give the window in which a file is open, of all that are seen."""
+    """Return the visible window in which a file is open."""
     file = path.resolve()
     windows = (each for each in QApplication.topLevelWidgets() if isinstance(each, MainWindow))
     seen = ((each, each.filer.path) for each in windows if each.isVisible())
@@ -119,7 +116,7 @@ def window_on(path: Path) -> MainWindow | None:
 
 
 class WindowManager(QObject):
-    """Holds every window that is open."""
+    """Holds every open window."""
 
     def __init__(self, program: Services, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -128,10 +125,10 @@ class WindowManager(QObject):
         self.lab: LabWindow | None = None
         self._making: IncrementalTask | None = None
         self._run: Path | None = None
-        """On which the lab is to be opened."""
+        """The run to open in the lab."""
 
     def open(self, document: Document) -> MainWindow:
-        """Open one more window on a document."""
+        """Open another window on a document."""
         window = make_window(self._program, document)
         window.filer.anotherWanted.connect(self._open_another)
         window.filer.recoveredApart.connect(self._recover_apart)
@@ -147,7 +144,7 @@ class WindowManager(QObject):
         return window
 
     def begin(self, saved: SavedDocument, path: Path | None) -> None:
-        """Open the first window: on a file, on what was asked for, or on what was last open."""
+        """Open the first window: on a file, on the document asked for, or on the last one open."""
         window = self.open(saved.document)
         window.board.painted.connect(window.filer.keeper.look_back, _ONCE)
         if path:
@@ -157,13 +154,13 @@ class WindowManager(QObject):
 
     @property
     def front(self) -> MainWindow | LabWindow | None:
-        """The window to say something in that is of none alone; None where none is open."""
+        """The window for messages that belong to no particular one; None where none is open."""
         if self.lab and self.lab.isVisible() and (self.lab.isActiveWindow() or not self.all):
             return self.lab
         return self.all[-1] if self.all else None
 
     def open_lab(self, folder: Path | None = None) -> None:
-        """Open the language lab, or bring it to the front; on a run, where one is named."""
+        """Open the language lab or bring it to the front, on a run where one is named."""
         self._run = folder or self._run
         if self.lab:
             self._show_lab()
@@ -173,7 +170,7 @@ class WindowManager(QObject):
             self._making.ended.connect(self._end_making)
 
     def _made_lab(self) -> Iterator[None]:
-        """Make the lab, a part at a turn: the windows that are open answer between."""
+        """Load and make the lab in parts, so that open windows stay responsive."""
         loading = Thread(target=import_module, args=("pyqtgraph",))
         loading.start()
         for part in LAB_PARTS:
@@ -221,11 +218,11 @@ class WindowManager(QObject):
         lab.deleteLater()
 
     def give_up(self) -> None:
-        """End the program, as no window could be opened."""
+        """End the program because no window could be opened."""
         QCoreApplication.exit(1)
 
     def quit(self) -> None:
-        """Close every window, one after the other; each that would lose something asks first."""
+        """Close the windows one after the other; each with unsaved changes asks first."""
         self._stop_making()
         if self.lab:
             if not self.lab.may_close(self.quit):

@@ -1,4 +1,4 @@
-"""What windows ask of the parts that hold torch: handed in, as no window imports them."""
+"""Services that windows are handed, so that no window imports torch."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The services of the program; but for the presenter, each is called off the GUI thread.
+    """The services of the program; each but the presenter is called off the GUI thread.
 
     Parameters
     ----------
     compute : callable
         Computes a document.
     read : callable
-        Reads any file that can be opened: a document of its own, or a change of the one there is.
+        Reads any supported file: a document of its own, or a change of the current one.
     restore : callable
-        Gives the numbers of what was read: recorded ones as they are, or else computed.
+        Returns the run of a document read: recorded if it has one, else computed.
     presenter : callable
-        Gives a window what makes its screens; it asks for the lessons that are open there.
+        Makes a window's presenter; takes a function that returns the lessons open there.
     rest : callable
-        Gives back what was kept to compute faster, when nothing has been asked for a while.
+        Frees what is cached for speed, after an idle period.
     """
 
     compute: ComputeFunction

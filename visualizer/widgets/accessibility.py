@@ -1,7 +1,7 @@
-"""What readers of the screen are told of widgets that draw themselves: role, value, changes.
+"""Accessible roles, values and announcements of widgets that paint themselves.
 
 Names and descriptions are the widgets' own (`setAccessibleName`). Qt knows neither the role of a
-widget that we draw, which is its class's `ACCESSIBLE_ROLE`, nor a value other than a number.
+widget that paints itself, given by its class's `ACCESSIBLE_ROLE`, nor a value other than a number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VALUE = "value told"
 
 
 class AccessibleWidget(QAccessibleWidget):
-    """A widget with the role of its class and the value that it was given."""
+    """The accessible interface of a widget: its class's role, and the value that it was given."""
 
     def text(self, kind: QAccessible.Text) -> str:
         if kind is QAccessible.Text.Value:
@@ -30,26 +30,26 @@ class AccessibleWidget(QAccessibleWidget):
 
 
 def _told(name: str, thing: QObject) -> AccessibleWidget | None:
-    """Give the interface of a widget whose class has an `ACCESSIBLE_ROLE`."""
+    """Return the interface of a widget whose class has an `ACCESSIBLE_ROLE`."""
     role = getattr(thing, "ACCESSIBLE_ROLE", None)
     return (
         AccessibleWidget(thing, role) if role is not None and isinstance(thing, QWidget) else None
     )
 
 
-@cache  # Qt would ask as often as it was told to
+@cache  # once, as Qt would call every installed factory
 def install() -> None:
-    """Have Qt ask here first what a widget is."""
+    """Install the accessible interfaces in Qt."""
     QAccessible.installFactory(_told)
 
 
 def set_accessible_value(widget: QWidget, value: str) -> None:
-    """Give a widget the value that readers of the screen are told when they come to it."""
+    """Set the value that screen readers announce for a widget."""
     widget.setProperty(VALUE, value)
 
 
 def announce(widget: QWidget, sentence: str, politeness: Politeness) -> None:
-    """Have readers of the screen say a sentence: instead of what they say, or after it."""
+    """Have screen readers announce a sentence, at once or after the present one."""
     event = QAccessibleAnnouncementEvent(widget, sentence)
     event.setPoliteness(politeness)
     QAccessible.updateAccessibility(event)

@@ -1,9 +1,4 @@
-"""Where the system has a program keep what is the user's.
-
-What the program remembers between two starts: the window's place and the colours.
-
-Whether things may move on the screen; who gets sick of it, or listens, has them stand still.
-"""
+"""Settings remembered between two starts: windows, colours, last files and reduced motion."""
 
 from __future__ import annotations
 
@@ -21,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def own_folder() -> Path:
-    """Give the folder of what the program keeps for the user; it need not be there yet."""
+    """Return the program's folder for user data; it may not exist yet."""
     kind = QStandardPaths.StandardLocation.AppDataLocation
     return Path(QStandardPaths.writableLocation(kind))
 
@@ -30,16 +25,16 @@ VERSION = 2
 SCHEME, LAST_FILE, EXPORT, REDUCED_MOTION = "scheme", "last", "export", "reduced motion"
 LAST_RUN, FOLDED = "lab/run", "lab/folded"
 ACROSS, MIDDLE, RIGHT = "lab/across", "lab/middle", "lab/right"
-"""The sizes of the lab's parts beside each other: of the window, of its middle, of its right."""
+"""Keys of the lab's splitters: across the window, in its middle and at its right."""
 NOTICE_MS = 20_000
-"""How long the status bar says what is worth reading twice."""
+"""How long the status bar shows messages worth reading twice."""
 MOST_DIGITS = 5
 """Of a size in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowKeys:
-    """The keys under which the place of a kind of window is remembered."""
+    """The keys that store the geometry and state of one kind of window."""
 
     geometry: str
     state: str
@@ -51,54 +46,54 @@ LAB_WINDOW = WindowKeys("lab/geometry", "lab/state", "lab/seal")
 
 
 def load_scheme() -> Scheme:
-    """Read the chosen colours; the system's where none or nonsense is stored."""
+    """Return the chosen colour scheme; the system's where none valid is stored."""
     stored = str(QSettings().value(SCHEME, Scheme.SYSTEM.value))
     return Scheme(stored) if stored in set(Scheme) else Scheme.SYSTEM
 
 
 def save_scheme(scheme: Scheme) -> None:
-    """Remember the chosen colours."""
+    """Store the chosen colour scheme."""
     QSettings().setValue(SCHEME, scheme.value)
 
 
 def load_last() -> Path | None:
-    """Give the file that was open when the program was closed last, if it is still there."""
+    """Return the file open at the last exit, if it still exists."""
     stored = QSettings().value(LAST_FILE)
     path = Path(stored) if isinstance(stored, str) and stored and "\0" not in stored else None
     return path if path and path.is_file() else None
 
 
 def save_last(path: Path | None) -> None:
-    """Remember which file is open; nothing, where it is none."""
+    """Store which file is open; None for none."""
     QSettings().setValue(LAST_FILE, str(path.absolute()) if path else "")
 
 
 def load_last_run() -> str:
-    """Give the name of the run that was open in the lab last; empty where there was none."""
+    """Return the name of the run last open in the lab; empty where there was none."""
     stored = QSettings().value(LAST_RUN)
     return stored if isinstance(stored, str) else ""
 
 
 def save_last_run(name: str) -> None:
-    """Remember which run is open in the lab."""
+    """Store which run is open in the lab."""
     QSettings().setValue(LAST_RUN, name)
 
 
 def load_folded() -> frozenset[str] | None:
-    """Give the parts of the lab that are folded away; None where that was never chosen."""
+    """Return the collapsed sections of the lab; None where never chosen."""
     stored = QSettings().value(FOLDED)
     return frozenset(stored.split()) if isinstance(stored, str) else None
 
 
 def save_folded(names: frozenset[str]) -> None:
-    """Remember which parts of the lab are folded away."""
+    """Store which sections of the lab are collapsed."""
     QSettings().setValue(FOLDED, " ".join(sorted(names)))
 
 
 def restore_window(window: QMainWindow, keys: WindowKeys) -> bool:
-    """Put a window where it was; say whether it had been anywhere.
+    """Restore a window's geometry and state; return whether any was stored.
 
-    Some damaged states Qt does not survive, so that one is restored only as it was written.
+    Qt crashes on some damaged states, so only an intact one is restored.
     """
     settings = QSettings()
     geometry, state = settings.value(keys.geometry), settings.value(keys.state)
@@ -110,7 +105,7 @@ def restore_window(window: QMainWindow, keys: WindowKeys) -> bool:
 
 
 def save_window(window: QMainWindow, keys: WindowKeys) -> None:
-    """Remember where a window is and which of its panes are open."""
+    """Store a window's geometry and its panes' state."""
     settings = QSettings()
     geometry, state = window.saveGeometry(), window.saveState(VERSION)
     settings.setValue(keys.geometry, geometry)
@@ -119,19 +114,19 @@ def save_window(window: QMainWindow, keys: WindowKeys) -> None:
 
 
 def load_sizes(key: str) -> list[int]:
-    """Give the sizes that parts beside each other had; none where none or nonsense is stored."""
+    """Return a splitter's stored sizes; empty where none valid are stored."""
     stored = QSettings().value(key)
     parts = stored.split() if isinstance(stored, str) else []
     return [int(part) for part in parts if part.isdecimal() and len(part) <= MOST_DIGITS]
 
 
 def save_sizes(key: str, sizes: list[int]) -> None:
-    """Remember the sizes of parts beside each other."""
+    """Store a splitter's sizes."""
     QSettings().setValue(key, " ".join(map(str, sizes)))
 
 
 def forget() -> str:
-    """Forget all of it; say why that could not be, if it could not."""
+    """Delete all settings; return the error, if any."""
     settings = QSettings()
     settings.clear()
     settings.sync()
@@ -155,15 +150,15 @@ EFFECTS = (
 
 
 def is_reduced() -> bool:
-    """Whether the user wants as little motion as can be."""
+    """Whether the user wants reduced motion."""
     return QSettings().value(REDUCED_MOTION, defaultValue=False, type=bool) is True
 
 
 def set_reduced(is_on: bool) -> None:
-    """Remember whether the user wants as little motion as can be."""
+    """Store whether the user wants reduced motion."""
     QSettings().setValue(REDUCED_MOTION, is_on)
 
 
 def style_sheet() -> str:
-    """Give the rule by which what the style moves stands still."""
+    """Return the style sheet that turns off the style's animations."""
     return "* { widget-animation-duration: 0; }" if is_reduced() else ""

@@ -1,4 +1,4 @@
-"""Buttons whose words change and whose width does not, so that nothing beside them moves."""
+"""Buttons of fixed width whose text changes, so that nothing beside them moves, and combo boxes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHORTCUTS = Qt.TextFlag.TextShowMnemonic.value
 
 
 class FixedWidthButton(QPushButton):
-    """A button with words; it is as wide as the widest of those that it may have."""
+    """A button as wide as the widest of its possible texts."""
 
     def __init__(self, *words: str) -> None:
         super().__init__(words[0])
@@ -29,7 +29,7 @@ class FixedWidthButton(QPushButton):
         option = QStyleOptionButton()
         self.initStyleOption(option)
         hint = super().sizeHint()
-        for words in self._words:  # each has a least width: asked as Qt does
+        for words in self._words:  # each text has a minimum width, as Qt computes it
             option.text = words
             inner = QSize(_width(self, words), self.fontMetrics().height())
             kind = QStyle.ContentsType.CT_PushButton
@@ -41,7 +41,7 @@ class FixedWidthButton(QPushButton):
 
 
 class FixedWidthToolButton(QToolButton):
-    """A button of a bar; it is as wide as the widest of the words that it may have."""
+    """A tool button as wide as the widest of its possible texts."""
 
     def __init__(self, words: Iterable[str]) -> None:
         super().__init__()
@@ -57,12 +57,12 @@ class FixedWidthToolButton(QToolButton):
 
 
 def _width(button: QAbstractButton, words: str) -> int:
-    """Measure words as Qt does, to the pixel."""
+    """Measure a text as Qt does, to the pixel."""
     return button.fontMetrics().size(SHORTCUTS, words).width()
 
 
 def choice(name: str, choices: Iterable[tuple[object, str]]) -> QComboBox:
-    """Make a list to choose from: values with their words."""
+    """Make a combo box of values with their texts."""
     box = QComboBox()
     for value, words in choices:
         box.addItem(words, value)

@@ -1,4 +1,4 @@
-"""Commands as a table: actions, shortcuts and menus made of it, and what is possible and on."""
+"""The command table's rows, and the actions, shortcuts and menus made from them."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 ControllersT = TypeVar("ControllersT")
 """What the commands of a window act on."""
 StateT = TypeVar("StateT")
-"""What decides which commands of a window are possible and which are on."""
+"""What decides which commands of a window are enabled and which are checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """What a button shows whose command is not always the same.
+    """What a button shows for a command whose text or icon changes.
 
     Parameters
     ----------
     text : str
-        Beside the icon; the command's own where it is empty.
+        Beside the icon; the command's own if empty.
     tip : str
-        The command's own where it is empty.
+        The command's own if empty.
     """
 
     icon: str
@@ -43,26 +43,27 @@ class Face:
 
 @dataclass(frozen=True)  # no slots: Python 3.11 makes none of a generic alias that has them
 class Command(Generic[ControllersT, StateT]):
-    """One row of the table: what it is called, what it does, when it is possible and on.
+    """One row of the command table.
 
     Parameters
     ----------
     id : str
         The object name of its action.
     menu : str
-        The menu that it is in, or one within another: ``&View>Co&lours``.
+        Its menu, or a submenu: ``&View>Co&lours``.
     do : callable
-        Does it, given the controllers of the window.
+        Runs it, given the window's controllers.
     group : str
-        Commands of which one is chosen share a group.
+        Mutually exclusive commands share a group.
     divides : bool
-        Whether a line stands before it in the menu.
+        Whether a separator precedes it in the menu.
     near : bool
-        Whether its keys work only at the heatmaps and the track, as others type with them.
+        Whether its shortcut works only in the heatmaps and the timeline, as other widgets type
+        with it.
     is_enabled : callable, optional
-        Whether it is possible; without it, it always is.
+        Whether it is enabled; always, if left out.
     is_checked : callable, optional
-        Whether it is on, or chosen of its group; what has none cannot be on or off.
+        Whether it is checked, or chosen in its group; without it the command is not checkable.
     face : callable, optional
         What its buttons show, where that changes.
     """
@@ -82,7 +83,7 @@ class Command(Generic[ControllersT, StateT]):
 
     @property
     def said(self) -> str:
-        """What it does, in words that are enough where its menu is not seen."""
+        """What it does, in words that suffice outside its menu."""
         within = self.menu.partition(">")[2]
         return (f"{within}: {self.text}" if within else self.text).replace("&", "")
 
@@ -117,7 +118,7 @@ class CommandMenus(Generic[ControllersT, StateT]):
         self._groups: dict[str, QActionGroup] = {}
         self._faces: dict[str, Face] = {}
         self.by_id = {command.id: self._make(command) for command in self._commands}
-        # Asked with every change of the window, so only those are that can change.
+        # Asked at every change of the window, so only commands that can change are listed.
         rows = [(self.by_id[command.id], command) for command in self._commands]
         self._enabling = [(action, row.is_enabled) for action, row in rows if row.is_enabled]
         self._checking = [(action, row.is_checked) for action, row in rows if row.is_checked]
@@ -135,7 +136,7 @@ class CommandMenus(Generic[ControllersT, StateT]):
         return action
 
     def menu(self, path: str) -> QMenu:
-        """Give a menu by its name, or one within another: ``&View>Co&lours``."""
+        """Return a menu by its name, or a submenu: ``&View>Co&lours``."""
         if path not in self.menus:
             above, _, name = path.rpartition(">")
             parent = self.menu(above) if above else self._window.menuBar()
@@ -143,12 +144,12 @@ class CommandMenus(Generic[ControllersT, StateT]):
         return self.menus[path]
 
     def act_on(self, controllers: ControllersT) -> None:
-        """Have the commands act on the window's controllers."""
+        """Set the controllers that the commands act on."""
         for action in self.by_id.values():
             action.controllers = controllers
 
     def give_keys(self, *widgets: QWidget) -> None:
-        """Have the keys work that work only near some widgets."""
+        """Enable the shortcuts of `near` commands in some widgets."""
         for command in self._commands:
             if command.near:
                 for widget in widgets:
@@ -157,12 +158,12 @@ class CommandMenus(Generic[ControllersT, StateT]):
     # ------------------------------------------------------------------ showing
 
     def show_state(self, state: StateT, theme: Theme) -> None:
-        """Let what is possible now be done, and only that; mark what is on."""
+        """Update which actions are enabled and checked, and what they show."""
         for action, is_enabled in self._enabling:
             action.setEnabled(is_enabled(state))
         for action, is_checked in self._checking:
             is_on = is_checked(state)
-            if is_on or not action.command.group:  # of a group, the others go off by themselves
+            if is_on or not action.command.group:  # Qt unchecks the others of a group
                 action.setChecked(is_on)
         for action, face in self._facing:
             self._show_face(action, face(state), theme)
@@ -179,7 +180,7 @@ class CommandMenus(Generic[ControllersT, StateT]):
 
     def show_theme(self, theme: Theme) -> None:
         """Draw the icons in a theme's ink."""
-        self._faces.clear()  # to be drawn with the next state
+        self._faces.clear()  # redrawn with the next state
         for command in self._commands:
             if command.icon:
                 self.by_id[command.id].setIcon(icon(command.icon, theme.ink))

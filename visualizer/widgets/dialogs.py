@@ -1,7 +1,4 @@
-"""Asking for a file or a folder without stopping all else.
-
-What the window says in boxes of its own: a bug, the shortcuts, what the program is.
-"""
+"""File dialogs and message boxes that do not block the event loop."""
 
 from __future__ import annotations
 
@@ -30,14 +27,14 @@ if TYPE_CHECKING:
 
 
 def ask_open_path(parent: QWidget, folder: Path, kinds: str, then: Callable[[str], object]) -> None:
-    """Ask for a file that is there; `then` is called with its name."""
+    """Ask for an existing file; `then` is called with its name."""
     dialog = _dialog(parent, "Open", folder, kinds, then)
     dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
     dialog.open()
 
 
 def ask_for_folder(parent: QWidget, title: str, start: Path, then: Callable[[str], object]) -> None:
-    """Ask for a folder that is there; `then` is called with its name."""
+    """Ask for an existing folder; `then` is called with its name."""
     dialog = _dialog(parent, title, start, "", then)
     dialog.setFileMode(QFileDialog.FileMode.Directory)
     dialog.open()
@@ -46,7 +43,7 @@ def ask_for_folder(parent: QWidget, title: str, start: Path, then: Callable[[str
 def ask_save_path(
     parent: QWidget, title: str, start: Path, kinds: str, then: Callable[[str], object]
 ) -> QFileDialog:
-    """Ask for a file to be written; one that is there is asked about."""
+    """Ask for a file to write, confirming before one is replaced."""
     dialog = _dialog(parent, title, start.parent, kinds, then)
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.setDefaultSuffix(start.suffix)
@@ -66,16 +63,16 @@ def _dialog(
 
 
 class _PlainBoxes(QObject):
-    """Has the boxes of Qt's own file dialog say the names of files as plain text.
+    """Sets the message boxes of Qt's own file dialog to plain text.
 
-    It asks whether a file is to be replaced, or says that there is none, in a box that takes a name
-    for HTML where it looks like it.
+    Its questions and errors quote file names, which Qt would take for HTML where they look
+    like it.
     """
 
     def eventFilter(self, dialog: QObject, event: QEvent) -> bool:
         if isinstance(event, QChildEvent) and event.type() == QEvent.Type.ChildPolished:
             box = event.child()
-            if isinstance(box, QMessageBox):  # it is not laid out yet
+            if isinstance(box, QMessageBox):  # before it is laid out
                 box.setTextFormat(Qt.TextFormat.PlainText)
         return super().eventFilter(dialog, event)
 
@@ -84,7 +81,7 @@ LIST_SIZE = QSize(720, 640)
 
 
 def message_box(window: QWidget, name: str, icon: QMessageBox.Icon, sentence: str) -> QMessageBox:
-    """Make a box that says a sentence, and whatever else is said in it, as plain text."""
+    """Make a message box that shows all its texts as plain text."""
     box = QMessageBox(window)
     box.setObjectName(name)
     box.setIcon(icon)
@@ -95,7 +92,7 @@ def message_box(window: QWidget, name: str, icon: QMessageBox.Icon, sentence: st
 
 
 def show_bug(window: QWidget, details: str) -> None:
-    """Say that something broke, with what to send to its makers; once at a time."""
+    """Report an unexpected exception, with details to send to the developers; one box at a time."""
     if window.findChild(QMessageBox, "bug"):
         return
     said = "Something broke that should not have. The last picture stays."
@@ -110,7 +107,7 @@ def show_bug(window: QWidget, details: str) -> None:
 def ask_unsaved(
     window: QWidget, name: str, save: Callable[[], object], lose: Callable[[], object]
 ) -> None:
-    """Ask whether changes are to be saved; called off, nothing happens. Once at a time."""
+    """Ask whether to save changes; cancelling does nothing. One box at a time."""
     if window.findChild(QMessageBox, "unsaved"):
         return
     said = f"“{name}” has changes that are not saved."
@@ -127,7 +124,7 @@ def ask_unsaved(
 def ask_recover(
     window: QWidget, names: str, recover: Callable[[], None], drop: Callable[[], None]
 ) -> None:
-    """Offer what a crash left behind; called off, it is offered again at the next start."""
+    """Offer recovered documents; if cancelled, they are offered again at the next start."""
     said = "The program ended without having been closed. This was not saved:"
     box = message_box(window, "recover", QMessageBox.Icon.Information, said)
     box.setInformativeText(names)
@@ -141,19 +138,19 @@ def ask_recover(
 
 
 def refuse(window: QWidget, title: str, sentence: str) -> None:
-    """Say why something was not done."""
+    """Explain why something was not done."""
     box = message_box(window, "refused", QMessageBox.Icon.Warning, sentence)
     box.setWindowTitle(title)
     box.open()
 
 
 def show_shortcuts(window: QWidget, keys: Iterable[tuple[str, str]]) -> None:
-    """List what can be done with which keys."""
+    """Show the list of shortcuts."""
     ShortcutListDialog(window, keys).open()
 
 
 class ShortcutListDialog(QDialog):
-    """All keys, in a list that is scrolled, as it is longer than a screen is high."""
+    """All shortcuts in a scrolling list, which is longer than a screen is high."""
 
     def __init__(self, window: QWidget, keys: Iterable[tuple[str, str]]) -> None:
         super().__init__(window)
@@ -176,13 +173,13 @@ class ShortcutListDialog(QDialog):
 
 
 def show_about(window: QWidget) -> None:
-    """Say what the program is."""
+    """Show the about box."""
     text = "Real attention modules, computed and shown stage by stage, head by head."
     show_message(window, "About", f"<h3>Attention Visualizer {__version__}</h3><p>{text}</p>")
 
 
 def show_message(window: QWidget, title: str, html: str) -> None:
-    """Say something that is read and closed; what comes from elsewhere is escaped in it."""
+    """Show a message; texts from elsewhere must be escaped in it."""
     box = message_box(window, "told", QMessageBox.Icon.NoIcon, "")
     box.setWindowTitle(title)
     box.setTextFormat(Qt.TextFormat.RichText)

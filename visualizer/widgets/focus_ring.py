@@ -1,4 +1,4 @@
-"""A ring around what the keys act on: the style's own marks can hardly be seen."""
+"""Draws a ring around the focused widget: the style's own focus marks are hardly visible."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent
 
 SHOWS_OWN_FOCUS = "shows own focus"
-"""The property of widgets that need no ring: they show it themselves, or are all there is."""
+"""The property of widgets without a ring: they show the focus themselves, or fill the window."""
 AROUND = 3
 MOVES = {QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.Show, QEvent.Type.Hide}
 
 
 class FocusRing(QWidget):
-    """Lies over a window, around the widget that has the focus; who clicked there needs none."""
+    """An overlay that outlines the widget with the keyboard focus, unless it was clicked."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Border
 
@@ -37,7 +37,7 @@ class FocusRing(QWidget):
         QApplication.instance().focusChanged.connect(self._follow)  # type: ignore[union-attr]
 
     def show_theme(self, theme: Theme) -> None:
-        """Take the colours of a theme."""
+        """Set the colours of a theme."""
         self._theme = theme
         self.update()
 
@@ -46,7 +46,7 @@ class FocusRing(QWidget):
         is_ours = new is not None and self._window.isAncestorOf(new)
         shows_own = new is not None and bool(new.property(SHOWS_OWN_FOCUS))
         self._around = new if is_ours and not is_clicked and not shows_own else None
-        for widget in filter(isValid, self._watched):  # a window that goes takes its parts first
+        for widget in filter(isValid, self._watched):  # a closing window deletes them first
             widget.removeEventFilter(self)
         self._watched = list(self._chain())
         for widget in self._watched:
@@ -54,7 +54,7 @@ class FocusRing(QWidget):
         self._place()
 
     def _chain(self) -> list[QWidget]:
-        """Give the widget and all that it moves with."""
+        """Return the widget and the parents that move it."""
         chain, widget = [], self._around
         while widget is not None and widget is not self._window:
             chain.append(widget)

@@ -1,4 +1,4 @@
-"""Our own icons, drawn in the theme's ink."""
+"""The program's icons, drawn in the theme's ink."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from PySide6.QtSvg import QSvgRenderer
 from visualizer.resources import resource
 
 FADED = 0.4
-"""How much of its ink an icon has of what cannot be done now: about as words have then."""
+"""Opacity of a disabled icon, about that of disabled text."""
 
 
 @lru_cache(maxsize=128)
 def icon(name: str, colour: str) -> QIcon:
-    """Draw an icon in one colour, sharp at up to three times its size; faint where disabled."""
+    """Draw an icon in one colour, sharp at up to three times its size; faded where disabled."""
     drawing = resource("icons", f"{name}.svg").read_text(encoding="utf-8")
     renderer = QSvgRenderer(QByteArray(drawing.replace("currentColor", colour).encode()))
     made = QIcon()
@@ -31,7 +31,7 @@ def icon(name: str, colour: str) -> QIcon:
 
 
 def _faded(pixmap: QPixmap) -> QPixmap:
-    """Make all of a drawing alike fainter, where its strokes cross each other too."""
+    """Fade a drawing evenly, also where its strokes cross."""
     faded = _blank(pixmap.width())
     painter = QPainter(faded)
     painter.setOpacity(FADED)

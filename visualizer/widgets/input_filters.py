@@ -1,4 +1,4 @@
-"""What controls leave to the window: the wheel that scrolls the page, undo, redo, actions."""
+"""Filters events from controls for the window: wheel scrolling, undo, redo and shortcuts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ UNDO = (QKeySequence.StandardKey.Undo, QKeySequence.StandardKey.Redo)
 
 
 class ControlEventFilter(QObject):
-    """Turns away what a control would take for itself."""
+    """Keeps a control from consuming the window's events."""
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         is_wheel = event.type() == QEvent.Type.Wheel
@@ -24,17 +24,17 @@ class ControlEventFilter(QObject):
 
 
 def is_undo(event: QEvent) -> bool:
-    """Whether keys are pressed that undo or redo."""
+    """Whether a key event is undo or redo."""
     return isinstance(event, QKeyEvent) and any(event.matches(key) for key in UNDO)
 
 
 def is_command(event: QKeyEvent) -> bool:
-    """Whether keys are an action's, whether it can be done now or not."""
+    """Whether a key event is some action's shortcut, enabled or not."""
     commanding = Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.ControlModifier
     return bool(event.modifiers() & commanding)
 
 
 def install_input_filters(widget: QWidget) -> None:
-    """Have the wheel scroll the page unless a control was clicked into; undo is the document's."""
-    widget.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # else the wheel itself gives the focus
+    """Let the wheel scroll the page unless a control has the focus; undo acts on the document."""
+    widget.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # otherwise the wheel itself gives the focus
     widget.installEventFilter(ControlEventFilter(widget))

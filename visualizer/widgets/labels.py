@@ -1,11 +1,7 @@
-"""A label of rich text that flows into the width it has, and is laid out once.
+"""Labels of plain text or of trusted HTML: wrapping, auto-fitting and elided.
 
-A line to be read from the back of a room: as large as fits the width.
-
-Labels that never guess what their text is: plain text as it is given, or HTML made by us.
-
-Qt's own label takes a text for HTML where it looks like it. A token, a file's name or an error
-message that quotes one may look like it, and HTML can read files and hold up the program.
+Qt's own label guesses whether a text is HTML. A token, a file's name or an error message that
+quotes one may look like it, and HTML can read files and block the program.
 """
 
 from __future__ import annotations
@@ -28,7 +24,7 @@ NARROWEST = 100
 
 
 class RichLabel(QLabel):
-    """Shows HTML: what is put into it from elsewhere has to be escaped before."""
+    """Shows HTML; text from elsewhere must be escaped in it."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -36,7 +32,7 @@ class RichLabel(QLabel):
 
 
 class WrappingLabel(RichLabel):
-    """Asks for the height that its text needs; Qt's own tries several widths for every text."""
+    """Wraps HTML with a single layout; Qt's own label tries several widths for each text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,17 +70,17 @@ class WrappingLabel(RichLabel):
 
 
 class AutoFitLabel(RichLabel):
-    """One line of HTML; only what is too long at the smallest size is broken into two."""
+    """One line of HTML at the largest size that fits; at the smallest size it may wrap to two."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self._told = ""
         self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.setAccessibleDescription(name)  # its name is what it says
+        self.setAccessibleDescription(name)  # its name is its text
 
     def tell(self, html: str) -> None:
-        """Show a line."""
+        """Set the text."""
         if html != self._told:
             self._told = html
             self._fit()
@@ -119,7 +115,7 @@ SIZES = (20, 18, 16, 14)
 
 
 def fitting(html: str, room: float) -> tuple[int, bool]:
-    """Choose the largest size at which a line fits, and say whether it has to be broken."""
+    """Return the largest size at which a line fits, and whether it has to wrap."""
     plain = unescape(sub("<[^>]*>", "", html))
     for size in SIZES:
         if QFontMetricsF(font(size, QFont.Weight.DemiBold)).horizontalAdvance(plain) <= room:
@@ -128,7 +124,7 @@ def fitting(html: str, room: float) -> tuple[int, bool]:
 
 
 class PlainLabel(QLabel):
-    """Shows every text letter by letter, whatever it looks like."""
+    """Shows every text literally, whatever it looks like."""
 
     def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -137,7 +133,7 @@ class PlainLabel(QLabel):
 
 
 class ElidedLabel(PlainLabel):
-    """A line that takes what room there is; the whole of it is in its tip."""
+    """A line elided to its width, with the whole text in its tool tip."""
 
     def __init__(self, towards: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignLeft) -> None:
         super().__init__()
@@ -148,7 +144,7 @@ class ElidedLabel(PlainLabel):
         self.setIndent(4)
 
     def tell(self, told: str, in_words: str = "") -> None:
-        """Show a sentence, or what stands for it in short."""
+        """Set a text, with an optional longer form for the tool tip and screen readers."""
         self._told, self._in_words = told, in_words or told
         self.setToolTip(plain_tooltip(self._in_words))
         self.setAccessibleName(self._in_words)

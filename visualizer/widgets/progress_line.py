@@ -1,4 +1,4 @@
-"""A thin line that says that numbers are on their way; it never blocks anything."""
+"""A thin line that shows that a computation is in progress."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from visualizer.widgets.theme import LIGHT, Theme
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent
 
-# Work that is over sooner is not worth a mark that would only flicker.
+# Shorter work would only make the line flicker.
 DELAY_MS = 150
 READY, WORKING = "All computed", "Numbers are on their way"
 
 
 class ProgressLine(QWidget):
-    """The line between the rail and the heatmaps: a hairline, or the accent while working."""
+    """The line between stage bar and heatmaps: a hairline, or the accent colour while working."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ProgressBar
 
@@ -37,7 +37,7 @@ class ProgressLine(QWidget):
         self._delay.timeout.connect(self._show_working)
 
     def show_working(self, is_working: bool, theme: Theme) -> None:
-        """Show that numbers are on their way, or no longer."""
+        """Set whether a computation is in progress."""
         self._theme = theme
         if is_working and not self._delay.isActive() and not self.is_shown_working:
             self._delay.start()

@@ -1,4 +1,4 @@
-"""A row of controls that can be scrolled sideways where the window is narrow."""
+"""A row of controls that scrolls sideways where the window is narrow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ScrollStrip(QScrollArea):
-    """One row, of a height at the usual text size."""
+    """A scrolling row with a fixed height at the usual text size."""
 
     def __init__(self, height: int, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -37,7 +37,7 @@ class ScrollStrip(QScrollArea):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.updateGeometry()  # a bar to scroll with takes height of its own
+        self.updateGeometry()  # the scroll bar adds to the height
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         bar = self.horizontalScrollBar()

@@ -1,6 +1,6 @@
-"""One control a kind of setting. A control shows a value and says what the user chose; no more.
+"""Controls for the kinds of settings, and the row that names one and shows its problem.
 
-One row of settings: a name, a control, and what is wrong at it.
+A control shows a value and emits what the user chose; it changes nothing itself.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ STEPS_PER_UNIT = 100
 
 
 class SettingControl(QWidget):
-    """What every control has.
+    """Base class of the controls.
 
-    `chosen` carries the new value and whether it is part of a drag or of typing; `settled` says
-    that the drag is over.
+    `chosen` carries the new value and whether it is part of a drag or of typing; `settled` is
+    emitted when a drag ends.
     """
 
     chosen = Signal(object, bool)
@@ -54,12 +54,12 @@ class SettingControl(QWidget):
         self.row = row
 
     def add(self, widget: QWidget, part: str, stretch: int = 0) -> None:
-        """Add a part, which takes its name for readers of the screen from the setting.
+        """Add a part, whose accessible name comes from the setting.
 
         Parameters
         ----------
         part : str
-            What its object name ends with, after the setting's name.
+            The end of its object name, after the setting's name.
         """
         widget.setAccessibleName(self.setting.label)
         widget.setObjectName(f"{self.setting.name} {part}")
@@ -72,11 +72,11 @@ class SettingControl(QWidget):
         raise NotImplementedError
 
     def show_theme(self, theme: Theme) -> None:
-        """Take the colours of a theme."""
+        """Set the colours of a theme."""
 
 
 class TypedSlider(QSlider):
-    """A slider that leaves the wheel to the page that scrolls."""
+    """A slider that leaves the wheel to the scrolling page."""
 
     def __init__(self) -> None:
         super().__init__(Qt.Orientation.Horizontal)
@@ -86,7 +86,7 @@ class TypedSlider(QSlider):
 
 
 class ChoiceControl(SettingControl):
-    """One of a few."""
+    """A choice among a few options."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -110,10 +110,10 @@ class ChoiceControl(SettingControl):
 
 
 class TypedControl(SettingControl):
-    """What every number has that can be typed."""
+    """Base class of the controls with a number box."""
 
     def take(self, box: QSpinBox | QDoubleSpinBox, part: str, stretch: int = 0) -> None:
-        """Add the box that is typed into."""
+        """Add the number box."""
         install_input_filters(box)
         box.valueChanged.connect(self._type)
         box.editingFinished.connect(self.settled)
@@ -146,7 +146,7 @@ class CountControl(TypedControl):
 
 
 class DecimalSpinBox(QDoubleSpinBox):
-    """A number with as many decimals as it has, up to three."""
+    """A number box that shows up to three decimals, without trailing zeros."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ class DecimalSpinBox(QDoubleSpinBox):
 
 
 class RateControl(TypedControl):
-    """A share, by slider or typed; what is no share can be typed, and is explained."""
+    """A share, by slider or typed; an invalid one can be typed and is explained."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -195,7 +195,7 @@ class NumberControl(TypedControl):
 
 
 class SwitchControl(SettingControl):
-    """Yes or no."""
+    """A check box."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -211,7 +211,7 @@ class SwitchControl(SettingControl):
 
 
 class SeedControl(TypedControl):
-    """A seed, typed, or the next one."""
+    """A seed, typed or advanced by a button."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -234,8 +234,8 @@ class SeedControl(TypedControl):
 
 
 def show_number(box: QSpinBox | QDoubleSpinBox, value: Any) -> None:
-    """Show a number that was not chosen at this box."""
-    if value != box.value():  # else what is being typed would be rewritten: 1 to 1.00 before the .5
+    """Show a number that was not typed into this box."""
+    if value != box.value():  # do not rewrite what is being typed: 1 to 1.00 before the .5
         with QSignalBlocker(box):
             box.setValue(value)
 
@@ -253,7 +253,7 @@ _DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 
 
 class SettingRow(QWidget):
-    """A setting: its name, its control, and what is wrong with it, with an offer to mend it."""
+    """A setting's name, control and problem, with a button for the remedy."""
 
     remedied = Signal(str)
 

@@ -1,4 +1,4 @@
-"""Parts beside each other that keep the sizes that they were given, whatever comes between."""
+"""A splitter that keeps the sizes it was given when its widgets are hidden or squeezed."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 class KeepingSplitter(QSplitter):
-    """One part takes what room there is; the others are as large as they were made, if they can.
+    """One widget stretches; the others keep their sizes where there is room.
 
-    Qt's own forgets the size of a part that is hidden, and of all where there is too little room
+    `QSplitter` forgets the size of a hidden widget, and all sizes when there is too little room
     for a while.
 
     Parameters
     ----------
     sizes : sequence of int
-        Of the parts, until a hand gives others.
+        Sizes of the widgets until the user drags a handle.
     stretching : int
-        The part that takes what room there is.
+        Index of the widget that stretches.
     """
 
     def __init__(self, way: Qt.Orientation, sizes: Sequence[int], stretching: int) -> None:
@@ -35,16 +35,16 @@ class KeepingSplitter(QSplitter):
 
     @property
     def wanted(self) -> list[int]:
-        """The sizes of all parts, of hidden ones as they will be."""
+        """The requested sizes of all widgets, hidden ones included."""
         return list(self._wanted)
 
     def want(self, sizes: Sequence[int]) -> None:
-        """Give all parts a size."""
+        """Set the sizes of all widgets."""
         self._wanted = list(sizes)
         self._place()
 
     def _keep(self, _: int, handle: int) -> None:
-        """Remember what a hand made of the parts beside a handle."""
+        """Store the sizes after a handle was dragged."""
         sizes = self.sizes()
         for at in (handle - 1, handle):
             if self._is_seen(at) and at != self._stretching:
@@ -71,6 +71,6 @@ class KeepingSplitter(QSplitter):
 
     def event(self, event: QEvent) -> bool:
         done = super().event(event)
-        if event.type() == QEvent.Type.LayoutRequest:  # a part came or went
+        if event.type() == QEvent.Type.LayoutRequest:  # a widget was shown or hidden
             self._place()
         return done

@@ -1,4 +1,4 @@
-"""Light and dark: every colour and every font size of the program."""
+"""Colour schemes and fonts of the program."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from functools import lru_cache
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont, QFontInfo, QFontMetricsF, QGuiApplication, QPalette
 
-# Okabe and Ito 2008, "Color Universal Design": told apart by colour-blind eyes. Their hues in their
-# order, as much darker on light paper, and as little changed on dark, as it takes to be seen.
+# Okabe and Ito 2008, "Color Universal Design": distinguishable by colour-blind eyes. Their hues in
+# their order, darkened for the light theme and little changed for the dark, until visible.
 ON_LIGHT = (
     "#0072B2", "#C18507", "#008D66", "#B36190", "#3A99CD", "#CC5A05", "#979359", "#919191",
 )  # fmt: skip
@@ -20,11 +20,11 @@ ON_DARK = (
 
 
 USUAL_PX = 13
-"""How large the system's font is where our sizes are the usual ones."""
+"""The font height in pixels at which the program's sizes are unscaled."""
 
 
 class Scheme(StrEnum):
-    """What the user chose; system follows the desktop."""
+    """The chosen colour scheme; system follows the desktop."""
 
     SYSTEM = "system"
     LIGHT = "light"
@@ -38,15 +38,15 @@ class Theme:
     Parameters
     ----------
     field : str
-        Behind what can be typed into.
+        Background of inputs.
     raised : str
-        Behind what lies on the paper: chips, the hovered row.
+        Background of raised items: chips, the hovered row.
     warning : str
-        For sentences about what is wrong.
+        For sentences about problems.
     heads : tuple of str
-        Of one head after the other; after the last the first again.
+        One per head, repeated after the last.
     stroke : float
-        How much thicker than usual the frames of the cursor are.
+        Factor on the usual width of cursor frames.
     """
 
     name: str
@@ -80,7 +80,7 @@ PRINT = Theme(
 
 
 def theme_of(scheme: Scheme, stroke: float = 1.0) -> Theme:
-    """Choose the colours; the system's choice is asked of Qt."""
+    """Return a scheme's theme; the system's is asked of Qt."""
     is_dark = scheme is Scheme.DARK
     if scheme is Scheme.SYSTEM:
         is_dark = QGuiApplication.styleHints().colorScheme() is Qt.ColorScheme.Dark
@@ -89,46 +89,46 @@ def theme_of(scheme: Scheme, stroke: float = 1.0) -> Theme:
 
 
 def head_colour(head: int, theme: Theme) -> str:
-    """Give the colour of a head, the same wherever it is spoken of."""
+    """Return a head's colour, the same in every pane."""
     return theme.heads[head % len(theme.heads)]
 
 
 def mixed(colour: str, paper: str) -> str:
-    """Give a colour's faint form on paper, opaque."""
+    """Return a colour mixed into the background, opaque."""
     one, other = QColor(colour), QColor(paper)
     pairs = ((one.red(), other.red()), (one.green(), other.green()), (one.blue(), other.blue()))
     return QColor(*((mine + its) // 2 for mine, its in pairs)).name()
 
 
 def font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
-    """Give the interface font at 12, 14 or 20 at the usual text size, or as a line needs to fit."""
+    """Return the interface font, at 12, 14 or 20 px at the usual text size or at a fitted size."""
     return QFont(_font(size, weight, system_font()))
 
 
 def larger_font(times: float) -> QFont:
-    """Give the system's font so much larger that all that follows its size is, too."""
+    """Return the system font enlarged; sizes derived from it scale along."""
     made = QFont(QGuiApplication.font())
     made.setPixelSize(round(USUAL_PX * text_scale() * times))
     return made
 
 
 def metrics(size: int) -> QFontMetricsF:
-    """Give the measures of the interface font at a size."""
+    """Return the metrics of the interface font at a size."""
     return _metrics(size, system_font())
 
 
 def text_scale() -> float:
-    """Give how much larger than usual the system's text is."""
+    """Return the factor of the system's text size on the usual one."""
     return _text_scale(system_font())
 
 
-# Asked for every label: making a font anew takes longer than writing with it, and so does naming
-# the system's font, which may change while the program runs.
+# Cached for every label: making a font takes longer than writing with it, and so does naming the
+# system font, which may change while the program runs.
 _named: list[tuple[QFont, str]] = []
 
 
 def system_font() -> str:
-    """Name the system's font: what was measured in another one holds no more."""
+    """Return the system font's name, the key of cached measurements."""
     present = QGuiApplication.font()
     if not _named or _named[0][0] != present:
         _named[:] = [(present, present.key())]
@@ -155,7 +155,7 @@ def _text_scale(system: str) -> float:
 
 
 def forget_fonts() -> None:
-    """Let go of the fonts that are kept; they must not outlive the application."""
+    """Clear the font cache, which must not outlive the application."""
     _named.clear()
     for kept in (_font, _metrics, _text_scale):
         kept.cache_clear()
@@ -191,7 +191,7 @@ def palette(theme: Theme) -> QPalette:
 
 
 def style_sheet(theme: Theme) -> str:
-    """Give the few rules that a palette cannot express."""
+    """Return the style sheet for what a palette cannot express."""
     small = round(12 * text_scale())
     bar = '[role="strip"] QScrollBar'
     return f"""

@@ -1,7 +1,7 @@
-"""Tool tips that are plain text, whatever they look like.
+"""Tool tips of plain text.
 
-Qt shows a tool tip as HTML where it guesses that it is (`Qt.mightBeRichText`), and has no way to be
-told otherwise. HTML can read files and hold up the program, so no token, name or message that came
+Qt shows a tool tip as HTML where it guesses that it is (`Qt.mightBeRichText`), and offers no way to
+turn that off. HTML can read files and block the program, so no token, name or message that came
 from a file or was typed may be taken for it.
 """
 
@@ -21,14 +21,14 @@ _BROKEN = str.maketrans({"<": f"<{_JOINER}", "&": f"&{_JOINER}"})
 
 
 def plain_tooltip(text: str) -> str:
-    """Give a text that Qt shows as it is: what looks like HTML gets an invisible letter inside.
+    """Return a text that Qt shows literally: an invisible character keeps it from passing as HTML.
 
-    The letter has no width and no line is broken at it; escaped, a text would be wrapped at other
-    places, and readers of the screen would say the marks of its HTML.
+    The character has no width and allows no line break; escaping instead would wrap the text
+    elsewhere, and screen readers would read out the HTML.
     """
     return text.translate(_BROKEN) if Qt.mightBeRichText(text) else text
 
 
 def show_tooltip(place: QPoint, text: str, widget: QWidget) -> None:
-    """Show a text beside a place on the screen; without a text, take away what is shown."""
+    """Show a tool tip at a screen position; an empty text hides it."""
     QToolTip.showText(place, plain_tooltip(text), widget)

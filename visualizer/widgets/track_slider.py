@@ -1,4 +1,4 @@
-"""What sliders that draw themselves have in common: one points anywhere along them."""
+"""Base class of sliders that paint themselves and are clicked anywhere along their track."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ USUAL_WIDTH = 400
 
 
 class TrackSlider(QSlider):
-    """A slider along which one clicks or drags; it says where, and goes nowhere by itself."""
+    """A slider to click or drag along; it emits the position and does not move itself."""
 
     def __init__(self, name: str, keys: str, narrowest: int, parent: QWidget | None = None) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)
@@ -29,11 +29,11 @@ class TrackSlider(QSlider):
 
     @property
     def tall(self) -> float:
-        """How high it is."""
+        """The height."""
         raise NotImplementedError
 
     def point_at(self, x: float) -> None:
-        """Take where a hand points, in pixels from the left."""
+        """Handle a pointer position, in pixels from the left."""
         raise NotImplementedError
 
     def sizeHint(self) -> QSize:
@@ -43,7 +43,7 @@ class TrackSlider(QSlider):
         return QSize(self._narrowest, round(self.tall))
 
     def paint_focus(self, painter: QPainter) -> None:
-        """Draw a line around it where it has the keys."""
+        """Draw the focus frame."""
         if self.hasFocus():
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QColor(self._theme.accent))

@@ -1,4 +1,4 @@
-"""No file brings the program down: what is damaged or hostile is refused in a sentence."""
+"""Damaged or hostile files are refused with a sentence and never crash the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A state of the book's modules is opened as a spec that computes what the module does."""
+"""A state dict of the book's modules opens as a spec that computes the module's output."""
 
 from __future__ import annotations
 

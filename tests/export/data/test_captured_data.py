@@ -1,4 +1,4 @@
-"""Captured attention in files: tokens of queries and keys, layers, and no module."""
+"""Data export of captured attention: query and key tokens, layers, and no module."""
 
 from __future__ import annotations
 

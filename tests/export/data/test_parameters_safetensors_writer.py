@@ -1,4 +1,4 @@
-"""Weights that were written load into the book's modules and give the same numbers."""
+"""Exported weights load into the book's modules and give the same numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that were written are the numbers that are read back."""
+"""Exported numbers are read back unchanged."""
 
 from __future__ import annotations
 

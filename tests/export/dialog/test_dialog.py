@@ -1,4 +1,4 @@
-"""The export dialog: what is chosen by clicks and keys is seen before it is written."""
+"""The export dialog by mouse and keyboard: its preview shows what will be written."""
 
 from __future__ import annotations
 

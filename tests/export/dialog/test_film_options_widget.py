@@ -1,4 +1,4 @@
-"""What is clicked is the film that is told, and how long and how large it will be."""
+"""Film options: the chosen settings, with the film's duration and size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A figure carries its document, which opens again, and is none the worse for it."""
+"""A figure carries its document, which opens again, and stays a valid file."""
 
 from __future__ import annotations
 

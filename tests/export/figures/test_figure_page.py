@@ -1,4 +1,4 @@
-"""A figure is as large as asked for, all of it is on its page, and every cell has its colour."""
+"""A figure has the requested size, holds all panels, and colours every cell correctly."""
 
 from __future__ import annotations
 

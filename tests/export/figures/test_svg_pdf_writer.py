@@ -1,4 +1,4 @@
-"""Drawings hold every word as text and every cell in its colour, as large as asked for."""
+"""SVG and PDF files hold all words as text and every cell in its colour, at the given size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A board as a web page: what is packed is what is drawn, and a real browser shows it."""
+"""A board as a web page: the embedded data are those drawn, and a real browser shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which steps a film has, and for how long each is seen."""
+"""Which steps a film shows, and for how long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Films are read back: as many frames as steps, as long as asked for, painted as a figure is."""
+"""Films read back: one frame a step, with the given duration, painted as figures are."""
 
 from __future__ import annotations
 

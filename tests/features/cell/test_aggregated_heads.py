@@ -1,4 +1,4 @@
-"""A cell of folded heads is explained by the same cell of each head."""
+"""A cell of aggregated heads is explained by the same cell of each head."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a number in the Cell pane to the cell it was read from, and back: by mouse and by keys."""
+"""Links of the Cell pane lead to the cells a number was computed from, by mouse and keyboard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a cell is there for every cell, and true."""
+"""Every cell has an explanation, and its numbers are those of the trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code of a run: each stage is made once, with its real shape, in every dialect's words."""
+"""The code of a run: each stage once, with its real shape, in every dialect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script makes a run's numbers with torch alone, and fails where one of them is another.
+"""A script reproduces a run's numbers with torch alone, and fails where one differs.
 
 All scripts of this file run in one process that cannot import the program.
 """

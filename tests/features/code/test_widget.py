@@ -1,4 +1,4 @@
-"""The Code pane shows the lines, marks the one that runs, and says what is wanted by keys alone."""
+"""The Code pane shows the lines, marks the current one, and works by keyboard alone."""
 
 from __future__ import annotations
 

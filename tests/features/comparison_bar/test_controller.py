@@ -1,4 +1,4 @@
-"""Comparing by keys and mouse: A and B under one cursor, heads, samples of dropout."""
+"""Comparisons by keyboard and mouse: A and B under one cursor, heads, samples of dropout."""
 
 from __future__ import annotations
 

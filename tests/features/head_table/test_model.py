@@ -1,4 +1,4 @@
-"""The table of heads: its numbers are the trace's, and its sentences say what they show."""
+"""The head table: its numbers are the trace's, and its sentences state them correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Heads pane: sorted by a click on a title, a head opened by a click, all of it by keys too."""
+"""The Heads pane: sorting by column, opening a head, by mouse and keyboard."""
 
 from __future__ import annotations
 

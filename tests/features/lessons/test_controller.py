@@ -1,4 +1,4 @@
-"""A lesson in the window: opened, read, changed, returned to, closed; broken ones are named."""
+"""Lessons in the window: opened, read, changed, resumed and closed; broken ones are named."""
 
 from __future__ import annotations
 

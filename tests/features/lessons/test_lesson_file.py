@@ -1,4 +1,4 @@
-"""A lesson that cannot be read is named, with the line where it is wrong; the others are there."""
+"""An unreadable lesson is reported with the line of its error; the others are available."""
 
 from __future__ import annotations
 

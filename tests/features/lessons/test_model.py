@@ -1,4 +1,4 @@
-"""Every page of every lesson is walked: it computes, and what it says of its numbers is so."""
+"""Every page of every lesson computes, and its statements about numbers are true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Lesson pane shows a page and its ticks, and says where the reader wants to go."""
+"""The Lesson pane shows a page and its ticks and emits the reader's navigation."""
 
 from __future__ import annotations
 

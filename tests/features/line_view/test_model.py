@@ -1,4 +1,4 @@
-"""Lines are the trace's weights: which have one, which are lit, what is said of those left out."""
+"""Lines of the line view: which weights have one, which are highlighted, how many are left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Lines pane: one cursor with the heatmaps, the choice of lines, tokens of any direction."""
+"""The Lines pane: a cursor shared with the heatmaps, line options, texts of both directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mask painted at a real window: by mouse, by keys, from brushes; a stroke is one change."""
+"""Mask editing in a window: by mouse, keyboard and brush; a stroke is one undoable change."""
 
 from __future__ import annotations
 

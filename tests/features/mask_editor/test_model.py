@@ -1,4 +1,4 @@
-"""The mask by hand: brushes, strokes, the numbers of what was painted, what is said of it."""
+"""Mask edits: brushes, strokes, the resulting numbers and their descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A prediction is judged by the numbers, whatever they are."""
+"""Predictions are judged by the numbers, including ties."""
 
 from __future__ import annotations
 

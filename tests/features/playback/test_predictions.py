@@ -1,4 +1,4 @@
-"""A stage is covered, cells are marked, by mouse and by keys, and nothing is given away."""
+"""Predictions in the window: covered stages, marks by mouse and keyboard, no answer revealed."""
 
 from __future__ import annotations
 

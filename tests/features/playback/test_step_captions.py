@@ -1,4 +1,4 @@
-"""The sentence of a step is one sentence, and every word and number of it is true."""
+"""A step's caption is one sentence, and its words and numbers are true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For any document: the picture is a function of the step, and the last one is the trace."""
+"""For any document the picture is a function of the step, and the last one shows the trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Playback by mouse and keys: what is computed, what is empty, what is lit, what is said."""
+"""Playback by mouse and keyboard: computed and empty cells, highlights and captions."""
 
 from __future__ import annotations
 

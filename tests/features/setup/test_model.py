@@ -1,4 +1,4 @@
-"""What is wrong with a setting is said at that setting, and can be mended there."""
+"""Problems are shown at their settings, with a remedy."""
 
 from __future__ import annotations
 

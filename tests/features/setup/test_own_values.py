@@ -1,4 +1,4 @@
-"""Own vectors and weights are named at their setting, and can be drawn again there."""
+"""Own vectors and weights are named at their settings, and can be drawn again there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger's sizes are those of the tensors; its products are counted by who multiplies."""
+"""Sizes in the shape table are those of the tensors; products are counted by operation."""
 
 from __future__ import annotations
 

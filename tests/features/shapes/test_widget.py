@@ -1,4 +1,4 @@
-"""The Shapes pane: sizes to read and to click, and heads that slide apart."""
+"""The Shapes pane: sizes to read and click, and heads that split apart."""
 
 from __future__ import annotations
 

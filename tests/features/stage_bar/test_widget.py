@@ -1,4 +1,4 @@
-"""The rail shows every stage, and scrolls where they do not fit."""
+"""The stage bar shows every stage, and scrolls where they do not fit."""
 
 from __future__ import annotations
 

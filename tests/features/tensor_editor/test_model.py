@@ -1,4 +1,4 @@
-"""The table holds the run's very numbers, and an edit of one is felt by all that reads it."""
+"""The tensor table holds the run's numbers, and an edit recomputes all that depends on it."""
 
 from __future__ import annotations
 

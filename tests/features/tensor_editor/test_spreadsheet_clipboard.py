@@ -1,4 +1,4 @@
-"""Blocks of numbers go to the clipboard and come back; what is no number is named."""
+"""Blocks of numbers are copied and pasted; entries that are no numbers are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers are read, typed, copied and pasted in the window, and undone there."""
+"""Tensor editing in the window: reading, typing, copying, pasting and undoing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tokens in the window: chosen together, searched for, lit in the panels."""
+"""Tokens in the window: selected together, searched, highlighted in the panels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The strip's colours are sums of weights, worked out anew in float64."""
+"""The token strip's colours are sums of weights, checked in float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The token strip: chips that can be read, chosen by mouse and keys, coloured by what is read."""
+"""The token strip: chips selected by mouse and keyboard, coloured by attention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Colours pane: every choice changes the picture and the words of its bar; typed ends."""
+"""The Colours pane: every option changes the picture and the colour bar's labels; typed limits."""
 
 from __future__ import annotations
 

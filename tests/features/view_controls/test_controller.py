@@ -1,4 +1,4 @@
-"""Looking closer, in other colours, at other heads: at a real window."""
+"""Zoom, colours and heads, changed in a real window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bar over the heatmaps: layouts, heads, folds, and how close one looks."""
+"""The bar above the heatmaps: layouts, heads, head aggregates and zoom."""
 
 from __future__ import annotations
 

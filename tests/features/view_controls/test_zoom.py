@@ -1,4 +1,4 @@
-"""Looking closer by wheel, fingers and keys; pulling what is seen; walking out of it."""
+"""Zooming by wheel, touch and keyboard; panning; zooming out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers × heads are in sight at once, never overlap, and say once what they share."""
+"""All layers × heads fit at once, do not overlap, and share their labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The attention of a model in training as panels, and what is said of a cell."""
+"""The attention of a model in training as panels, and the explanation of a cell."""
 
 from __future__ import annotations
 

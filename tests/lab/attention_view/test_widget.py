@@ -1,4 +1,4 @@
-"""The heatmaps of all layers and heads: what is pointed at, opened and said."""
+"""The heatmaps of all layers and heads: hovering, opening and tool tips."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tree of tokens: beside a plain list of texts that were tried."""
+"""The generation tree agrees with a plain list of the texts tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes next as bars: whose they are, what they sum to, what is said of them."""
+"""Next-token probabilities as bars: their tokens, sums and descriptions."""
 
 from __future__ import annotations
 

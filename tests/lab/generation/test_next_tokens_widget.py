@@ -1,4 +1,4 @@
-"""The bars of the next token under a hand, and the controls of what is drawn from."""
+"""The next-token bars by mouse and keyboard, and the sampling controls."""
 
 from __future__ import annotations
 

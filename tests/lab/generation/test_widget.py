@@ -1,4 +1,4 @@
-"""A text that is continued under a hand: drawn, stepped back, gone another way."""
+"""Text generation by mouse and keyboard: sampling, stepping back, branching."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Axes: numbers are round, few, and where they belong."""
+"""Axis ticks are round, few and correctly placed."""
 
 from __future__ import annotations
 

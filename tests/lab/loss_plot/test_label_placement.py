@@ -1,4 +1,4 @@
-"""Boxes over each other: none overlaps another, and no other places are nearer."""
+"""Stacked labels do not overlap, and no other placement is nearer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written over the plot of losses: near its lines, inside, and never over another."""
+"""Labels of the loss plot stay near their lines, inside the plot, without overlap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plot of losses as values: its lines, axes, reading and words."""
+"""The loss plot's model: lines, axes, readout and texts."""
 
 from __future__ import annotations
 

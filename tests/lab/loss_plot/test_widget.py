@@ -1,4 +1,4 @@
-"""The plot of losses as a person meets it: pointed at, dragged along, walked by keys, looked at."""
+"""The loss plot by mouse and keyboard: hovering, dragging, moving by keys, zooming."""
 
 from __future__ import annotations
 

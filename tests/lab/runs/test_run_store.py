@@ -1,4 +1,4 @@
-"""Runs on the disk: listed, named, renamed, deleted, and never anything else."""
+"""Stored runs are listed, named, renamed and deleted, and nothing else is touched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run from elsewhere in the lab's window: seen without a trace, and no way out of its folder."""
+"""An untrusted run in the lab: viewing leaves it unchanged and never leaves its folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings as they are shown: each problem where it belongs, all held fast by a run."""
+"""Settings as shown: problems at their settings, all locked during a run."""
 
 from __future__ import annotations
 

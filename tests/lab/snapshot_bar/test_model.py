@@ -1,4 +1,4 @@
-"""Training time on a log axis: which moments there are, where they are, what is said of one."""
+"""Training time on a log axis: its snapshots, their positions and descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bar of training time under a hand."""
+"""The snapshot bar by mouse and keyboard."""
 
 from __future__ import annotations
 

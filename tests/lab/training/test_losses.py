@@ -1,4 +1,4 @@
-"""Losses that grow cheaply, and are cut back with a run."""
+"""Losses append cheaply, and are truncated with their run."""
 
 from __future__ import annotations
 

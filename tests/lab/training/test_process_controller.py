@@ -1,4 +1,4 @@
-"""A training in a process of its own is heard, told and ended without ever waiting for it."""
+"""A training process is read, commanded and ended without blocking the window."""
 
 from __future__ import annotations
 

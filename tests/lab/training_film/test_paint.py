@@ -1,4 +1,4 @@
-"""Films of training time are read back: a frame a moment, with the colours of its weights."""
+"""Films of training time read back: a frame a snapshot, with the colours of its weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A film of a run in the lab: all that was kept is asked for, then it is written."""
+"""Exporting a film of a run: its snapshots are read as far as they fit, then it is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is learned, cut into two parts and drawn from in batches."""
+"""A corpus is split in two parts and sampled in batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A long text is split as a short one is, only faster."""
+"""Long texts are encoded as short ones are, only faster."""
 
 from __future__ import annotations
 

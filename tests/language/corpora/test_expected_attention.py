@@ -1,4 +1,4 @@
-"""Where a query should read: the key that says the next token."""
+"""Expected attention: the key that determines the next token."""
 
 from __future__ import annotations
 

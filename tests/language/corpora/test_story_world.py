@@ -1,4 +1,4 @@
-"""The small world: what is said of it holds, read by one who knows only the sentences."""
+"""The story world's sentences are consistent, checked by a reader that knows only them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of tasks: as long as they should be, and right wherever one looks."""
+"""Rows of synthetic tasks have the right length and the right tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text files: read in each encoding that is known, refused in a sentence otherwise."""
+"""Text files are read in each known encoding, or refused with a sentence."""
 
 from __future__ import annotations
 
