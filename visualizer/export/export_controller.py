@@ -1,8 +1,7 @@
-"""What can be taken out of the program: files in some formats, and scripts.
+"""Controls exports: the dialog, the worker thread that writes files, clipboard and progress bar.
 
-Taking things out of the program: what a hand can want of it, and how far it is.
-
-How far an export is, at the foot of the window, and a way to call it off.
+`ExportController` handles the user's intents, `ExportRunner` writes one file or script at a time,
+and `ExportProgressWidget` shows how far it is, with a button that cancels it.
 """
 
 from __future__ import annotations

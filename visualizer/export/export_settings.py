@@ -1,4 +1,4 @@
-"""What is asked for when something is exported: a format and a look, said and remembered."""
+"""Export settings: format, figure and film options, size presets, and how they are stored."""
 
 from __future__ import annotations
 

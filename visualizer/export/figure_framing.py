@@ -1,4 +1,4 @@
-"""What of a snapshot a figure shows: stages, heads, zoom and marks."""
+"""Which stages, heads, zoom and marks of a snapshot a figure shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a figure shows of a run, and how large: as values, apart from how it is painted."""
+"""Settings of a figure: which panels it shows, its size, paper colours and text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which steps of the computation a film shows, and for how long each, as values."""
+"""Settings of a film of the computation, and its plan: which steps it shows, and how long each."""
 
 from __future__ import annotations
 

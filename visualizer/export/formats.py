@@ -1,4 +1,4 @@
-"""The formats that can be written, as a table; what writes each is in `ui/exports.py`."""
+"""The table of export formats; their writers are in `visualizer.export.writers`."""
 
 from __future__ import annotations
 

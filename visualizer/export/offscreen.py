@@ -1,6 +1,6 @@
-"""What a shell and a notebook share: a document is computed, and files are written of it.
+"""Renders without a window, for the command line and the notebook interface.
 
-Qt draws without a screen. What is heavy is loaded when it is needed, not before.
+Qt runs on its offscreen platform. Large modules are imported when they are needed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Figures that are asked for: how large, in which colours, with what around them.
-
-Films that are asked for: from where to where, in which steps, and how fast.
-"""
+"""Parses figure and film options of the command line and the notebook: size, range and speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What writes each of the formats."""
+"""The writer of each export format, and `export`, which chooses one by a file's suffix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing what stands around a panel's cells: labels, heads, the colour bar, notes and titles."""
+"""Paints what surrounds a panel's cells: labels, head, colour bar, notes and titles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture in the middle: the panels, the cursor in them, and what lies over them."""
+"""The whole picture of the board as one value: panels, cursor and step highlights."""
 
 from __future__ import annotations
 

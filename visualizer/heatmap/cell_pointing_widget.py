@@ -1,4 +1,4 @@
-"""What heatmaps and lines have in common: a place that scrolls, with cells to point at and walk."""
+"""The scroll area that heatmaps and line view share: cells to point at, click and walk."""
 
 from __future__ import annotations
 

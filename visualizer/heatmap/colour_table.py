@@ -1,4 +1,4 @@
-"""From numbers to colours: a table of 256, of which the last three are no numbers of the scale."""
+"""Maps numbers to colours by tables of 256 entries, the last three for cells without a number."""
 
 from __future__ import annotations
 

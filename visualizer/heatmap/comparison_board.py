@@ -1,6 +1,6 @@
-"""The panels of a comparison: either side, the mean of samples, and what has changed.
+"""The board of a comparison: both sides beside each other, then their difference.
 
-The board of a comparison: beside each other what is compared, and then the difference.
+Also the mean of dropout samples, and heads beside heads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The one cursor: what a hand can want of the cells of a picture."""
+"""Controls the cell selection: hovering, pinning, marking and walking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one cursor: which cell is pointed at or pinned, what lights up with it, where it can walk."""
+"""The cell cursor: the hovered or pinned cell, what lights up with it, and where keys move it."""
 
 from __future__ import annotations
 

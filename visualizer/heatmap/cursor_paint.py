@@ -1,4 +1,4 @@
-"""The light of the cursor over a panel: its row and column, their labels, the cell itself."""
+"""Paints the cursor over a panel: the row and column, their labels, and the cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much room the parts around a panel's cells need: labels, row sums, bar and notes."""
+"""The space that the parts around a panel's cells need: labels, row sums, colour bar and notes."""
 
 from __future__ import annotations
 

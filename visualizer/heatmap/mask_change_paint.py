@@ -1,4 +1,4 @@
-"""Cells that were painted a moment ago, over a panel whose numbers do not know of it yet."""
+"""Paints cells whose mask has just changed, until the recomputed numbers arrive."""
 
 from __future__ import annotations
 

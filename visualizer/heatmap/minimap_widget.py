@@ -1,4 +1,4 @@
-"""A small map of a whole panel, while only a part of it is seen; it can be dragged."""
+"""A minimap of the whole panel, shown while the board is zoomed; its frame can be dragged."""
 
 from __future__ import annotations
 

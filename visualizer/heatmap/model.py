@@ -1,4 +1,4 @@
-"""What a board of heatmaps is made of, as values: all that is drawn, and nothing else."""
+"""The data of a heatmap board: axes, panels and the board itself, independent of drawing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How numbers become colours: which maps, which curve, and which numbers are at the ends."""
+"""The colour scale of a panel: its colour map, its curve, and the numbers at its two ends."""
 
 from __future__ import annotations
 

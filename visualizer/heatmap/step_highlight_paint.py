@@ -1,4 +1,4 @@
-"""What lies over a panel: what is not there yet, and the light of what is computed or read."""
+"""Paints over a panel: cells not computed yet, step highlights, predictions and their marks."""
 
 from __future__ import annotations
 

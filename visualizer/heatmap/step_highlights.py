@@ -1,6 +1,6 @@
-"""What is computed, what lights up, what is covered: a function of where playback stands.
+"""What is highlighted or covered at a playback step: cells computed, cells read, and predictions.
 
-What a step reads is what the explanations of its cells name; nothing here knows of drawing.
+What a step reads is what the explanations of its cells name; nothing here draws.
 """
 
 from __future__ import annotations

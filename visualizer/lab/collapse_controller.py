@@ -1,4 +1,4 @@
-"""Which parts of the lab are folded away, so that the others have their room."""
+"""Controls which parts of the lab are collapsed, and remembers it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lab's commands, a row each: text, keys, what it does, when it can be done, is on."""
+"""The lab's command table: text, shortcuts, action, and when each is enabled and checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lab's present values: the settings, the run, what is looked at; and every intent."""
+"""The lab's state: settings, run and view; one method an intent."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A layer of a trained model as an attention module of its own; no torch.
-
-A layer of a trained model as a document, to be looked into cell by cell.
-"""
+"""A layer of a trained model as a document of the attention module that it computes; no torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Has a layer of the model opened in the visualizer."""
+"""Opens a layer of the trained model as a document in the visualizer."""
 
 from __future__ import annotations
 

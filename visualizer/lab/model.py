@@ -1,7 +1,4 @@
-"""What the lab shows, as one value made of the run, the settings and what is looked at.
-
-What is looked at in the lab: which text the model reads, and at which moment of its training.
-"""
+"""The lab's screen as one value, made of the run, the settings and the view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lab's window: it builds the parts, shows the present values, and hands on every wish."""
+"""The lab's window: builds the panes, shows the present state and connects signals to intents."""
 
 from __future__ import annotations
 

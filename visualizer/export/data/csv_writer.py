@@ -1,9 +1,9 @@
-"""Numbers as CSV (RFC 4180), for spreadsheets and data frames.
+"""Write matrices as CSV (RFC 4180), for spreadsheets and data frames.
 
 Numbers have the fewest digits that give back the very same number of the spec's type; −∞ is
-``-inf``, ∞ is ``inf`` and what is no number is ``NaN``: Python, numpy, pandas and R read all of
-them. The file starts with a byte order mark, without which Excel takes it for another encoding;
-pandas skips it, and Python's name for such a file is ``utf-8-sig``.
+``-inf``, ∞ is ``inf`` and NaN is ``NaN``: Python, numpy, pandas and R read all of them. The file
+starts with a byte order mark, without which Excel assumes another encoding; pandas skips it, and
+Python's name for such a file is ``utf-8-sig``.
 """
 
 from __future__ import annotations

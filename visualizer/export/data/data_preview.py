@@ -1,7 +1,4 @@
-"""About how large a file of numbers will be, told from a few rows before it is written.
-
-How a file of numbers begins, written by what writes the file, and how large it will be.
-"""
+"""The first lines of a data export, and an estimate of its file size from a few sampled rows."""
 
 from __future__ import annotations
 

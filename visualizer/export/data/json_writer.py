@@ -1,15 +1,14 @@
-"""A spec as plain values, to stand in files beside its numbers.
-
-A whole run as one object of JSON (RFC 8259): how it was computed, every stage, every weight.
+"""Write a whole run as one JSON object (RFC 8259): its spec, every stage and every weight.
 
 The keys are ``format``, ``program``, ``version``, ``caption``, ``texts`` (lists of tokens),
 ``spec`` (see `plain_spec`), ``captured``, ``stages`` in their order (``name``, ``title``,
 ``symbol``, ``dims``, ``shape``, ``values``) and ``parameters`` by the names of the book's
-``state_dict`` (``shape``, ``values``). Of attention that was computed elsewhere ``spec`` is null,
-``texts`` are the queries of each layer, and ``captured`` has the ``file`` that it was read from and
-its ``key_tokens``; of all else that is null. Values are nested lists, one level a dim; each number
-is exactly that of the trace. JSON has no −∞, ∞ and NaN: they are the strings ``"-Infinity"``,
-``"Infinity"`` and ``"NaN"``, which ``float`` in Python and ``Number`` in JavaScript turn back.
+``state_dict`` (``shape``, ``values``). For captured attention ``spec`` is null, ``texts`` are the
+queries of each layer, and ``captured`` has the ``file`` that it was read from and its
+``key_tokens``; otherwise ``captured`` is null. Values are nested lists, one level a dim; each
+number is exactly that of the trace. JSON has no −∞, ∞ and NaN: they are the strings
+``"-Infinity"``, ``"Infinity"`` and ``"NaN"``, which ``float`` in Python and ``Number`` in
+JavaScript turn back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers as tables of Markdown, as GitHub shows them (GitHub Flavored Markdown, §4.10)."""
+"""Write matrices as Markdown tables (GitHub Flavored Markdown, §4.10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The matrices that are written: whole stages of one text and head, whatever a panel pools."""
+"""The matrices that data exports write: whole, unpooled stages of one text and head."""
 
 from __future__ import annotations
 

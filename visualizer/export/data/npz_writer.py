@@ -1,4 +1,4 @@
-"""The numbers of a run as NPZ: what NumPy loads."""
+"""Write a run's arrays as NPZ, the archive format of NumPy."""
 
 from __future__ import annotations
 

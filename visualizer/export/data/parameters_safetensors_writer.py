@@ -1,4 +1,4 @@
-"""The weights of a run as safetensors: what torch, JAX and other programs load."""
+"""Write a run's weights as safetensors, which torch, JAX and other libraries load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to export, how, and how it will look: the choices on the left, the figure on the right."""
+"""The export dialog: format and options on the left, preview on the right."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A number that is typed, and what is wrong with it said where it stands.
-
-What can be chosen of a figure: what is on it, how large it is, and in which colours.
-"""
+"""Figure options of the export dialog: content, size and colours, with validated number fields."""
 
 from __future__ import annotations
 

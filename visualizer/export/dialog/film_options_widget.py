@@ -1,4 +1,4 @@
-"""What can be chosen of a film: which part of the computation, how fast, and how large it gets."""
+"""Film options of the export dialog: range, speed and width, with the estimated file size."""
 
 from __future__ import annotations
 

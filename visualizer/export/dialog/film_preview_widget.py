@@ -1,4 +1,4 @@
-"""Playing a film before it is written: which frame is to be seen, by the clock."""
+"""Plays the preview of a film: requests each frame when the clock reaches it."""
 
 from __future__ import annotations
 

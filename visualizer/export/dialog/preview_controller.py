@@ -1,4 +1,4 @@
-"""Makes the previews of the export dialog on a thread."""
+"""Makes the previews of the export dialog on a worker thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows the preview of what will be exported."""
+"""The preview pane of the export dialog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A figure for the clipboard: as pixels, and as a drawing for those who take one."""
+"""A figure for the clipboard, as pixels and as SVG."""
 
 from __future__ import annotations
 

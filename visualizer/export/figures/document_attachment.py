@@ -1,4 +1,4 @@
-"""The document inside of a figure, so that a picture opens as what it is a picture of."""
+"""Attaches the document to an exported PNG, SVG or PDF, so that the file can be opened again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A figure on its page: the panels, a title over them and what was computed under them.
+"""Lays out and paints a figure on its page: title, panels and caption.
 
-Everything is placed in pixels of 1/96 inch, whatever a file has: what is painted on a picture, a
-drawing or a document is the same.
+All places are in pixels of 1/96 inch, independent of the file format, so that PNG, SVG and PDF are
+painted alike.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Figures as pictures of pixels."""
+"""Write figures as PNG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures as drawings: SVG and PDF, of shapes and of text that can be searched."""
+"""Write figures as vector graphics, SVG and PDF, with searchable text."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A board as one web page that needs no network: it is drawn, pointed at and walked in a browser.
+"""Write a board as one self-contained, interactive HTML page.
 
-What is drawn is packed here: each panel's colours, marks and numbers, as they are in the window.
-How it is drawn stands in ``resources/webpage``. Tokens never become markup: they are data, and the
-page's own rules (Content-Security-Policy) let nothing run but the program's script, and load
-nothing.
+The page's data are packed here: each panel's colours, marks and numbers, as in the window. The
+script and style that draw them are in ``resources/webpage``. Tokens never become markup: they are
+data, and the page's Content-Security-Policy lets only the program's script run and loads nothing
+from the network.
 """
 
 from __future__ import annotations

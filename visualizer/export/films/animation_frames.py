@@ -1,6 +1,6 @@
-"""The frames of a film: each a figure of one step, with what is told of it.
+"""The frames of a film, each a figure of one playback step with its margins.
 
-What stands under the panels of a film: the sentence of the step, its calculation, the track.
+The margin under the panels holds the sentence of the step, its calculation and the playback track.
 """
 
 from __future__ import annotations

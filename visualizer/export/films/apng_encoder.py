@@ -1,4 +1,4 @@
-"""Films as animated PNG, every colour exact: Portable Network Graphics, third edition, W3C."""
+"""Encodes films as animated PNG with exact colours (W3C PNG specification, third edition)."""
 
 from __future__ import annotations
 

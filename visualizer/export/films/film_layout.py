@@ -1,7 +1,7 @@
-"""Placing a film of the computation: all its frames on a page of one size.
+"""Lays out the frames of a film of the computation on pages of one size.
 
-The panels of every stage have cells of one size, and begin at one place: nothing jumps where what
-is computed goes from one stage to the next.
+The panels of all stages have cells of one size and start at one place, so that nothing jumps from
+one stage to the next.
 """
 
 from __future__ import annotations

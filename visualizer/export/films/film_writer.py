@@ -1,6 +1,6 @@
-"""Writing films, whatever the format: frame by frame, so that none is kept and any can be the last.
+"""Writes films in any format frame by frame, without keeping frames in memory.
 
-What reads and writes a format is loaded when it is asked for.
+Encoders are imported when they are needed.
 """
 
 from __future__ import annotations

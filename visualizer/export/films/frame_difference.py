@@ -1,4 +1,4 @@
-"""What a frame of a film changes of the one before: all that is written of it."""
+"""The rectangle of a frame that differs from the frame before; only that is encoded."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Films as GIF, written a frame at a time: Pillow's own way keeps all of them until the end.
+"""Encodes films as GIF, one frame at a time; Pillow's own writer keeps all frames until the end.
 
-CompuServe, "Graphics Interchange Format, Version 89a", 1990; Pillow does the LZW coding.
-
-Few colours for many: those that are seen most exactly as they are, and no dots of others.
+One palette without dithering serves all frames: it has the most frequent colours, then those
+farthest from it. Source: CompuServe, "Graphics Interchange Format, Version 89a", 1990; Pillow does
+the LZW coding.
 """
 
 from __future__ import annotations

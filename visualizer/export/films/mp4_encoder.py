@@ -1,4 +1,4 @@
-"""Films as MP4, coded by FFmpeg through PyAV, which is there if it was asked for."""
+"""Encodes films as MP4 (H.264) by FFmpeg through PyAV, an optional dependency."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Films as animated WebP without loss, written a frame at a time: Pillow lists all of them first.
+"""Encodes films as lossless animated WebP, one frame at a time; Pillow's writer lists all frames.
 
-Google, "WebP Container Specification"; Pillow codes each frame.
+Source: Google, "WebP Container Specification"; Pillow codes each frame.
 """
 
 from __future__ import annotations

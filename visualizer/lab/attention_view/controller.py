@@ -1,4 +1,4 @@
-"""What is watched of a training, from the present values to the widgets; where a hand points."""
+"""Controls the views of a training: attention, snapshot bar, probe, next tokens and generation."""
 
 from __future__ import annotations
 

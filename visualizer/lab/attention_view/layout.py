@@ -1,8 +1,8 @@
-"""Where the panels of layers × heads go: all in sight, as large as can be; pure geometry.
+"""Lays out the panels of all layers × heads, as large as fits; pure geometry.
 
-They are alike, so what they share is said once: the keys' labels over the first layer, the queries'
-beside the first head, and the colour bar over all. What is said of one stands above it. Panels
-become smaller until all layers fit; where they could not be read any more, they are scrolled to.
+Shared parts are drawn once: the keys' labels over the first layer, the queries' beside the first
+head, and the colour bar above all panels. Notes of one panel stand above it. Panels shrink until
+all layers fit; below the smallest readable size they scroll.
 """
 
 from __future__ import annotations

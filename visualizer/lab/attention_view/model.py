@@ -1,6 +1,6 @@
-"""The attention of a language model as panels: a row a layer, a column a head.
+"""The attention of a language model as panels, a row a layer and a column a head.
 
-Where a hand points in the attention of a language model, and what is said of it.
+Also the hovered and pinned cell in these panels, and the sentence about it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Asks a training for readings of the probe, no more often than they can be seen."""
+"""Requests readings of the probe from a training, no more often than they can be shown."""
 
 from __future__ import annotations
 

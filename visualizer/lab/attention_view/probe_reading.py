@@ -1,6 +1,6 @@
-"""What a language model makes of a text at a moment of its training, as it was read.
+"""A probe reading: what a language model computes for a text at a step of its training.
 
-The text that a model reads while it is looked at.
+Also the probe text with which a run starts.
 """
 
 from __future__ import annotations

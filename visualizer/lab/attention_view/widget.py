@@ -1,7 +1,4 @@
-"""The attention of a model in training: its heatmaps, what must be known of them, the cell.
-
-The heatmaps of all layers and heads under the hand.
-"""
+"""The attention of a model in training: heatmaps of all layers and heads, and notices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Has the text that is read be continued: by hand or drawn, back, on and another way."""
+"""Controls text generation: picking, sampling, stepping back and on, and switching branches."""
 
 from __future__ import annotations
 

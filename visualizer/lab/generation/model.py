@@ -1,8 +1,7 @@
-"""A text that is continued token by token: a tree, as one can step back and go another way.
+"""The generation tree, and the panel that shows it as chips.
 
-Nothing of it is ever lost or changed; a step makes a new story of the old one.
-
-A text that is being continued, as chips: what was given, what was added, other ways to go.
+A text is continued token by token; stepping back and picking another token adds a branch. The tree
+is immutable: each step returns a new one.
 """
 
 from __future__ import annotations

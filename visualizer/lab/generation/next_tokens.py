@@ -1,4 +1,4 @@
-"""What a model expects next, as bars: what it says, and what is left to draw from."""
+"""The next-token probabilities as bars: the model's, and those that are drawn from."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What comes next, with temperature, top-k and top-p.
-
-The bars of what may come next: to be read, and to be picked from by mouse and keys.
-"""
+"""The next-token pane: sampling controls, and bars that are picked from by mouse and keys."""
 
 from __future__ import annotations
 

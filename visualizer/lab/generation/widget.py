@@ -1,7 +1,4 @@
-"""A text that is being continued: by hand, by drawing, step by step and another way.
-
-A text that is being continued, as chips: coloured by how likely each token was.
-"""
+"""The generation pane: its controls, and the tokens as chips coloured by their probability."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""The plot of losses in pyqtgraph: its axes, lines and marks; nothing else imports that library.
+"""The loss chart in pyqtgraph: axes, lines and marks; no other module imports that library.
 
-All stands in shares of the axes, from 0 to 1, so that a change of an axis changes only numbers.
-Lines are thinned before: pyqtgraph 0.14 leaves as many points of each part of a line, so that on a
-logarithmic axis the first steps are gone, and takes 9 ms for each line of a million points at each
-change. Segments are drawn one by one, which is ten times as fast for a wide noisy line.
+All coordinates are shares of the axes, from 0 to 1, so that a change of an axis changes only
+numbers. Lines are thinned before: pyqtgraph 0.14 leaves as many points of each part of a line, so
+that on a logarithmic axis the first steps are gone, and takes 9 ms for each line of a million
+points at each change. Segments are drawn one by one, which is ten times as fast for a wide noisy
+line.
 """
 
 from __future__ import annotations

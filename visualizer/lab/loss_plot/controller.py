@@ -1,4 +1,4 @@
-"""Makes the plot of the present run, and of those that are laid over it."""
+"""Controls the loss plot of the present run and of the runs overlaid on it."""
 
 from __future__ import annotations
 

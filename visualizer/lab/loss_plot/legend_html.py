@@ -1,4 +1,4 @@
-"""The legend of the plot of losses: runs by their colours, lines by their strokes."""
+"""The legend of the loss plot: the colours of runs and the strokes of lines."""
 
 from __future__ import annotations
 

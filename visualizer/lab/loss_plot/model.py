@@ -1,6 +1,6 @@
-"""What the plot of losses shows, as values: lines, losses to beat, axes; made in `plot.py`.
+"""The loss plot as values: lines, reference losses, gaps, axes and their ticks.
 
-An axis of a plot: what it spans, linear or logarithmic, and where its numbers stand.
+`visualizer.lab.loss_plot.present_plot` makes it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Makes the plot of losses: of one run, and of others laid over it.
+"""Makes the loss plot of a run and of runs overlaid on it.
 
-How far the axes of the plot of losses go.
-
-The plot of losses in words: all lines at a step, and what a reader of the screen is told.
+It builds the lines, chooses the extent of the axes, reads all lines at a step, and describes the
+plot in words for tooltips and screen readers.
 """
 
 from __future__ import annotations

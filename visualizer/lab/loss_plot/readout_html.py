@@ -1,4 +1,4 @@
-"""The numbers of the plot of losses at the step that is pointed at."""
+"""The values of all lines of the loss plot at the hovered step."""
 
 from __future__ import annotations
 

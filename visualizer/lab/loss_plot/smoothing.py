@@ -1,4 +1,4 @@
-"""Losses for the eye: smoothed, and thinned to the pixels there are.
+"""Smooths losses, and thins them to the resolution of the plot.
 
 Sources: Kingma and Ba 2015, "Adam", §3 (the correction of an exponential average's bias towards
 its start at 0); Jugel et al. 2014, "M4: A Visualization-Oriented Time Series Data Aggregation"

@@ -1,7 +1,4 @@
-"""The plot of losses: it is pointed at to be read, and dragged along to go through training.
-
-The plot of losses under its controls: how smooth it is, which of its axes are logarithmic.
-"""
+"""The loss plot with its controls; hovering reads values, dragging selects a step of training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runs that are kept: their folders, side by side in one, each named as its run."""
+"""The stored training runs: folders beside each other, each named as its run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runs on the disk, from the hand's side: open, overlay, rename, delete, leave."""
+"""Controls the stored runs: opening, overlaying, renaming, deleting and leaving them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The list of runs that are kept: to be opened, laid over the plot, renamed and deleted.
+"""The list of stored runs, to open, overlay, rename and delete them.
 
-What the lab asks before something would be interrupted or lost; nothing else waits for it.
+Also the questions that are asked before a training is interrupted or a run is deleted.
 """
 
 from __future__ import annotations

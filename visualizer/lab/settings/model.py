@@ -1,6 +1,6 @@
-"""The settings of a training as a table: what each is called, which values it takes.
+"""The training settings as a table of fields, and the panel that shows them.
 
-How the text begins that settings would have a model learn, before any of it is learned.
+Also the sample: the beginning of the text that the settings name.
 """
 
 from __future__ import annotations

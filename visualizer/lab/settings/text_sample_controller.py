@@ -1,4 +1,4 @@
-"""Reads how the text begins that the settings name, off the GUI thread."""
+"""Reads the sample of the text that the settings name, on a worker thread."""
 
 from __future__ import annotations
 

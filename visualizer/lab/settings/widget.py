@@ -1,7 +1,4 @@
-"""The settings of a training, built from their table, and how the text begins.
-
-The controls that only the lab's settings need.
-"""
+"""The settings pane, built from the table of settings, and its input controls."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Training time to be scrubbed: the moments that were kept, on a log axis, and now at its end.
+"""The snapshot bar as a value: the kept steps on a logarithmic axis, with the present at its end.
 
-Most is learned early: on an axis of steps, all of it would be in the first pixels.
+Most is learned early: on a linear axis of steps, it would be in the first pixels.
 """
 
 from __future__ import annotations

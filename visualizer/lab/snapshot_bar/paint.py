@@ -1,4 +1,4 @@
-"""Drawing the axis of training time, in the window and under a film."""
+"""Paints the axis of training steps, in the window and in films."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The bar of training time: look back at what was kept, step by step or as a film.
-
-The axis of training time: its kept moments as dots, a knob where one looks.
-"""
+"""The snapshot bar: selects a kept step of training, or plays through all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trainings without a window: to let one go on after closing, and to know that one is at work."""
+"""Trainings without a window: starts, detects, stops and takes over background processes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The losses of a training, step by step, as they come.
+"""The losses of a run, and the append-only arrays that hold them.
 
-Numbers that only become more: what was handed out stays, what comes is cheap.
+An extended array shares its buffer with the one before: appending costs what is added.
 """
 
 from __future__ import annotations

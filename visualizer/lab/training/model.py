@@ -1,4 +1,4 @@
-"""A run that is open in the lab: what it is, how far it is, and what its training said last."""
+"""The state of the open run: its phase, progress, and what its training reported last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training in a process of its own: what it is told, what it says, and how it may end."""
+"""Controls the training process: its start, its messages and its end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The bar of training: start, step, stop, go on for longer; how far it is, in one line.
-
-What must be known of a run: sentences, and of what broke the details to copy.
-"""
+"""The training bar, and the notices of a run with the details of a failure."""
 
 from __future__ import annotations
 

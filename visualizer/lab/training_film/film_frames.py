@@ -1,4 +1,4 @@
-"""A film of training time: the attention of one text at every moment that was kept."""
+"""The frames of a film of training: the attention to one text at every kept step."""
 
 from __future__ import annotations
 

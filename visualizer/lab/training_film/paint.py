@@ -1,4 +1,4 @@
-"""Painting and writing a film of training time."""
+"""Lays out, paints and writes a film of training."""
 
 from __future__ import annotations
 

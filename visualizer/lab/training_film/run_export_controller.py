@@ -1,6 +1,6 @@
-"""Has a film of training time written: first all that was kept is read, then it is painted.
+"""Exports from a run: its weights, and a film of its training.
 
-What of a run is saved as a file of its own: the weights, and a film of its training.
+A film first reads the kept steps from the training process, then paints them.
 """
 
 from __future__ import annotations
