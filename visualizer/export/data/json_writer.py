@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 
 def plain_spec(spec: AttentionSpec) -> dict[str, object]:
-    """Give every field by its name, as JSON holds it.
+    """Return the fields of a spec as JSON values, by name.
 
-    Choices are their names, own matrices are lists of rows, of 0 and 1 where they say yes and no,
-    and own weights are such lists by their names.
+    Enum values are their names, the user's matrices are lists of rows (Booleans as 0 and 1), and
+    the user's weights are such lists by name.
     """
     found = {field.name: _plain(getattr(spec, field.name)) for field in fields(spec)}
     found["own_weights"] = {name: _plain(matrix) for name, matrix in spec.own_weights}
@@ -48,7 +48,7 @@ def _plain(value: object) -> object:
         return value.array().astype(int).tolist()
     if isinstance(value, NumberMatrix):
         return value.array().tolist()
-    if isinstance(value, str):  # a choice is more than its name
+    if isinstance(value, str):  # an enum member is a str with more attributes
         return str(value)
     return list(value) if isinstance(value, tuple) else value
 
@@ -58,14 +58,14 @@ PROGRAM = "Attention Visualizer"
 
 
 def write_json(run: Run, version: str, file: BinaryIO, progress: Progress = no_progress) -> None:
-    """Write a run a row of numbers at a time, in ASCII, without holding the text in memory.
+    """Write a run as ASCII, a row of numbers at a time, without holding the text in memory.
 
     Parameters
     ----------
     version : str
-        The program's.
+        The program's version.
     progress : callable, optional
-        Told after each row how many blocks of rows are written of how many.
+        Called after each row with the blocks of rows written and their total.
     """
     trace = run.trace
     names = (*trace.names, *trace.parameters)
@@ -121,7 +121,7 @@ def _object(described: dict[str, object], numbers: np.ndarray) -> Iterator[str]:
 
 
 def _nested(numbers: np.ndarray) -> Iterator[str]:
-    """Write [..., row, column] as lists in lists, a row at a time."""
+    """Yield [..., row, column] as nested lists, a row at a time."""
     if numbers.ndim == 1:
         yield row_text(numbers)
         return
@@ -134,7 +134,7 @@ def _nested(numbers: np.ndarray) -> Iterator[str]:
 
 
 def row_text(numbers: np.ndarray) -> str:
-    """Write a row as a list."""
+    """Format a row as a JSON list."""
     values = numbers.tolist()
     if not np.isfinite(numbers).all():
         values = [value if math.isfinite(value) else _named(value) for value in values]

@@ -20,7 +20,7 @@ LEVEL = 6
 
 
 class ApngEncoder:
-    """An animated PNG that is being written."""
+    """Encoder of an animated PNG."""
 
     unit_ms = 1
 
@@ -41,7 +41,7 @@ class ApngEncoder:
         self._chunk(b"acTL", struct.pack(">II", count, 0 if loops else 1))
 
     def add(self, pixels: np.ndarray, duration: int) -> None:
-        """Write a frame that is seen for so many thousandths of a second."""
+        """Write a frame; `duration` is in milliseconds."""
         change = patch(self._before, pixels)
         place = (*change.size, change.left, change.top)
         self._chunk(
