@@ -53,7 +53,7 @@ class SidePanelSource(PanelSource):
     resolved : Resolved
         The resolved view of the panel's run.
     other : Run or None
-        The run that it is compared with; None if its sizes differ and it stands alone.
+        The run that it is compared with; None if the two do not match and it stands alone.
     live : Run
         The run whose lengths and rates set the ends of the colour scale.
     """

@@ -47,7 +47,7 @@ def present_cursor(resolved: Resolved) -> CellCursor:
 
 
 def cursor_on(resolved: Resolved, hovered: Cell | None, pinned: Cell | None) -> CellCursor:
-    """Return the cursor of the hovered cell, else of the pinned one; both must exist."""
+    """Return the cursor of the hovered cell, else of the pinned one; each in this run or None."""
     cell, tokens_chosen = hovered or pinned, resolved.view.tokens
     count = resolved.run.trace.sides[tokens_chosen.role is TokenRole.KEY]
     chosen = frozenset(at for at in tokens_chosen.chosen if at < count)

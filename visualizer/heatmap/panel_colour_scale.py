@@ -90,9 +90,9 @@ def colour_of(
 
 
 def _typed(chosen: ColourOptions, stage: Stage, is_signed: bool) -> tuple[float, float] | None:
-    """Return the typed ends, clipped at 0 on an unsigned scale.
+    """Return the typed ends, clipped at 0 on an unsigned scale; None if nothing is left.
 
-    They may have been typed for a signed one.
+    They may have been typed for a signed scale.
     """
     ends = chosen.ends(stage.name)
     if ends is None or is_signed:
