@@ -1,8 +1,7 @@
-"""What can be taken out of the program: files in some formats, and scripts.
+"""Controls exports: the dialog, the worker thread that writes files, clipboard and progress bar.
 
-Taking things out of the program: what a hand can want of it, and how far it is.
-
-How far an export is, at the foot of the window, and a way to call it off.
+`ExportController` handles the user's intents, `ExportRunner` writes one file or script at a time,
+and `ExportProgressWidget` shows how far it is, with a button that cancels it.
 """
 
 from __future__ import annotations
@@ -47,31 +46,31 @@ if TYPE_CHECKING:
 
 
 def load_wish() -> ExportSettings:
-    """Read how was exported last; the usual way where none or nonsense is stored."""
+    """Load the last export settings; defaults where none or invalid ones are stored."""
     return export_settings.settings_from_json(str(QSettings().value(EXPORT, "")))
 
 
 def save_wish(wish: ExportSettings) -> None:
-    """Remember how is exported."""
+    """Store the export settings."""
     QSettings().setValue(EXPORT, export_settings.settings_to_json(wish))
 
 
 SAID_MS = 5000
 SHOWN_S = 0.05
-"""How far it is is shown so often: the window has other things to do."""
+"""Least interval between progress updates in seconds, which keeps the window responsive."""
 
 
 class ExportRunner(QObject):
-    """Writes files and scripts off the GUI thread, one at a time, and says how it went."""
+    """Writes files and scripts on a worker thread, one at a time, and reports the outcome."""
 
     said = Signal(str, int)
-    """How far it is, for the status bar, and for how long to show it in ms; 0 is until the next."""
+    """A message for the status bar, and how long to show it in ms; 0 is until the next."""
     progressed = Signal(int, int)
-    """How much is done, of how much."""
+    """Units done and their total."""
     refused = Signal(str)
     broke = Signal(str)
     changed = Signal()
-    """Whether it is working is not as it was."""
+    """Whether it is working has changed."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -83,35 +82,35 @@ class ExportRunner(QObject):
         self._worker.failed.connect(self._fail)
 
     def ask(self, path: Path, shot: Snapshot, look: FigureSettings) -> None:
-        """Have a file written, unless something is being written."""
-        from visualizer.export.writers import export  # not needed before, and large
+        """Write a file, unless something is being written."""
+        from visualizer.export.writers import export  # large, and not needed before
 
         self.ask_to_write(partial(export, path, shot, look))
 
     def ask_to_write(self, write: Callable[[Progress], Path]) -> None:
-        """Have something write a file, unless something is being written.
+        """Call a function that writes a file, unless something is being written.
 
         Parameters
         ----------
         write : callable
-            Takes whom to tell how far it is, and gives the file's path.
+            Takes a progress callback and returns the file's path.
         """
         self._ask(partial(write, self._tell), "Exporting…")
 
     def ask_for_picture(self, shot: Snapshot, look: FigureSettings) -> None:
-        """Have a figure put on the clipboard, unless something is being written."""
+        """Copy a figure to the clipboard, unless something is being written."""
         from visualizer.export.figures.clipboard_figure import copied
 
         self._ask(partial(copied, shot, look, self._tell), "Copying…")
 
     def ask_for_script(self, run: Run, dialect: CodeDialect) -> None:
-        """Have a script put on the clipboard, unless something is being written."""
+        """Copy a script to the clipboard, unless something is being written."""
         from visualizer.features.code.script import script
 
         self._ask(partial(script, run, dialect), "Writing the script…")
 
     def cancel(self) -> None:
-        """Call off what is being written, as soon as it says how far it is."""
+        """Cancel what is being written at its next progress report."""
         self._called_off.set()
 
     def _tell(self, done: int, of: int) -> None:
@@ -133,8 +132,8 @@ class ExportRunner(QObject):
         self.changed.emit()
 
     def close(self) -> None:
-        """Have what was asked for written to its end, say how it went, and end the thread."""
-        while self._worker.is_working:  # what has not begun would not be written
+        """Finish what was requested, report the outcome, and end the thread."""
+        while self._worker.is_working:  # a request that has not started would be lost
             self._worker.wait(10)
         self._worker.stop()
         QCoreApplication.sendPostedEvents(self, QEvent.Type.MetaCall.value)
@@ -167,14 +166,14 @@ class ExportRunner(QObject):
 
 
 class ExportController(QObject):
-    """Exports what a workspace holds; every method is something a person wants.
+    """Exports the content of a workspace; one method an intent.
 
     Parameters
     ----------
     window : QWidget
-        Over which it asks.
+        The parent of dialogs.
     title : callable
-        Gives what stands over a figure at first.
+        Returns the initial title of a figure.
     """
 
     broke = Signal(str)
@@ -196,7 +195,7 @@ class ExportController(QObject):
 
     @cached_property
     def previewer(self) -> PreviewController:
-        """What draws a figure small, once something is to be exported."""
+        """The preview controller, created for the first export."""
         from visualizer.export.dialog.preview_controller import PreviewController
 
         made = PreviewController(self)
@@ -204,11 +203,11 @@ class ExportController(QObject):
         return made
 
     def show_theme(self, theme: Theme) -> None:
-        """Take the colours of a theme, for the dialogs that follow."""
+        """Set the theme of the following dialogs."""
         self._theme = theme
 
     def export(self) -> None:
-        """Ask what to export and how."""
+        """Open the export dialog."""
         shot = self._workspace.shot
         if shot is None or self.dialog is not None:
             return
@@ -224,20 +223,20 @@ class ExportController(QObject):
         dialog.open()
 
     def copy_picture(self) -> None:
-        """Put the figure that is shown on the clipboard, as pixels and as a drawing."""
+        """Copy the shown figure to the clipboard, as pixels and as SVG."""
         if shot := self._workspace.shot:
             self.exporter.ask_for_picture(shot, FigureSettings(title=self._title()))
 
     def copy_script(self) -> None:
-        """Put a script that rebuilds the numbers on the clipboard."""
+        """Copy a script that recomputes the numbers to the clipboard."""
         if self._workspace.run:
             dialect = self._workspace.view.dialect
             self.exporter.ask_for_script(self._workspace.run, dialect)
 
     def may_close(self, then: Callable[[], object]) -> bool:
-        """Say whether nothing is being written; else do what comes `then` once it is.
+        """Return whether nothing is being written; otherwise call `then` once it is finished.
 
-        A film takes its time, in which other windows are not to be held up.
+        Waiting for a long film would block other windows.
         """
         if not self.exporter.is_working:
             return True
@@ -251,22 +250,22 @@ class ExportController(QObject):
             then()
 
     def refuse(self, sentence: str) -> None:
-        """Say that nothing was written, and why; it is no time to close."""
+        """Report why nothing was written; a pending close is dropped."""
         self._then = None
         refuse(self._window, "Not written", sentence)
 
     def close(self) -> None:
-        """Have what was asked for come to its end, and end the threads."""
+        """Finish what was requested, and end the threads."""
         if self.dialog:
             self.dialog.stop()
         self.exporter.close()
         if "previewer" in vars(self):
             self.previewer.close()
 
-    # ------------------------------------------------------------------ of the dialog
+    # ------------------------------------------------------------------ dialog
 
     def _remember(self, wish: ExportSettings) -> None:
-        self.wish = _titled(wish, self._title(), "")  # the next figure may be of something else
+        self.wish = _titled(wish, self._title(), "")  # the next figure may show something else
         save_wish(wish)
 
     def _forget_dialog(self) -> None:
@@ -298,7 +297,7 @@ class ExportController(QObject):
 
 
 def _titled(wish: ExportSettings, before: str, title: str) -> ExportSettings:
-    """Give a wish another title, if its title is still the one before."""
+    """Return settings with another title, if their title is unchanged."""
     is_so = wish.look.title == before
     return replace(wish, look=replace(wish.look, title=title)) if is_so else wish
 
@@ -306,7 +305,7 @@ def _titled(wish: ExportSettings, before: str, title: str) -> ExportSettings:
 def ask_for_file(
     parent: QWidget, wish: ExportSettings, folder: Path, answer: Callable[[str], object]
 ) -> None:
-    """Ask for a file's name; a file that is there is replaced only if that is wanted."""
+    """Ask for a file's name; an existing file is replaced only after confirmation."""
     words = f"{wish.format.words} (*{wish.suffix})"
     ask_save_path(parent, "Export", folder / f"attention{wish.suffix}", words, answer)
 
@@ -315,7 +314,7 @@ LINE = (120, 4)
 
 
 class ExportProgressWidget(QWidget):
-    """A thin line and a button, seen while something is written that takes its time."""
+    """A progress bar and a cancel button, shown during a long export."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -331,13 +330,13 @@ class ExportProgressWidget(QWidget):
         row.addWidget(self.line)
         row.addWidget(self.cancel)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        self.setMaximumHeight(PlainLabel("Cancel").sizeHint().height())  # no higher than what stays
+        self.setMaximumHeight(PlainLabel("Cancel").sizeHint().height())  # as high as a text
         self._delay = QTimer(self, interval=DELAY_MS, singleShot=True)
         self._delay.timeout.connect(self.show)
         self.hide()
 
     def show_working(self, is_working: bool) -> None:
-        """Show that something is being written, or no longer."""
+        """Show or hide the progress."""
         if is_working:
             self.line.setRange(0, 0)
             self._delay.start()
@@ -346,6 +345,6 @@ class ExportProgressWidget(QWidget):
             self.hide()
 
     def show_progress(self, done: int, of: int) -> None:
-        """Show how much of it is done."""
+        """Show the units done and their total."""
         self.line.setRange(0, of)
         self.line.setValue(done)

@@ -1,4 +1,4 @@
-"""What is asked for when something is exported: a format and a look, said and remembered."""
+"""Export settings: format, figure and film options, size presets, and how they are stored."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FILM_EXTENTS = {
     FigureExtent.HEAD: "One head",
     FigureExtent.HEADS: "All heads",
 }
-"""Of a film, whose stages are those of its steps."""
+"""The extents of a film, whose stages are those of its steps."""
 _HEADS_OF = {
     FigureExtent.PANEL: FigureExtent.HEAD,
     FigureExtent.STAGES: FigureExtent.SHOWN,
@@ -42,12 +42,12 @@ _HEADS_OF = {
 }
 PAPERS = {FigurePaper.PRINT: "For print", FigurePaper.LIGHT: "Light", FigurePaper.DARK: "Dark"}
 OWN = "Own size"
-"""What a look is called that has none of the presets' sizes."""
+"""The preset name of figure settings that match no preset's size."""
 SHORTEST_MM, LONGEST_MM = 10.0, 5_000.0
 LEAST_DPI, MOST_DPI = SMALLEST_DPI, LARGEST_DPI
 LEAST_POINTS, MOST_POINTS = 3.0, 144.0
 _SIZE = ("paper", "width_mm", "height_mm", "dpi", "points", "is_trimmed")
-"""What a preset decides."""
+"""The fields that a preset sets."""
 _DECIDE = {
     ".html": ("extent", "paper", "title", "has_caption", "has_marks", "carries_document"),
     ".csv": ("extent",),
@@ -58,18 +58,18 @@ _FIGURES = (*_SIZE, "extent", "title", "has_caption", "has_marks", "carries_docu
 
 
 class LengthUnit(StrEnum):
-    """What lengths are given in."""
+    """A unit of lengths."""
 
     MM = "mm"
     INCH = "inch"
     PIXEL = "px"
 
     def of(self, mm: float, dpi: int) -> float:
-        """Give a length in this unit, in pixels of the file where they are it."""
+        """Convert mm to this unit; pixels are those of the file."""
         return mm / self._mm(dpi)
 
     def mm(self, length: float, dpi: int) -> float:
-        """Give in mm what is a length in this unit."""
+        """Convert a length in this unit to mm."""
         return length * self._mm(dpi)
 
     def _mm(self, dpi: int) -> float:
@@ -80,7 +80,7 @@ class LengthUnit(StrEnum):
         }[self]
 
     def written(self, mm: float, dpi: int) -> str:
-        """Write a length as it is typed."""
+        """Format a length as it is typed."""
         decimals = {LengthUnit.MM: 2, LengthUnit.INCH: 3, LengthUnit.PIXEL: 0}[self]
         text = f"{self.of(mm, dpi):.{decimals}f}"
         return text.rstrip("0").rstrip(".") if decimals else text
@@ -88,12 +88,12 @@ class LengthUnit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExportSettings:
-    """One way to export.
+    """A format with its figure settings.
 
     Parameters
     ----------
     suffix : str
-        Of one of the formats.
+        The suffix of a format.
     """
 
     suffix: str = FORMATS[0].suffix
@@ -102,12 +102,12 @@ class ExportSettings:
 
     @property
     def format(self) -> ExportFormat:
-        """What is written."""
+        """The format."""
         return format_of(f"a{self.suffix}") or FORMATS[0]
 
     @property
     def deciding(self) -> frozenset[str]:
-        """Name the fields of a look that decide what is written in this format."""
+        """The fields of the figure settings that matter in this format."""
         by_kind = {
             FormatKind.FIGURE: _FIGURES,
             FormatKind.FILM: _FILMS,
@@ -118,12 +118,12 @@ class ExportSettings:
 
     @property
     def extents(self) -> dict[FigureExtent, str]:
-        """What may be in it, in words."""
+        """The possible extents, with their names."""
         return FILM_EXTENTS if self.format.kind is FormatKind.FILM else EXTENTS
 
     @property
     def asked(self) -> FigureSettings:
-        """What is written: what was chosen, and the usual of what this format leaves no choice."""
+        """The effective figure settings: defaults for fields that this format does not use."""
         look = replace(
             FigureSettings(), **{name: getattr(self.look, name) for name in self.deciding}
         )
@@ -133,12 +133,12 @@ class ExportSettings:
 
 
 def preset_of(look: FigureSettings) -> str:
-    """Name the preset whose size a look has."""
+    """Return the preset whose size the settings have."""
     return next((name for name, one in PRESETS.items() if _size(one) == _size(look)), OWN)
 
 
 def sized_as(look: FigureSettings, preset: str) -> FigureSettings:
-    """Give a look the size and the colours of a preset; what is shown of it stays."""
+    """Apply the size and colours of a preset; the content stays."""
     return replace(look, **_size(PRESETS[preset])) if preset in PRESETS else look
 
 
@@ -147,14 +147,14 @@ def _size(look: FigureSettings) -> dict[str, Any]:
 
 
 def size_in_words(width: float, height: float, dpi: float | None) -> str:
-    """Say how large a figure is.
+    """Describe the size of a figure.
 
     Parameters
     ----------
     width, height : float
         In pixels of 1/96 inch.
     dpi : float or None
-        Pixels an inch of the file; None where it has none.
+        Pixels an inch of the file; None for vector graphics.
     """
     mm = MM_AN_INCH / PIXELS_AN_INCH
     words = f"{width * mm:,.0f} × {height * mm:,.0f} mm"
@@ -164,20 +164,20 @@ def size_in_words(width: float, height: float, dpi: float | None) -> str:
     return f"{words} · {round(width * ratio):,} × {round(height * ratio):,} pixels"
 
 
-# -------------------------------------------------------------------------------- remembered
+# -------------------------------------------------------------------------------- storing
 
 _CODING = JsonCoding(
     {}, {FigureSettings: frozenset({"title"}), FilmSettings: frozenset({"most_frames"})}
-)  # a title is of one figure only
+)  # a title belongs to one figure
 
 
 def settings_to_json(wish: ExportSettings) -> str:
-    """Write a wish so that it can be read back."""
+    """Write export settings as JSON."""
     return json.dumps(_CODING.encode(wish, ExportSettings, "wish", {}))
 
 
 def settings_from_json(text: str) -> ExportSettings:
-    """Read a wish; one of which anything is not understood is as usual."""
+    """Read export settings; defaults if anything in them is invalid."""
     try:
         found: ExportSettings = _CODING.decode(json.loads(text), ExportSettings, "wish", {})
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What of a snapshot a figure shows: stages, heads, zoom and marks."""
+"""Which stages, heads, zoom and marks of a snapshot a figure shows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def framed(shot: Snapshot, look: FigureSettings) -> Resolved:
-    """Look at what a figure shows; nothing is hovered, and nothing pinned that has no mark."""
+    """Resolve what a figure shows: without hover, and without a pin unless marks are shown."""
     view = replace(shot.view, hovered=None, panes=frozenset(), lesson=None)
     resolved = _resolved(shot, view)
     if look.extent is not FigureExtent.SHOWN and not resolved.focus:
@@ -30,7 +30,7 @@ def _resolved(shot: Snapshot, view: View) -> Resolved:
 
 
 def _unmarked(resolved: Resolved) -> View:
-    """Take away the pin and what is chosen; the panel that was there for the pin stays."""
+    """Remove the pin and the selection; the panel shown for the pin stays."""
     view = resolved.view
     heads = None if view.heads is None else frozenset(resolved.heads)
     tokens = TokenSelection(role=view.tokens.role)
@@ -54,7 +54,7 @@ def _of_extent(resolved: Resolved, extent: FigureExtent) -> View:
 
 
 def _one_stage(resolved: Resolved) -> str:
-    """Name the stage of the one panel: that of the pinned cell, else the last of the weights."""
+    """Return the stage of the single panel: the pinned cell's, else the last weights."""
     if resolved.pinned:
         return resolved.pinned.stage
     shown = resolved.shown_stages

@@ -1,4 +1,4 @@
-"""What a figure shows of a run, and how large: as values, apart from how it is painted."""
+"""Settings of a figure: which panels it shows, its size, paper colours and text."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from visualizer.export.film_settings import FilmSettings
 MM_AN_INCH = 25.4
 PIXELS_AN_INCH = 96
 USUAL_POINTS = 9.0
-"""The size of the window's usual text: 12 pixels."""
+"""The size of the window's text in points: 12 pixels."""
 
 
 class FigureExtent(StrEnum):
-    """Which of the panels are in a figure."""
+    """The panels that a figure includes."""
 
     SHOWN = "shown"
     PANEL = "panel"
@@ -34,30 +34,30 @@ class FigurePaper(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FigureSettings:
-    """How a figure looks.
+    """The settings of a figure.
 
     Parameters
     ----------
     width_mm : float
-        Its width; one that is trimmed is as wide as its panels, laid out for this width.
+        The width; a trimmed figure is as wide as its panels, laid out for this width.
     height_mm : float or None
-        Its height; None for as high as it takes.
+        The height; None to fit the content.
     dpi : int
-        Pixels an inch, of formats that have pixels.
+        Pixels an inch, for raster formats.
     points : float
-        The size of its text.
+        The text size in points.
     is_trimmed : bool
-        Whether paper that nothing is on is left away.
+        Whether empty margins are removed.
     title : str
-        What stands over it; nothing where empty.
+        The title over the panels; may be empty.
     has_caption : bool
-        Whether what was computed stands under it.
+        Whether a caption describes the computation.
     has_marks : bool
         Whether the pinned cell and the chosen tokens are marked.
-    film : FilmLook
-        What of playback is shown, of formats that move.
+    film : FilmSettings
+        What a film shows, for animated formats.
     carries_document : bool
-        Whether its file opens as the document that it was made of.
+        Whether the document is attached to the file.
     """
 
     extent: FigureExtent = FigureExtent.SHOWN
@@ -80,17 +80,17 @@ class FigureSettings:
 
     @property
     def height(self) -> float | None:
-        """Its height in pixels of 1/96 inch; None for as high as it takes."""
+        """Its height in pixels of 1/96 inch; None to fit the content."""
         return None if self.height_mm is None else self.height_mm / MM_AN_INCH * PIXELS_AN_INCH
 
     @property
     def enlarged(self) -> float:
-        """How much larger than in the window everything is drawn."""
+        """The scale relative to the window."""
         return self.points / USUAL_POINTS
 
     @property
     def pixel_ratio(self) -> float:
-        """How many pixels of the file a pixel of the window becomes."""
+        """Pixels of the file a pixel of the window."""
         return self.dpi / PIXELS_AN_INCH * self.enlarged
 
 
@@ -108,4 +108,4 @@ PRESETS: dict[str, FigureSettings] = {
     ),
     "Poster": FigureSettings(width_mm=594, dpi=300, points=24, is_trimmed=False),
 }
-"""Sizes that are often asked for, by what they are for."""
+"""Common sizes by their purpose."""

@@ -1,4 +1,4 @@
-"""Which steps of the computation a film shows, and for how long each, as values."""
+"""Settings of a film of the computation, and its plan: which steps it shows, and how long each."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from visualizer.attention.trace import Trace
 
 HELD_MS = 2000
-"""How much longer the last frame stays: what is computed is looked at, before it begins anew."""
+"""How much longer the last frame stays, to look at the result before the film repeats."""
 WIDTHS = (640, 960, 1280, 1920)
 
 
 class FilmPanels(StrEnum):
-    """Which panels are seen: what each step computes and reads, or all stages all the time."""
+    """The panels of a frame: those that the step computes and reads, or all stages."""
 
     STEP = "step"
     SPAN = "span"
@@ -28,20 +28,20 @@ class FilmPanels(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FilmSettings:
-    """What of the computation a film shows, and how fast.
+    """The settings of a film of the computation.
 
     Parameters
     ----------
     span : tuple of (Place, str) or None
-        Where it begins, and the stage after which it ends; None for the whole computation.
+        The first step and the last stage; None for the whole computation.
     speed : float
-        Times the usual steps a second.
+        Factor of the normal playback speed.
     loops : bool
-        Whether it begins anew at its end, in formats that know of it.
+        Whether it repeats, in formats that support it.
     width : int
-        How many pixels wide it is.
+        The width in pixels.
     most_frames : int
-        A film of more steps is refused.
+        A film with more steps is refused.
     """
 
     span: tuple[Place, str] | None = None
@@ -60,9 +60,9 @@ class FilmPlan:
     Parameters
     ----------
     steps : range
-        Their numbers on the timeline.
+        Their indices on the timeline.
     ms : float
-        How long a step is seen.
+        How long a step is shown.
     """
 
     timeline: Timeline
@@ -70,37 +70,37 @@ class FilmPlan:
     ms: float
 
     def place(self, frame: int) -> Place:
-        """Give where playback stands in a frame."""
+        """Return the playback position of a frame."""
         place = self.timeline.place(self.steps[frame])
         assert place, "a film ends before the end of all steps"
         return place
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The stages that it computes, in order."""
+        """The computed stages, in order."""
         first, last = self.place(0).stage, self.place(len(self.steps) - 1).stage
         names = [name for name, _, _ in self.timeline.sizes]
         return tuple(names[names.index(first) : names.index(last) + 1])
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """The duration."""
         return (len(self.steps) * self.ms + HELD_MS) / 1000
 
     def durations(self, unit_ms: int = 1) -> tuple[int, ...]:
-        """Give how many units each frame is seen."""
+        """Return how many time units each frame is shown."""
         return durations(len(self.steps), self.ms, unit_ms)
 
 
 def durations(count: int, ms: float, unit_ms: int = 1) -> tuple[int, ...]:
-    """Give how many units each of some frames is seen, the last longer; roundings do not add up."""
+    """Return the time units of each frame, the last longer; rounding errors do not accumulate."""
     ends = [max(at, round(at * ms / unit_ms)) for at in range(count + 1)]
     seen = [after - before for before, after in pairwise(ends)]
     return (*seen[:-1], seen[-1] + HELD_MS // unit_ms)
 
 
 def film_of(trace: Trace, look: FilmSettings) -> FilmPlan:
-    """Find the steps of a film; a span that the run has not is the nearest that it has.
+    """Return the steps of a film; a range that the run lacks becomes the nearest one.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The formats that can be written, as a table; what writes each is in `ui/exports.py`."""
+"""The table of export formats; their writers are in `visualizer.export.writers`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class FormatKind(StrEnum):
-    """What a format holds, which decides what can be chosen of it."""
+    """The content of a format, which decides its options."""
 
     FIGURE = "figure"
     FILM = "film"
@@ -18,20 +18,20 @@ class FormatKind(StrEnum):
 
     @property
     def is_drawn(self) -> bool:
-        """Whether it has pictures, so that there is a look to be chosen and words need fonts."""
+        """Whether it has pictures, which have figure settings and need fonts."""
         return self in {FormatKind.FIGURE, FormatKind.FILM}
 
 
 @dataclass(frozen=True, slots=True)
 class ExportFormat:
-    """One format.
+    """An export format.
 
     Parameters
     ----------
     suffix : str
         How the names of its files end, with the dot.
     words : str
-        What is in such a file.
+        The content in words.
     needs : str
         The package that writes it, where it is not always installed.
     """
@@ -61,13 +61,13 @@ FORMATS: tuple[ExportFormat, ...] = (
 
 
 def format_of(name: str) -> ExportFormat | None:
-    """Find the format that a file's name asks for, however it is written."""
+    """Return the format of a file's suffix, in any case."""
     lower = name.lower()
     return next((each for each in FORMATS if lower.endswith(each.suffix)), None)
 
 
 def why_not(suffix: str) -> str:
-    """Say what a format lacks here; nothing where it can be written."""
+    """Say why a format cannot be written here; empty where it can."""
     needs = next(each.needs for each in FORMATS if each.suffix == suffix)
     if not needs or find_spec(needs):
         return ""
@@ -76,7 +76,7 @@ def why_not(suffix: str) -> str:
 
 
 def named(name: str, chosen: str) -> Path:
-    """Give a file's path; a name without a suffix takes that of the chosen kind of file."""
+    """Return a file's path; a name without a suffix gets that of the chosen filter."""
     path = Path(name)
     suffix = next((each.suffix for each in FORMATS if f"*{each.suffix}" in chosen), ".png")
     return path if path.suffix else path.with_suffix(suffix)

@@ -1,6 +1,6 @@
-"""What a shell and a notebook share: a document is computed, and files are written of it.
+"""Renders without a window, for the command line and the notebook interface.
 
-Qt draws without a screen. What is heavy is loaded when it is needed, not before.
+Qt runs on its offscreen platform. Large modules are imported when they are needed.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ NOT_HERE = (
 )
 
 MOST_NAMED = 10
-"""Letters that are named where no font has them."""
+"""Most missing characters that a message lists."""
 _UNSEEN = {"Cc", "Cf", "Cs", "Zs"}
 _DRAWING = threading.RLock()
 
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Have Qt draw, without a screen where no application is there already.
+    """Context in which Qt can draw, offscreen if no application exists.
 
-    An application that is made for this is gone afterwards, so that another, with windows, can be
-    made. One thread draws at a time.
+    An application made for this is deleted afterwards, so that one with windows can be made. One
+    thread draws at a time.
 
     Raises
     ------
     InputError
-        Of ``export``, where Qt cannot be loaded, or what is there of it cannot draw.
+        Of ``export``, when Qt cannot be imported, or its application cannot draw.
     """
     with _DRAWING:
         made = _application()
@@ -71,7 +71,7 @@ def drawing() -> Iterator[None]:
 
 
 def _application() -> QGuiApplication | None:
-    """Make an application, unless there is one that can draw."""
+    """Make an application unless one exists that can draw."""
     try:
         from PySide6.QtGui import QGuiApplication
     except ImportError as error:
@@ -90,9 +90,9 @@ def _application() -> QGuiApplication | None:
 
 
 def lacking_fonts(shot: Snapshot, look: FigureSettings) -> str:
-    """Say what of a picture no font can write, which would be boxes in it; asked while drawing.
+    """Describe the characters that no font has; they appear as boxes. Call it within `drawing`.
 
-    Empty where all can be written.
+    Empty where all have a glyph.
     """
     from PySide6.QtGui import QFontMetricsF, QGuiApplication
 
@@ -110,7 +110,7 @@ def lacking_fonts(shot: Snapshot, look: FigureSettings) -> str:
 
 
 def said_if_qt_cannot_start(sentence: str) -> AbstractContextManager[None]:
-    """End with a sentence where Qt, without a platform to run on, would abort the process."""
+    """Exit with a sentence where Qt would abort the process for lack of a platform plugin."""
 
     def hear(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
         if kind.name == "QtFatalMsg":
@@ -122,13 +122,13 @@ def said_if_qt_cannot_start(sentence: str) -> AbstractContextManager[None]:
 
 
 def _not_of_fonts(kind: QtMsgType, context: QMessageLogContext, message: str) -> None:
-    if context.category != "qt.text.font.db":  # `lacking_fonts` says it in words
+    if context.category != "qt.text.font.db":  # `lacking_fonts` reports it
         print(message, file=sys.stderr)  # noqa: T201 - what Qt does itself
 
 
 @contextmanager
 def _heard(hear: Callable[[QtMsgType, QMessageLogContext, str], None]) -> Iterator[None]:
-    """Have what Qt says taken by someone."""
+    """Context in which a function receives Qt's messages."""
     from PySide6.QtCore import qInstallMessageHandler
 
     before = qInstallMessageHandler(hear)

@@ -1,7 +1,4 @@
-"""Figures that are asked for: how large, in which colours, with what around them.
-
-Films that are asked for: from where to where, in which steps, and how fast.
-"""
+"""Parses figure and film options of the command line and the notebook: size, range and speed."""
 
 from __future__ import annotations
 
@@ -33,19 +30,19 @@ _AREA = re.compile(rf"{_NUMBER}(mm|cm|in|px)?[x×]{_NUMBER}(mm|cm|in|px)")
 
 @dataclass(frozen=True, slots=True)
 class FigureSize:
-    """How large a figure is, in a unit; pixels become a length by their number an inch."""
+    """The size of a figure in a unit; pixels become a length by the resolution."""
 
     width: float
     height: float | None
     unit: str
 
     def mm(self, dpi: int) -> tuple[float, float | None]:
-        """Give the width and the height.
+        """Return the width and the height in mm.
 
         Raises
         ------
         InputError
-            When a figure cannot be so small or so large.
+            When the size is out of range.
         """
         unit = MM_AN_INCH / dpi if self.unit == "px" else _UNITS[self.unit]
         width, height = self.width * unit, self.height and self.height * unit
@@ -57,7 +54,7 @@ class FigureSize:
 
 
 def size_of(text: str) -> FigureSize:
-    """Read a width, such as ``180mm``, or a width and a height, such as ``1920x1080px``."""
+    """Parse a width, such as ``180mm``, or a width and a height, such as ``1920x1080px``."""
     written = text.lower().replace(" ", "")
     if alone := _LENGTH.fullmatch(written):
         return FigureSize(float(alone[1]), None, alone[2])
@@ -79,17 +76,17 @@ def figure_look(
     has_caption: bool = True,
     film: FilmSettings | None = None,
 ) -> FigureSettings:
-    """Give the look that is asked for; what is not asked for is as a preset has it, or as usual.
+    """Make figure settings of options; others come from the preset or are defaults.
 
     Parameters
     ----------
     size : str, optional
-        The name of a preset, or lengths: what has a size is as wide as that, all of it.
+        The name of a preset, or lengths; a figure with lengths is not trimmed.
 
     Raises
     ------
     InputError
-        When there can be no such figure.
+        When an option is invalid.
     """
     look = SIZES.get(size or "", FigureSettings())
     given = {"extent": layout, "paper": theme, "dpi": dpi}
@@ -104,9 +101,9 @@ def figure_look(
 
 
 def span_of(text: str) -> tuple[Place, str]:
-    """Read from where to where: ``scores..context``, or from a row on, ``scores:2..weights``.
+    """Parse a range of stages: ``scores..context``, or from a row on, ``scores:2..weights``.
 
-    A side that is left empty is the beginning or the end.
+    An empty side is the beginning or the end.
     """
     first, dots, last = text.partition("..")
     name, colon, row = first.partition(":")
@@ -120,7 +117,7 @@ def span_of(text: str) -> tuple[Place, str]:
 
 
 def speed_of(text: str) -> float:
-    """Read how many times faster than usual."""
+    """Parse a factor of the normal speed."""
     try:
         value = float(text)
     except ValueError:

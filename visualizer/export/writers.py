@@ -1,4 +1,4 @@
-"""What writes each of the formats."""
+"""The writer of each export format, and `export`, which chooses one by a file's suffix."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ WRITERS: dict[str, Write] = {
 def export(
     path: Path, shot: Snapshot, look: FigureSettings, progress: Progress = no_progress
 ) -> Path:
-    """Write what is shown in the format that the file's name asks for.
+    """Write a snapshot in the format of the file's suffix.
 
     Parameters
     ----------
     progress : callable
-        Told how far it is; what it raises calls the writing off, and what was there stays.
+        Called with the progress; an exception from it cancels, and an existing file stays.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Writing what stands around a panel's cells: labels, heads, the colour bar, notes and titles."""
+"""Paints what surrounds a panel's cells: labels, head, colour bar, notes and titles."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def are_upright(slot: PanelSlot) -> bool:
-    """Say whether the labels of a panel's columns are turned."""
+    """Whether the labels of a panel's columns are upright."""
     return slot.heatmap.columns.is_token and is_upright(slot.heatmap, slot.cell_width)
 
 
 def shown_columns(slot: PanelSlot) -> list[tuple[int, str]]:
-    """Choose the labels of columns that have room: of turned ones, as of the rows."""
+    """Choose the column labels that fit; upright ones are chosen as those of rows."""
     axis, cell = slot.heatmap.columns, slot.cell_width
     if are_upright(slot):
         return shown_labels(axis, cell)
@@ -70,7 +70,7 @@ def _widest(axis: Axis) -> float:
 def paint_column_label(
     painter: QPainter, slot: PanelSlot, at: int, text: str, upright: bool
 ) -> None:
-    """Write a label over a column, upright where labels do not fit side by side."""
+    """Draw a label over a column, upright where labels do not fit side by side."""
     left = slot.cells.left() + slot.heatmap.columns.cell(at) * slot.cell_width
     centre = QPointF(left + slot.cell_width / 2, slot.cells.top() - 4)
     line = metrics(12).height()
@@ -85,7 +85,7 @@ def paint_column_label(
 
 
 def row_label_box(slot: PanelSlot, at: int) -> QRectF:
-    """Give the place of a row's label, left of the cells."""
+    """Return the rectangle of a row's label, left of the cells."""
     line = metrics(12).height()
     height = max(line, slot.cell_height)
     middle = slot.cells.top() + (slot.heatmap.rows.cell(at) + 0.5) * slot.cell_height
@@ -95,7 +95,7 @@ def row_label_box(slot: PanelSlot, at: int) -> QRectF:
 def shown_labels(
     axis: Axis, cell: float, upright: bool = True, needed: float = 0
 ) -> list[tuple[int, str]]:
-    """Choose the labels that have room: all of them, or evenly fewer."""
+    """Choose the labels that fit: all, or evenly spaced ones."""
     line = metrics(12).height() if upright else needed
     step = axis.block * max(1, math.ceil(line / cell - 0.25))
     is_named = axis.is_token or step == 1
@@ -137,7 +137,7 @@ def paint_head(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def _paint_dot(painter: QPainter, box: QRectF, head: int, theme: Theme) -> float:
-    """Begin a line with the colour of a head; say where it goes on."""
+    """Draw the dot of a head's colour at the start of a line; return the rest of the line."""
     dot = 8 * text_scale()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setPen(Qt.PenStyle.NoPen)
@@ -148,14 +148,14 @@ def _paint_dot(painter: QPainter, box: QRectF, head: int, theme: Theme) -> float
 
 
 def _bar_box(slot: PanelSlot) -> QRectF:
-    """Give the place of a panel's bar, under its cells."""
+    """Return the rectangle of a panel's colour bar, under its cells."""
     scale = text_scale()
     width = max(96 * scale, ends_width(slot.heatmap), min(slot.cells.width(), 200 * scale))
     return QRectF(slot.cells.left(), slot.cells.bottom() + 5 * scale, width, 6 * scale)
 
 
 def paint_bar(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Draw the colour bar with its numbers, and what they are; layers share one."""
+    """Draw the colour bar with its numbers and unit; layers share one."""
     heatmap, scale, bar = slot.heatmap, text_scale(), _bar_box(slot)
     if heatmap.layer is not None:
         return
@@ -169,7 +169,7 @@ def paint_bar(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     measures = metrics(12)
     between = measures.horizontalAdvance(low), -measures.horizontalAdvance(high)
     painter.drawText(line.adjusted(between[0], 0, between[1], 0), CENTRE, middle)
-    if heatmap.colour.is_signed:  # where 0 is
+    if heatmap.colour.is_signed:  # the mark of 0
         zero = QPointF(bar.center().x(), bar.bottom())
         painter.drawLine(zero, zero + QPointF(0, 3 * scale))
 
@@ -180,7 +180,7 @@ def _paint_ramp(painter: QPainter, bar: QRectF, heatmap: Heatmap, theme: Theme) 
 
 
 def paint_notes(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Write what must be said of a panel under its bar; of a layer's above it, if need be cut."""
+    """Draw a panel's notes under its bar; a layer's stand above it, elided if needed."""
     heatmap, line = slot.heatmap, 16 * text_scale()
     if not heatmap.notes:
         return
@@ -200,7 +200,7 @@ def paint_notes(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 def paint_titles(
     painter: QPainter, slots_titles: tuple[tuple[Heatmap, float], ...], theme: Theme
 ) -> None:
-    """Write the stages' names over their columns."""
+    """Draw the stages' names over their columns."""
     scale = text_scale()
     for heatmap, left in slots_titles:
         painter.setFont(font(14, QFont.Weight.DemiBold))
@@ -223,7 +223,7 @@ def paint_titles(
 def _paint_shared(
     painter: QPainter, line: QRectF, axes: str, heatmap: Heatmap, theme: Theme
 ) -> None:
-    """Write once what all layers and heads share: their axes, and the bar with its numbers."""
+    """Draw what all layers and heads share: the names of axes, and the colour bar."""
     measures, scale, (low, unit, high) = metrics(12), text_scale(), ends(heatmap)
     bar = QRectF(0, line.center().y() - 3 * scale, 72 * scale, 6 * scale)
     for text, after in ((axes, 20 * scale), (low, 5.0), ("", 5.0), (high, 8 * scale), (unit, 0.0)):

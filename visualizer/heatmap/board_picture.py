@@ -1,4 +1,4 @@
-"""The picture in the middle: the panels, the cursor in them, and what lies over them."""
+"""The whole picture of the board as one value: panels, cursor and step highlights."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """The panels, and what is lit in them.
+    """The panels, the cursor and the highlights.
 
     Parameters
     ----------
-    lights : Lights
-        Of the present step or prediction, or else of the cell that is pointed at.
+    lights : Highlights
+        Those of the present step or prediction, else of the hovered or pinned cell.
     message : str
-        What stands in place of the panels while there are none.
+        Text shown while there are no panels.
     board_key, step_key : hashable
-        What the board was made of, and what the lights of the step.
-    step_lights : Lights
+        Cache keys of the board and of the step's highlights.
+    step_lights : Highlights
         Those of the step or prediction alone.
     """
 
@@ -47,9 +47,9 @@ PICTURE: PanelId[Picture] = PanelId("Board")
 
 
 def present_picture(resolved: Resolved, previous: Picture | None = None) -> Picture:
-    """Show the panels; those that did not change are the very same objects.
+    """Present the panels; unchanged ones are the same objects.
 
-    Where nothing changed that panels are made of, as while the pointer moves, none is looked at.
+    If no input of the panels has changed, as while the pointer moves, the board is reused.
     """
     previous = previous or Picture()
     board_key, step_key = _board_key(resolved), resolved.step_key
@@ -71,19 +71,19 @@ def present_picture(resolved: Resolved, previous: Picture | None = None) -> Pict
 
 
 def needs(resolved: Resolved) -> Hashable:
-    """Name what has to be read for the picture."""
+    """Return the tensors that the picture reads."""
     return heatmap_board.needs(resolved), id(resolved.comparison) if resolved.comparison else None
 
 
 def warm(resolved: Resolved, previous: Picture | None) -> Picture:
-    """Make the picture on the worker, and read what may be pointed at in it."""
+    """Make the picture on the worker, and read what hovering may need."""
     made = present_picture(resolved, previous)
     heatmap_board.warm(resolved)
     return made
 
 
 def _board_key(resolved: Resolved) -> Hashable:
-    """Name all that the panels depend on: not where the pointer is."""
+    """Return the cache key of the panels: all inputs but the pointer."""
     view, overview, pinned = resolved.view, resolved.overview, resolved.pinned
     return (
         resolved.run,

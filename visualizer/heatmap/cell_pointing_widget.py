@@ -1,4 +1,4 @@
-"""What heatmaps and lines have in common: a place that scrolls, with cells to point at and walk."""
+"""The scroll area that heatmaps and line view share: cells to point at, click and walk."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEPS = {
     Qt.Key.Key_Right: (0, 1),
 }
 
-# Who comes by keys must see where they are; who clicks, knows.
+# Only focus by keys is shown; a click needs no focus frame.
 BY_KEYS = {
     Qt.FocusReason.TabFocusReason,
     Qt.FocusReason.BacktabFocusReason,
@@ -33,7 +33,7 @@ BY_KEYS = {
 
 
 class CellScrollArea(QAbstractScrollArea):
-    """Says which cell is pointed at, clicked and walked to; who draws one says what is where.
+    """Emits hovering, clicks and key moves; subclasses map points to cells.
 
     `cellHovered` and `cellClicked` carry a `Cell` or None, `walked` rows down and columns right.
     """
@@ -43,7 +43,7 @@ class CellScrollArea(QAbstractScrollArea):
     cellClicked = Signal(object)
     walked = Signal(int, int)
     painted = Signal()
-    """After each new frame."""
+    """A frame has been painted."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -55,11 +55,11 @@ class CellScrollArea(QAbstractScrollArea):
         self._pointed: Cell | LineToken | None = None
         self._is_marked = False
         self._later = QTimer(self, singleShot=True, interval=0)
-        """Started where something else may have come under the pointer."""
+        """Started when another cell may be under the pointer."""
         self._later.timeout.connect(self._point_again)
 
     def _point(self, point: QPointF) -> None:
-        """Say what is under a point of the viewport, where it is something else than before."""
+        """Emit the cell under a point of the viewport, if it has changed."""
         raise NotImplementedError
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
@@ -93,7 +93,7 @@ class CellScrollArea(QAbstractScrollArea):
         self.viewport().update()
 
     def _paint_mark(self, painter: QPainter) -> None:
-        """Draw a frame around all, where the keys act here."""
+        """Draw the focus frame."""
         if self._is_marked:
             painter.resetTransform()
             painter.setPen(QPen(QColor(self._theme.accent), 2))

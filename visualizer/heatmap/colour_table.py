@@ -1,4 +1,4 @@
-"""From numbers to colours: a table of 256, of which the last three are no numbers of the scale."""
+"""Maps numbers to colours by tables of 256 entries, the last three for cells without a number."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 NOT_A_NUMBER, DROPPED, FORBIDDEN = 253, 254, 255
 LARGEST = 252
-# On a log scale the lowest colour is for this share of the largest number, and for all below.
+# On a log scale the lowest colour is for this share of the largest number and below.
 LOG_SPAN = 1e-4
 HUGE = 1e38
-# Signed numbers: 0 is near the paper, so that it is what is far from 0 that is seen.
+# For signed numbers, 0 has nearly the paper colour, so that numbers far from 0 stand out.
 LIGHT_CENTRED, DARK_CENTRED = "CET-CBD1", "CET-D6"
 
 
@@ -38,7 +38,7 @@ def _tables() -> dict[str, np.ndarray]:
 
 @cache
 def table(name: str, theme: Theme) -> np.ndarray:
-    """Give a colour map as 256 words 0xffrrggbb, the last three for what is no number."""
+    """Return a colour map as 256 words 0xffrrggbb, the last three for cells without a number."""
     whole = _tables()[_map_name(name, theme)]
     colours = whole[np.linspace(0, 255, LARGEST + 1).round().astype(int)]
     marks = [QColor(colour).rgb() for colour in (theme.warning, theme.raised, theme.paper)]
@@ -53,17 +53,17 @@ def _map_name(name: str, theme: Theme) -> str:
 
 @cache
 def light_entries(name: str, theme: Theme) -> np.ndarray:
-    """Say for each of the 256 colours whether dark text reads better on it."""
+    """Mark which of the 256 colours need dark text."""
     words = table(name, theme)
     channels = np.stack([words >> 16 & 255, words >> 8 & 255, words & 255]) / 255
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
     luminance = np.array([0.2126, 0.7152, 0.0722]) @ linear
-    light: np.ndarray = luminance > 0.179  # where black and white have the same contrast
+    light: np.ndarray = luminance > 0.179  # black and white text have equal contrast here
     return light
 
 
 def entries(heatmap: Heatmap) -> np.ndarray:
-    """Choose each cell's colour, uint8 [row, column]."""
+    """Return the colour index of each cell, uint8 [row, column]."""
     chosen = _position(heatmap) * LARGEST + 0.5
     is_finite = bool(np.isfinite(chosen).all())
     if not is_finite:
@@ -80,13 +80,13 @@ def entries(heatmap: Heatmap) -> np.ndarray:
 
 
 def _position(heatmap: Heatmap) -> np.ndarray:
-    """Say where between the ends of the colours each number is, from 0 to 1."""
+    """Map each number to its position on the colour scale, from 0 to 1."""
     values, colour = heatmap.values, heatmap.colour
     if colour.curve is ColourCurve.RANK:
         return _mirrored(_ranks(heatmap), values) if colour.is_signed else _ranks(heatmap)
     low, high = _ends(heatmap)
     if colour.limits is ColourLimits.TYPED or colour.high - colour.low > HUGE:
-        values = values.astype(np.float64)  # the ends, or their difference, may be beyond float32
+        values = values.astype(np.float64)  # the ends, or their difference, may overflow float32
     if colour.curve is ColourCurve.LOG:
         powers = _powers(np.abs(values) if colour.is_signed else values, low, high)
         return _mirrored(powers, values) if colour.is_signed else powers
@@ -94,7 +94,7 @@ def _position(heatmap: Heatmap) -> np.ndarray:
 
 
 def _mirrored(sizes: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Put what is above 0 into the upper half of the colours and what is below into the lower."""
+    """Map positive numbers to the upper half of the colours, negative ones to the lower."""
     return np.asarray((1 + np.sign(values) * sizes) / 2)
 
 
@@ -112,7 +112,7 @@ def _powers(sizes: np.ndarray, low: float | np.ndarray, high: float | np.ndarray
 
 
 def _ranks(heatmap: Heatmap) -> np.ndarray:
-    """Say which share of the numbers of the panel, or of the row, is smaller; of equals, half."""
+    """Return the quantile of each number in its panel or row; ties count half."""
     sizes = np.abs(heatmap.values) if heatmap.colour.is_signed else heatmap.values
     counts = counted(sizes, heatmap.marks)
     if heatmap.row_ends is None:
@@ -125,23 +125,23 @@ def _ranked(sizes: np.ndarray, among: np.ndarray) -> np.ndarray:
     if not len(among):
         return np.where(np.isnan(sizes), np.nan, 0)
     steps = np.linspace(0, len(among) - 1, min(len(among), LARGEST + 1)).round().astype(int)
-    edges = np.sort(among)[steps]  # no more than there are colours
+    edges = np.sort(among)[steps]  # at most as many as colours
     places = np.searchsorted(edges, sizes) + np.searchsorted(edges, sizes, side="right")
     return np.where(np.isnan(sizes), np.nan, places / (2 * len(edges)))
 
 
 def image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
-    """Make a picture of one pixel a cell."""
+    """Make an image of one pixel a cell."""
     words = np.ascontiguousarray(table(map_name, theme)[indices])
     rows, columns = words.shape
     made = QImage(words.data, columns, rows, 4 * columns, QImage.Format.Format_RGB32)
-    return made.copy()  # the words go away with this function
+    return made.copy()  # the buffer is freed with this function
 
 
 def indexed(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
-    """Make a picture of one pixel a cell that keeps its table: a quarter as large in a file."""
+    """Make an indexed image of one pixel a cell, a quarter as large in a file."""
     rows, columns = indices.shape
     words = np.ascontiguousarray(indices)
     made = QImage(words.data, columns, rows, columns, QImage.Format.Format_Indexed8)
     made.setColorTable(table(map_name, theme).tolist())
-    return made.copy()  # the words go away with this function
+    return made.copy()  # the buffer is freed with this function

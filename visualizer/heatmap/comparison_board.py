@@ -1,6 +1,6 @@
-"""The panels of a comparison: either side, the mean of samples, and what has changed.
+"""The board of a comparison: both sides beside each other, then their difference.
 
-The board of a comparison: beside each other what is compared, and then the difference.
+Also the mean of dropout samples, and heads beside heads.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ Whose = tuple["int | None", "HeadAggregate | None"]
 
 
 class SidePanelSource(PanelSource):
-    """A or B, in the colours that both have.
+    """Makes the panels of side A or B, on a colour scale that both share.
 
     Parameters
     ----------
     resolved : Resolved
-        Of the run whose panel it is.
+        The resolved view of the panel's run.
     other : Run or None
-        The one that it can be compared with; without one it stands for itself.
+        The run that it is compared with; None if the two do not match and it stands alone.
     live : Run
-        Whose lengths and rates decide the ends of the colours.
+        The run whose lengths and rates set the ends of the colour scale.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class SidePanelSource(PanelSource):
 
 
 class HeadPanelSource(PanelSource):
-    """A head beside another one, in the colours that both have."""
+    """Makes the panels of a head beside another one, on a shared colour scale."""
 
     def __init__(self, resolved: Resolved, stage: Stage, head: int, other: int) -> None:
         super().__init__(resolved, stage, head, None)
@@ -89,7 +89,7 @@ class HeadPanelSource(PanelSource):
 
 
 class SamplePanelSource(PanelSource):
-    """What dropout is drawn over, or what a sample of it left."""
+    """Makes the panels of weights before dropout, or of one dropout sample."""
 
     def __init__(
         self, resolved: Resolved, stage: Stage, head: int, comparison: Comparison, title: str
@@ -102,11 +102,11 @@ class SamplePanelSource(PanelSource):
         self.kin = _kin(stage, head, tuple(map(run.trace.stage, names)))
 
     def _sums(self) -> np.ndarray | None:
-        return None  # four panels side by side have no room for them
+        return None  # no room with four panels side by side
 
 
 class MeanPanelSource(SamplePanelSource):
-    """The mean of some samples of dropout."""
+    """Makes the panels of the mean of dropout samples."""
 
     part = ComparedSide.MEAN
 
@@ -121,7 +121,7 @@ class MeanPanelSource(SamplePanelSource):
 
 
 class ChangePanelSource(PanelSource):
-    """A difference, around 0."""
+    """Makes the panels of a difference, on a scale centred at 0."""
 
     part = ComparedSide.CHANGE
 
@@ -154,14 +154,14 @@ class ChangePanelSource(PanelSource):
     def _colour(self) -> ColourScale:
         chosen, is_long = self.chosen, self.trace.tokens > SHORT
         if chosen.limits is ColourLimits.AUTO and self.stage.is_weights and is_long:
-            chosen = replace(chosen, limits=ColourLimits.ROW)  # as the weights beside it
+            chosen = replace(chosen, limits=ColourLimits.ROW)  # as for the weights beside it
         return change_colour(self.held, chosen, self.size, self._largest())
 
     def _ends(self) -> np.ndarray:
         return np.asarray(np.maximum(super()._ends(), ROUNDING * self.size))
 
     def _masks(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Say which drawn cells A forbids, and which B does; None where the two are alike."""
+        """Return the cells that A forbids and those that B does; None where they are equal."""
         kept, name = self.comparison.kept, self.stage.name
         specs = [run.trace.spec for run in (kept, self.run) if run]
         if kept is None or not any(is_hatched(spec, name) for spec in specs):
@@ -174,7 +174,7 @@ class ChangePanelSource(PanelSource):
         return mine, yours
 
     def _hatch(self) -> Masking | None:
-        """Give what forbids in both; what differs is found cell by cell."""
+        """Return the mask of both sides; differing cells are found one by one."""
         own = Masking.of(self.spec, self.stage.name) if self._masks() else None
         return super()._hatch() or own
 
@@ -188,7 +188,7 @@ class ChangePanelSource(PanelSource):
         return uneven if uneven is not None and uneven.any() else None
 
     def _hidden(self) -> np.ndarray | None:
-        """Leave out what is no difference: −∞ has none."""
+        """Mark cells without a difference: −∞ has none."""
         hidden, uneven = super()._hidden(), self._uneven()
         return uneven if uneven is not None and not self.stage.is_weights else hidden
 
@@ -211,7 +211,7 @@ class ChangePanelSource(PanelSource):
 def _kin(
     stage: Stage, head: int | None, others: tuple[Stage | int, ...]
 ) -> frozenset[tuple[str, int | None, HeadAggregate | None]]:
-    """Name those whose cells light up, too: the same head of other stages, or other heads."""
+    """Return the panels highlighted together: the same head of other stages, or other heads."""
     return frozenset(
         (stage.name, other, None) if isinstance(other, int) else (other.name, head, None)
         for other in others
@@ -222,7 +222,7 @@ _CHANGE = "B − A"
 
 
 def present_compared(resolved: Resolved, previous: Board) -> Board:
-    """Show what is compared; the usual panels, where nothing is."""
+    """Present the board of a comparison, or the usual board without one."""
     comparison = resolved.comparison
     if comparison is None:
         return present_board(resolved, previous)

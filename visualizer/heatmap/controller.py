@@ -1,4 +1,4 @@
-"""The one cursor: what a hand can want of the cells of a picture."""
+"""Controls the cell selection: hovering, pinning, marking and walking."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 class CellSelectionController(QObject):
-    """Points at the cells of a workspace; every method is something a reader wants."""
+    """Selects cells of a workspace; one method an intent."""
 
     def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._workspace = workspace
 
     def hover(self, cell: Cell | None) -> None:
-        """Look at the cell under the pointer."""
+        """Hover a cell."""
         self._workspace.look(hovered=self._drawn(cell))
 
     def pin(self, cell: Cell | None) -> None:
-        """Hold on to a cell; a second time lets go of it. Of a covered stage, mark it."""
+        """Pin a cell, or unpin it if it is pinned; in a covered stage, mark it."""
         wanted = self._workspace.wanted
         if cell and self._is_covered(cell):
             self.mark(cell)
@@ -41,30 +41,30 @@ class CellSelectionController(QObject):
             self._workspace.want(pin_cell(wanted, None if cell == wanted.pinned else cell))
 
     def let_go(self) -> None:
-        """Hold on to no cell."""
+        """Unpin the cell."""
         self.pin(None)
 
     def follow(self, cell: Cell) -> None:
-        """Pin the cell that a link leads to, wherever the pointer is; remember where one was."""
+        """Pin the target of a link, and add the present cell to the history."""
         self._workspace.want(
             self._seeing(replace(pin_cell(self._workspace.wanted, cell), hovered=None))
         )
 
     def go(self, steps: int) -> None:
-        """Go back along the cells one has followed, or on again."""
+        """Go back or forward in the history of followed cells."""
         run, wanted = self._workspace.run, self._workspace.wanted
         if run:
             self._workspace.want(self._seeing((go_back if steps < 0 else go_forward)(run, wanted)))
 
     def mark(self, cell: Cell | None = None) -> None:
-        """Predict a cell, or the pinned one; a second time takes the mark away."""
+        """Mark a cell, or the pinned one, as a prediction; unmark it if it is marked."""
         wanted = self._workspace.wanted
         guess, cell = wanted.guess, cell or wanted.pinned
         if guess and cell and not cell.fold:
             self._workspace.look(guess=marked(guess, cell))
 
     def walk(self, down: int, right: int) -> None:
-        """Move the pinned cell by a drawn cell, or pin the first one."""
+        """Move the pinned cell by drawn cells, or pin the first one."""
         screen, wanted = self._workspace.screen, self._workspace.wanted
         picture = screen.panel(PICTURE)
         asked = screen.resolved.covered if screen.resolved else frozenset()
@@ -72,7 +72,7 @@ class CellSelectionController(QObject):
         self._workspace.want(self._seeing(replace(wanted, hovered=None, pinned=cell)))
 
     def _seeing(self, view: View) -> View:
-        """Look at another part where the pinned cell could not be seen."""
+        """Move the zoom so that the pinned cell is visible."""
         run, cell = self._workspace.run, view.pinned
         if run is None or cell is None or existing(run, cell) is None:
             return view

@@ -1,4 +1,4 @@
-"""The one cursor: which cell is pointed at or pinned, what lights up with it, where it can walk."""
+"""The cell cursor: the hovered or pinned cell, what lights up with it, and where keys move it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CellCursor:
-    """The cell under the pointer, or the pinned one, and all that lights up with it.
+    """The hovered or pinned cell, and all that is highlighted with it.
 
     Parameters
     ----------
     query, key : int or None
-        Which tokens light up, in every panel and in the token strip.
+        The tokens highlighted in every panel and in the token strip.
     column : tuple of (stage, int) or None
-        Which column of a panel whose columns are no tokens.
+        The highlighted column of a stage whose columns are not tokens.
     queries, keys : frozenset of int
-        Tokens that were chosen together in the token strip, as the one or as the other.
+        Tokens selected together in the token strip, as queries or as keys.
     """
 
     hovered: Cell | None = None
@@ -42,12 +42,12 @@ class CellCursor:
 
 
 def present_cursor(resolved: Resolved) -> CellCursor:
-    """Say what lights up with the cell under the pointer, or else with the pinned one."""
+    """Return the cursor of the hovered cell, else of the pinned one."""
     return cursor_on(resolved, resolved.reached_hovered, resolved.reached_pinned)
 
 
 def cursor_on(resolved: Resolved, hovered: Cell | None, pinned: Cell | None) -> CellCursor:
-    """Say what lights up with one of two cells that there are: the first, where there is one."""
+    """Return the cursor of the hovered cell, else of the pinned one; each in this run or None."""
     cell, tokens_chosen = hovered or pinned, resolved.view.tokens
     count = resolved.run.trace.sides[tokens_chosen.role is TokenRole.KEY]
     chosen = frozenset(at for at in tokens_chosen.chosen if at < count)
@@ -68,7 +68,7 @@ def _with_chosen(cursor: CellCursor, role: TokenRole, chosen: frozenset[int]) ->
 
 
 def panel_of(board: Board, cell: Cell) -> Heatmap | None:
-    """Find the panel that a cell is drawn in, if its stage is shown: of several, its own."""
+    """Find the panel in which a cell is drawn, if any; its own one first."""
     shown = filter(board.is_current, board.heatmaps)
     found = [heatmap for heatmap in shown if is_of(heatmap, cell)]
     own = [heatmap for heatmap in found if is_own(heatmap, cell)]
@@ -76,25 +76,25 @@ def panel_of(board: Board, cell: Cell) -> Heatmap | None:
 
 
 def is_of(heatmap: Heatmap, cell: Cell) -> bool:
-    """Whether a cell is seen in a panel: as one of its own, or beside what it is compared with."""
+    """Whether a panel shows a cell: its own, or one that it is compared with."""
     whose = (cell.stage, cell.head, cell.fold)
     own = (heatmap.stage, heatmap.head, heatmap.fold)
     return not heatmap.is_alone and (whose == own or whose in heatmap.kin)
 
 
 def is_own(heatmap: Heatmap, cell: Cell) -> bool:
-    """Whether a cell is one of a panel's own."""
+    """Whether a cell belongs to a panel."""
     return not heatmap.is_alone and cell_of(heatmap, *cell.place[-2:]) == cell
 
 
 def cell_of(heatmap: Heatmap, row: int, column: int) -> Cell:
-    """Name the cell of a panel at a row and column of its stage."""
+    """Return the cell of a panel at a row and column of its stage."""
     head = () if heatmap.head is None else (heatmap.head,)
     return Cell(heatmap.stage, (*head, row, column), heatmap.fold, heatmap.part)
 
 
 def drawn(resolved: Resolved, board: Board, cell: Cell) -> Cell:
-    """Give the cell whose number a pooled cell shows: of its block the one farthest from 0."""
+    """Return the cell whose number a pooled cell shows: the farthest from 0 in its block."""
     heatmap = panel_of(board, cell)
     if heatmap is None or not heatmap.is_pooled:
         return cell
@@ -102,7 +102,7 @@ def drawn(resolved: Resolved, board: Board, cell: Cell) -> Cell:
 
 
 def largest_near(resolved: Resolved, cell: Cell, blocks: tuple[int, int]) -> Cell:
-    """Give the cell farthest from 0 of the block of rows and columns that a cell is in."""
+    """Return the cell farthest from 0 in the block around a cell."""
     top, left = (at // block * block for at, block in zip(cell.place[-2:], blocks, strict=True))
     block = (slice(top, top + blocks[0]), slice(left, left + blocks[1]))
     held, index = held_of(resolved, cell)
@@ -112,9 +112,9 @@ def largest_near(resolved: Resolved, cell: Cell, blocks: tuple[int, int]) -> Cel
 
 
 def farthest(numbers: np.ndarray) -> int:
-    """Find the number that stands for all in a pooled cell, counted row after row.
+    """Return the flat index of the number that a pooled cell shows.
 
-    What is no number counts as the farthest from 0; −∞ only where nothing else is there.
+    NaN counts as the farthest from 0; −∞ counts only where nothing else is there.
     """
     sizes = np.where(numbers == -np.inf, -1, np.abs(numbers))
     if np.isnan(sizes).any():
@@ -131,10 +131,10 @@ def walked(
     right: int,
     asked: frozenset[str] = frozenset(),
 ) -> Cell | None:
-    """Go one drawn cell down or right; over an edge into the next head or stage.
+    """Move by drawn cells down or right, across edges into the next head or stage.
 
-    From nowhere, or from a panel that is not shown, to the first cell that is seen: of the stages
-    that are asked about, else of the first panel.
+    Without a cell, or from a panel that is not shown, go to the first visible cell: of the stages
+    to predict, else of the first panel.
     """
     together = (column for column in board.columns if not column[0].is_alone)
     board = Board(tuple(tuple(filter(board.is_current, column)) for column in together))
@@ -159,12 +159,12 @@ def walked(
 
 
 def _first(heatmap: Heatmap) -> Cell:
-    """Name the first cell of a panel that is seen."""
+    """Return the first visible cell of a panel."""
     return _at(heatmap, heatmap.rows.seen[0], heatmap.columns.seen[0])
 
 
 def _at(heatmap: Heatmap, row: int, column: int) -> Cell:
-    """Name a cell of a panel, the first of its block; −1 is the last row or column."""
+    """Return a cell of a panel, the first of its block; −1 is the last row or column."""
     rows, columns = heatmap.rows, heatmap.columns
     row %= len(rows.labels)
     column %= len(columns.labels)

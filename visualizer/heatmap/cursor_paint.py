@@ -1,4 +1,4 @@
-"""The light of the cursor over a panel: its row and column, their labels, the cell itself."""
+"""Paints the cursor over a panel: the row and column, their labels, and the cell."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_LABELS = 12
 
 
 def paint_cursor(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: Theme) -> None:
-    """Light a panel up, as far as the cursor concerns it."""
+    """Paint the cursor over a panel."""
     heatmap, cells = slot.heatmap, slot.cells
     if heatmap.is_alone:
         return
@@ -46,7 +46,7 @@ def paint_cursor(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: 
 
 
 def _paint_chosen(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: Theme) -> None:
-    """Light the rows and columns of tokens that were chosen together; side by side, as one."""
+    """Highlight the rows and columns of selected tokens; adjacent ones as one band."""
     if not cursor.queries and not cursor.keys:
         return
     heatmap, cells = slot.heatmap, slot.cells
@@ -71,13 +71,13 @@ def _paint_chosen(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme:
 
 
 def _bands(tokens: frozenset[int], axis: Axis, pitch: float) -> list[tuple[float, float]]:
-    """Give the edges of the drawn cells that hold tokens, in one band where they touch."""
+    """Return the edges of the cells that hold tokens, merged into bands where they touch."""
     drawn = runs({axis.cell(token) for token in tokens})
     return [(cells.start * pitch, cells.stop * pitch) for cells in drawn]
 
 
 def _apart(tokens: frozenset[int], lit: int | None, pitch: float) -> list[int]:
-    """Leave out tokens whose labels would touch one before, or the cursor's; of many, all."""
+    """Drop tokens whose labels would touch another's or the cursor's; if many, all."""
     found: list[int] = []
     line = metrics(12).height()
     for token in sorted(tokens) if len(tokens) <= MOST_LABELS else ():
@@ -100,7 +100,7 @@ def _lit_column(heatmap: Heatmap, cursor: CellCursor) -> int | None:
 
 
 def frame(painter: QPainter, area: QRectF, width: float, theme: Theme, colour: str = "") -> None:
-    """Draw a frame that can be seen on every colour of a map: the accent, edged with paper."""
+    """Draw a frame visible on every colour: the accent, edged with the paper colour."""
     painter.setBrush(Qt.BrushStyle.NoBrush)
     width *= theme.stroke
     for ink, thickness in ((theme.paper, width + 2), (colour or theme.accent, width)):
@@ -109,12 +109,12 @@ def frame(painter: QPainter, area: QRectF, width: float, theme: Theme, colour: s
 
 
 def light_row_label(painter: QPainter, slot: PanelSlot, row: int, theme: Theme) -> None:
-    """Write a row's label in the accent, over those that it would touch."""
+    """Draw a row's label in the accent, over labels that it would touch."""
     lit = annotation_paint.row_label_box(slot, row)
     line = metrics(12).height()
     shown = annotation_paint.shown_labels(slot.heatmap.rows, slot.cell_height)
     for at in _beside(slot.heatmap.rows, shown, row, slot.cell_height, line):
-        # It would stick out under the other.
+        # Otherwise it would stick out under the highlighted label.
         box = annotation_paint.row_label_box(slot, at)
         painter.fillRect(box.adjusted(0, 0, 4, 0), QColor(theme.paper))
     painter.fillRect(lit.adjusted(0, 0, 4, 0), QColor(theme.paper))
@@ -126,7 +126,7 @@ def light_row_label(painter: QPainter, slot: PanelSlot, row: int, theme: Theme) 
 
 
 def light_column_label(painter: QPainter, slot: PanelSlot, column: int, theme: Theme) -> None:
-    """Write a column's label in the accent, over those that it would touch."""
+    """Draw a column's label in the accent, over labels that it would touch."""
     if not slot.has_column_labels:
         return
     axis = slot.heatmap.columns
@@ -145,7 +145,7 @@ def light_column_label(painter: QPainter, slot: PanelSlot, column: int, theme: T
 def _beside(
     axis: Axis, shown: list[tuple[int, str]], lit: int, pitch: float, room: float
 ) -> list[int]:
-    """Find the shown labels that are nearer to a lit one than so many pixels."""
+    """Return the shown labels within `room` pixels of a highlighted one."""
     here = axis.cell(lit)
     return [at for at, _ in shown if abs(axis.cell(at) - here) * pitch < room]
 

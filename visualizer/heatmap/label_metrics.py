@@ -1,4 +1,4 @@
-"""How much room the parts around a panel's cells need: labels, row sums, bar and notes."""
+"""The space that the parts around a panel's cells need: labels, row sums, colour bar and notes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def foot_height(heatmap: Heatmap) -> float:
 
 
 def notes_height(heatmap: Heatmap) -> float:
-    """Give the height of the notes, and of which layer it is, above a layer's panel."""
+    """Give the height of the notes and the layer's name above a layer's panel."""
     return 16 * max(1, len(heatmap.notes)) * text_scale()
 
 
@@ -37,7 +37,7 @@ def readable_cell() -> float:
 def narrowest(heatmap: Heatmap) -> float:
     """Give the width that the bar's numbers and the notes under a panel need.
 
-    A layer's has no bar of its own, and its notes are shortened: its title is what it needs.
+    A layer's panel has no bar of its own, and its notes are elided: only its title counts.
     """
     if heatmap.layer is not None:
         return _measured(heatmap.title, system_font()) * 1.3 + 20 * text_scale()
@@ -46,7 +46,7 @@ def narrowest(heatmap: Heatmap) -> float:
 
 
 def ends_width(heatmap: Heatmap) -> float:
-    """Give the width that what stands under a bar needs."""
+    """Give the width of the numbers under a colour bar."""
     return _ends_width(heatmap.colour, heatmap.unit, system_font())
 
 
@@ -65,7 +65,7 @@ def _measured(text: str, system: str) -> float:
 
 
 def ends(heatmap: Heatmap) -> tuple[str, str, str]:
-    """Write what stands under a bar: at its low end, in its middle, at its high end."""
+    """Format the texts under a colour bar: at its low end, middle and high end."""
     return _written_ends(heatmap.colour, heatmap.unit)
 
 
@@ -96,9 +96,9 @@ def sums_width(heatmap: Heatmap) -> float:
 
 
 def is_upright(heatmap: Heatmap, cell: float) -> bool:
-    """Say whether a panel's column labels are turned upright, as they do not fit side by side.
+    """Whether a panel's column labels are upright, as they do not fit side by side.
 
-    Single characters never are: they would take as much room then.
+    Single characters never are, as that saves no room.
     """
     return widest_label(heatmap.columns.labels) > max(cell - 4, metrics(12).height())
 
@@ -112,7 +112,7 @@ def column_label_height(heatmap: Heatmap, cell: float) -> float:
 
 
 def widest_label(labels: tuple[str, ...]) -> float:
-    """Give the width of the widest of the first labels; the others are shortened if need be."""
+    """Give the width of the widest of the first labels; the others are elided if needed."""
     return _widest(labels, system_font())
 
 

@@ -1,4 +1,4 @@
-"""Cells that were painted a moment ago, over a panel whose numbers do not know of it yet."""
+"""Paints cells whose mask has just changed, until the recomputed numbers arrive."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 SMALLEST = 8
-"""Of smaller cells, neither a hatch nor its absence can be seen."""
+"""Smallest cell in pixels in which hatching is visible."""
 
 
 def paint_fresh(painter: QPainter, slot: PanelSlot, fresh: PendingCells, theme: Theme) -> None:
-    """Hatch what has become forbidden, leave blank what has no number yet; light what is tiny."""
+    """Hatch newly forbidden cells, blank newly allowed ones; fill tiny cells with the accent."""
     if fresh.forbidden.shape != slot.heatmap.values.shape:
-        return  # of a picture of another size, which is on its way
+        return  # belongs to a board of another size, which is pending
     painter.setPen(Qt.PenStyle.NoPen)
     is_tiny = min(slot.cell_width, slot.cell_height) < SMALLEST
     blank = theme.accent if is_tiny else theme.raised

@@ -1,4 +1,4 @@
-"""A small map of a whole panel, while only a part of it is seen; it can be dragged."""
+"""A minimap of the whole panel, shown while the board is zoomed; its frame can be dragged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EDGE = 4
 
 
 class MinimapWidget(QWidget):
-    """Shows which queries and keys are seen; a click or a drag looks there."""
+    """Shows which queries and keys are visible; clicking or dragging moves the zoom."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
     centred = Signal(int, int)
@@ -43,7 +43,7 @@ class MinimapWidget(QWidget):
         return QSize(side, side)
 
     def show_board(self, board: Board, lights: Highlights, theme: Theme) -> None:
-        """Show the map of a board of which a part is seen; else hide."""
+        """Show the map of a zoomed board; hide without a zoom."""
         if board is self._board and lights is self._lights and theme is self._theme:
             return
         self._board, self._lights, self._theme = board, lights, theme
@@ -81,7 +81,7 @@ class MinimapWidget(QWidget):
         return QRectF(self.rect()).adjusted(EDGE, EDGE, -EDGE, -EDGE)
 
     def _is_there(self, heatmap: Heatmap) -> bool:
-        """Whether all of it is computed by now, and none of it is to be predicted."""
+        """Whether all of it is computed, and none of it is covered for a prediction."""
         rows = {reach.stage: reach.rows for reach in self._lights.reaches}
         is_whole = rows.get(heatmap.stage, len(heatmap.rows.labels)) >= len(heatmap.rows.labels)
         return is_whole and heatmap.stage not in self._lights.covered
@@ -94,7 +94,7 @@ class MinimapWidget(QWidget):
             self._picture = (heatmap, self._theme, QPixmap.fromImage(image))
         return self._picture[2]
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ mouse
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         self._look(event.position())

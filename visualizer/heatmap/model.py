@@ -1,4 +1,4 @@
-"""What a board of heatmaps is made of, as values: all that is drawn, and nothing else."""
+"""The data of a heatmap board: axes, panels and the board itself, independent of drawing."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Axis:
     name : str
         What it counts: query, key, token or a size.
     labels : tuple of str
-        One for every row or column of the stage.
+        A label for every row or column of the stage.
     block : int
-        How many of them a drawn cell holds.
+        How many rows or columns a drawn cell pools.
     part : range or None
-        Those that are drawn, where not all are.
+        The visible rows or columns, where the board is zoomed.
     """
 
     name: str
@@ -41,65 +41,65 @@ class Axis:
 
     @property
     def is_token(self) -> bool:
-        """Whether it counts tokens."""
+        """Whether its labels are tokens."""
         return self.name in {"query", "key", "token"}
 
     @property
     def seen(self) -> range:
-        """The rows or columns of the stage that are drawn."""
+        """The visible rows or columns of the stage."""
         return range(len(self.labels)) if self.part is None else self.part
 
     def cell(self, at: int) -> int:
-        """Give the drawn cell that a row or column is in, counted from the first one drawn."""
+        """Return the index of the drawn cell that contains a row or column."""
         return (at - self.seen.start) // self.block
 
     def first(self, cell: int) -> int:
-        """Give the first row or column that is in a drawn cell."""
+        """Return the first row or column of a drawn cell."""
         return self.seen.start + cell * self.block
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heatmap:
-    """One panel.
+    """A panel.
 
     Parameters
     ----------
     head : int or None
-        None for a stage without heads, and for heads that are folded into one.
-    fold : Fold or None
-        How its heads were folded into one.
+        None for a stage without heads, and for aggregated heads.
+    fold : HeadAggregate or None
+        How its heads are aggregated.
     text : int
-        Which text of a batch it is of.
+        The index of its text in the batch.
     label : str
-        Whose it is, beside its rows: a head's, or a text's.
+        The name of its head or text, beside its rows.
     values : numpy.ndarray
         [row, column], each a number of the trace or the one of a block that is farthest from 0.
     forbidden, dropped : numpy.ndarray or None
-        Boolean, of the same shape: cells that are no number of the scale.
+        Boolean, of the same shape: cells that have no number on the scale.
     sums : numpy.ndarray or None
         Row sums, where a row should sum to 1 and does not.
     notes : tuple of str
-        What must be said of the picture, shortest first.
+        Notes on the panel, shortest first.
     unit : str
-        What its numbers are.
+        The unit of its numbers.
     side : tuple of int
-        Rows and columns of drawn cells that there are when nothing is zoomed: its room.
+        Rows and columns of drawn cells without zoom, for which space is reserved.
     row_ends : numpy.ndarray or None
-        The largest of each row, or of its block of rows, where that is the end of its colours.
+        The maximum of each row or block of rows, if the colour scale is by row.
     hidden : numpy.ndarray or None
-        Boolean, of the same shape as the values: cells that are left out of the picture.
+        Boolean, of the same shape as the values: cells that are not drawn.
     uneven : numpy.ndarray or None
-        Boolean, likewise: cells that only one of the two that are compared forbids.
-    part : Part
-        Which of a comparison's panels it is.
+        Boolean, likewise: cells that only one side of a comparison forbids.
+    part : ComparedSide
+        Its role in a comparison.
     kin : frozenset of (stage, head, fold)
-        Whose cells light up in it, besides its own.
+        The other panels whose cells are highlighted in it.
     is_alone : bool
-        Whether its cells are those of other tokens, so that no cursor is in it.
+        Whether its tokens differ from the others', so that it has no cursor.
     layer : int or None
-        Which layer it is of, where a row is a layer and a column is a head.
+        Its layer, where rows are layers and columns are heads.
     is_marked : bool
-        Whether it is set apart from the others.
+        Whether its title is emphasized among the panels.
     """
 
     key: Hashable
@@ -131,12 +131,12 @@ class Heatmap:
 
     @property
     def column(self) -> tuple[str | None, str]:
-        """What it shares with all panels of its column, where they stand in columns."""
+        """The key that all panels of its column share."""
         return (self.stage if self.layer is None else None), self.title
 
     @property
     def marks(self) -> tuple[np.ndarray | None, ...]:
-        """The cells that are no number of the scale, by what they are instead."""
+        """The masks of cells that have no number on the scale."""
         return self.forbidden, self.dropped, self.hidden
 
     @property
@@ -146,7 +146,7 @@ class Heatmap:
 
     @property
     def is_zoomed(self) -> bool:
-        """Whether only a part of it is seen."""
+        """Whether only a part of it is visible."""
         return self.rows.part is not None or self.columns.part is not None
 
 
@@ -157,13 +157,13 @@ class Board:
     Parameters
     ----------
     overview : Heatmap or None
-        All of one panel, where only a part is seen of the others.
+        A whole panel for the minimap, while the others are zoomed.
     zoom : Zoom or None
-        Which part.
+        The visible part.
     text : int or None
-        Which text is looked at, where there are panels of several.
+        The selected text, where there are panels of several.
     said : str
-        What is compared, to stand under a picture of it.
+        What is compared, for the caption of a figure.
     """
 
     columns: tuple[tuple[Heatmap, ...], ...] = ()
@@ -173,35 +173,35 @@ class Board:
     said: str = ""
 
     def is_current(self, heatmap: Heatmap) -> bool:
-        """Whether a panel is of the text that is looked at."""
+        """Whether a panel is of the selected text."""
         return self.text in {None, heatmap.text}
 
     @property
     def known(self) -> dict[Hashable, Heatmap]:
-        """Every panel, that of the overview too, by what it was made of."""
+        """All panels, including the overview, by their cache keys."""
         overview = (self.overview,) if self.overview else ()
         return {heatmap.key: heatmap for heatmap in (*self.heatmaps, *overview)}
 
     @property
     def heatmaps(self) -> tuple[Heatmap, ...]:
-        """Every panel, column after column."""
+        """All panels, column by column."""
         return tuple(heatmap for column in self.columns for heatmap in column)
 
 
 Target = tuple[str, ComparedSide]
-"""A stage, and which of a comparison's panels of it."""
+"""A stage and its side in a comparison."""
 Drawn = tuple[str, ComparedSide, int]
-"""A target, of one text."""
+"""A target and the index of its text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PendingCells:
-    """Cells of a panel that were painted, and whose numbers are on their way.
+    """Cells whose mask has changed and whose numbers are pending.
 
     Parameters
     ----------
     forbidden, allowed : numpy.ndarray
-        Boolean, in drawn cells: what has become the one and the other.
+        Boolean, in drawn cells: the cells that have become forbidden or allowed.
     """
 
     forbidden: np.ndarray
@@ -209,5 +209,5 @@ class PendingCells:
 
 
 def target_of(panel: Heatmap | Cell) -> Target:
-    """Name the panel, of whichever head, that something is or is in."""
+    """Return the target of a panel or cell, independent of its head."""
     return panel.stage, panel.part

@@ -1,4 +1,4 @@
-"""How numbers become colours: which maps, which curve, and which numbers are at the ends."""
+"""The colour scale of a panel: its colour map, its curve, and the numbers at its two ends."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SHORT = 24
 
 @dataclass(frozen=True, slots=True)
 class ColourScale:
-    """How a panel's numbers become colours.
+    """The colour map, curve and ends of a panel.
 
     Parameters
     ----------
-    limits : Limits
-        Which it came to be; never automatic.
+    limits : ColourLimits
+        The resolved limits; never automatic.
     low, high : float
-        The numbers at the two ends; of a scale by row, where no row goes beyond.
+        The numbers at the two ends; for a scale by row, bounds of all rows.
     """
 
     map: str
@@ -43,7 +43,7 @@ class ColourScale:
 
     @property
     def is_signed(self) -> bool:
-        """Whether 0 is in the middle."""
+        """Whether 0 is the middle of the scale."""
         return self.low < 0
 
 
@@ -60,12 +60,12 @@ def colour_of(
 
     Parameters
     ----------
-    held : Held
-        What is drawn: the stage, or what was made of it.
+    held : CachedTensor
+        The drawn tensor: the stage, or one derived from it.
     largest : float, optional
         The size of the panel's own largest number, for limits by panel.
-    beside : tuple of Held
-        What is drawn beside it, in the same colours.
+    beside : tuple of CachedTensor
+        Tensors drawn beside it on the same scale.
     """
     low, high = _ends_of((held, *beside))
     is_signed = low < 0 or not stage.is_weights
@@ -90,9 +90,9 @@ def colour_of(
 
 
 def _typed(chosen: ColourOptions, stage: Stage, is_signed: bool) -> tuple[float, float] | None:
-    """Give the ends that were typed; where 0 is not in the middle, none of them is below it.
+    """Return the typed ends, clipped at 0 on an unsigned scale; None if nothing is left.
 
-    They may have been typed while there were numbers below 0.
+    They may have been typed for a signed scale.
     """
     ends = chosen.ends(stage.name)
     if ends is None or is_signed:
@@ -109,12 +109,12 @@ def _ends_of(shown: tuple[CachedTensor, ...]) -> tuple[float, float]:
 def change_colour(
     held: CachedTensor, chosen: ColourOptions, size: float, largest: float
 ) -> ColourScale:
-    """Choose the colours of a difference: 0 is in the middle, whatever numbers there are.
+    """Choose the colours of a difference, centred at 0.
 
     Parameters
     ----------
     size : float
-        The largest of the numbers that were compared: what is lost in their rounding is no change.
+        The largest of the compared numbers: differences within their rounding are no change.
     largest : float
         The size of the panel's own largest difference, for limits by panel.
     """
@@ -138,23 +138,23 @@ def _limits(trace: Trace, stage: Stage, chosen: ColourOptions, is_signed: bool) 
 def beyond(
     values: np.ndarray, marks: Iterable[np.ndarray | None], colour: ColourScale
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Say which numbers are below and above typed ends; None where there are no such ends.
+    """Return the masks of numbers below and above typed ends; None without typed ends.
 
     Parameters
     ----------
     marks : iterable of numpy.ndarray or None
-        Boolean: cells that are no number of the scale.
+        Boolean: cells that have no number on the scale.
     """
     if colour.limits is not ColourLimits.TYPED or colour.curve is ColourCurve.RANK:
         return None
     counts = counted(values, marks)
-    holds = np.finfo(values.dtype)  # 0.6 as it is held is not above 0.6
+    holds = np.finfo(values.dtype)  # rounded to this type, 0.6 is not above 0.6
     low, high = np.clip((colour.low, colour.high), holds.min, holds.max).astype(values.dtype)
     return counts & (values < low), counts & (values > high)
 
 
 def counted(values: np.ndarray, marks: Iterable[np.ndarray | None]) -> np.ndarray:
-    """Say which cells are numbers of the scale: the finite ones without a mark."""
+    """Mark the cells with a number on the scale: finite and without a mark."""
     counts: np.ndarray = np.isfinite(values)
     for mark in marks:
         if mark is not None:

@@ -1,4 +1,4 @@
-"""What lies over a panel: what is not there yet, and the light of what is computed or read."""
+"""Paints over a panel: cells not computed yet, step highlights, predictions and their marks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CROSS: Sign = ((-0.6, -0.6, 0.5, 0.5), (-0.6, 0.5, 0.5, -0.6))
 
 
 def paint_lights(painter: QPainter, slot: PanelSlot, lights: Highlights, theme: Theme) -> None:
-    """Cover what is not to be seen of a panel, and light up what is computed and read."""
+    """Cover the hidden part of a panel, and highlight what is computed and read."""
     stage = slot.heatmap.stage
     if stage in lights.covered:
         _paint_covered(painter, slot, theme)
@@ -70,7 +70,7 @@ def _paint_covered(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def _paint_empty(painter: QPainter, slot: PanelSlot, reach: ComputedExtent, theme: Theme) -> None:
-    """Leave empty what is computed later: some columns of a row, and all rows after it."""
+    """Blank the cells that are computed later: the rest of a row, and all rows after it."""
     cells, heatmap = slot.cells, slot.heatmap
     rows = max(0, (reach.rows - heatmap.rows.seen.start) / heatmap.rows.block)
     if rows >= heatmap.values.shape[0]:
@@ -93,7 +93,7 @@ def _paint_empty(painter: QPainter, slot: PanelSlot, reach: ComputedExtent, them
 
 
 def _paint_grid(painter: QPainter, slot: PanelSlot, first: int, theme: Theme) -> None:
-    """Draw the places of cells from a row on, where they are large enough to be seen."""
+    """Draw a grid of empty cells from a row on, if they are large enough."""
     cells = slot.cells
     painter.setPen(QPen(QColor(theme.hairline), 1))
     painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -127,7 +127,7 @@ def _common(one: range, other: range) -> range:
 
 
 def _underline(painter: QPainter, place: QRectF, theme: Theme) -> None:
-    """Underline the number that a sentence is about, on whatever colour it stands."""
+    """Underline the number of the step's sentence, visible on every colour."""
     thick = 2.5 * theme.stroke
     line = QRectF(place.left() + 6, place.bottom() - 4.5 - thick, place.width() - 12, thick)
     painter.fillRect(line.adjusted(-1, -1, 1, 1), QColor(theme.paper))
@@ -179,7 +179,7 @@ def _paint_sign(
 
 
 def _outline(painter: QPainter, lines: list[QLineF], colour: str, theme: Theme) -> None:
-    """Draw lines that can be seen on every colour of a map."""
+    """Draw lines visible on every colour of a map."""
     for ink, width in ((theme.paper, 5.0), (colour, 2.5)):
         painter.setPen(QPen(QColor(ink), width, c=Qt.PenCapStyle.RoundCap))
         painter.drawLines(lines)

@@ -1,6 +1,6 @@
-"""What is computed, what lights up, what is covered: a function of where playback stands.
+"""What is highlighted or covered at a playback step: cells computed, cells read, and predictions.
 
-What a step reads is what the explanations of its cells name; nothing here knows of drawing.
+What a step reads is what the explanations of its cells name; nothing here draws.
 """
 
 from __future__ import annotations
@@ -48,17 +48,16 @@ class HighlightBlock:
 
 
 def computed_extents(timeline: Timeline, place: Place) -> tuple[ComputedExtent, ...]:
-    """Say how far each stage is computed, the cells of this step included."""
+    """Return how far each stage is computed, including this step."""
     return tuple(
         ComputedExtent(stage, *timeline.reach(place, stage)) for stage, _, _ in timeline.sizes
     )
 
 
 def step_highlights(resolved: Resolved, step: Step) -> tuple[HighlightBlock, ...]:
-    """Light the cells of a step and all that they read, as their explanations name it.
+    """Highlight the cells of a step and all that they read, by their explanations.
 
-    What a block of cells reads is a block: from where its first cell reads to where its last
-    cell does.
+    A block of cells reads a block: from what its first cell reads to what its last cell reads.
     """
     trace = resolved.run.trace
     has_heads = "head" in trace.stage(step.stage).dims
@@ -73,7 +72,7 @@ def step_highlights(resolved: Resolved, step: Step) -> tuple[HighlightBlock, ...
 
 
 def cell_highlights(resolved: Resolved, cell: Cell) -> tuple[HighlightBlock, ...]:
-    """Light what one cell reads."""
+    """Highlight what one cell reads."""
     row, column = cell.place[-2:]
     step = Step(cell.stage, range(row, row + 1), range(column, column + 1))
     trace = resolved.run.trace
@@ -111,20 +110,20 @@ def _between(
 
 @dataclass(frozen=True, slots=True)
 class Highlights:
-    """What lies over the panels.
+    """The highlights, covers and prediction marks over the panels.
 
     Parameters
     ----------
-    reaches : tuple of Reach
+    reaches : tuple of ComputedExtent
         How far each stage is computed; empty where all is.
     leading : Cell or None
         The cell that the step's sentence is about.
     covered : frozenset of str
-        Stages whose numbers are to be predicted, or would give them away.
+        Stages whose numbers are to be predicted, or would reveal them.
     marks : tuple of Cell
-        Cells that were marked as a prediction.
+        Cells marked as a prediction.
     verdict : Verdict or None
-        What became of the marks.
+        The verdict on the marks.
     """
 
     reaches: tuple[ComputedExtent, ...] = ()
@@ -136,7 +135,7 @@ class Highlights:
 
 
 def present_lights(resolved: Resolved) -> Highlights:
-    """Light what the present step computes and reads, or cover what is predicted."""
+    """Highlight what the present step computes and reads, or cover what is predicted."""
     if resolved.prediction:
         return _predicting(resolved, resolved.prediction)
     if resolved.place is None:
@@ -147,7 +146,7 @@ def present_lights(resolved: Resolved) -> Highlights:
 
 
 def with_pointed(resolved: Resolved, lights: Highlights) -> Highlights:
-    """Light what the cell reads that is pointed at or pinned, where no step is lit."""
+    """Highlight what the hovered or pinned cell reads, if no step is highlighted."""
     cell = resolved.pointed
     if cell is None or lights.lit or cell.stage in lights.covered:
         return lights
@@ -163,7 +162,7 @@ def _predicting(resolved: Resolved, guess: Prediction) -> Highlights:
 
 
 def _as_drawn(resolved: Resolved, guess: Prediction) -> Prediction:
-    """Take the marks for what is drawn where they are: of a block, its largest cell."""
+    """Replace each marked cell by the one that is drawn: the largest of its block."""
     blocks = resolved.extent(resolved.run.trace.stage(guess.stage)).blocks
     if blocks == (1, 1):
         return guess

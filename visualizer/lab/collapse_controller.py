@@ -1,4 +1,4 @@
-"""Which parts of the lab are folded away, so that the others have their room."""
+"""Controls which parts of the lab are collapsed, and remembers it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 LEFT, LOSSES = "left", "losses"
 NARROW = 800
-"""On a screen of fewer pixels, the settings are folded away at first: not all would fit."""
+"""On a screen with fewer pixels, the settings start collapsed: not all would fit."""
 
 
 class CollapseController(QObject):
-    """Folds parts away and shows them again; remembers it."""
+    """Collapses and expands parts of the lab, and stores which."""
 
     changed = Signal()
 
@@ -28,11 +28,11 @@ class CollapseController(QObject):
 
     @property
     def folded(self) -> frozenset[str]:
-        """The parts that are away."""
+        """The collapsed parts."""
         return frozenset(name for name, part in self._parts.items() if part.isHidden())
 
     def restore(self) -> None:
-        """Fold away what was so; at first, what there is no room for."""
+        """Restore the stored state; by default, collapse what does not fit."""
         folded = app_settings.load_folded()
         if folded is None:
             is_narrow = self._window.screen().availableGeometry().width() < NARROW
@@ -41,12 +41,12 @@ class CollapseController(QObject):
             self._show(name, name not in folded)
 
     def toggle(self, name: str) -> None:
-        """Fold a part away, or show it."""
+        """Collapse or expand a part."""
         self._show(name, name in self.folded)
         app_settings.save_folded(self.folded)
 
     def show_left(self) -> None:
-        """Show the settings and the runs, as one goes to them."""
+        """Expand the settings and the runs."""
         if LEFT in self.folded:
             self.toggle(LEFT)
 

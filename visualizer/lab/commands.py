@@ -1,4 +1,4 @@
-"""The lab's commands, a row each: text, keys, what it does, when it can be done, is on."""
+"""The lab's command table: text, shortcuts, action, and when each is enabled and checked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabControllers:
-    """What the lab's commands act on."""
+    """The controllers that the lab's commands call."""
 
     window: QMainWindow
     lab: LabController
@@ -51,7 +51,7 @@ class LabControllers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabState:
-    """What decides which commands are possible, and which are on."""
+    """Decides which commands are enabled and which are checked."""
 
     screen: LabScreen
     look: PlotLook
@@ -150,10 +150,10 @@ WITHIN = (
     ("Go through training time", "arrow keys, Page Up and Down, Home, End in the slider"),
     ("Lay the losses of a run over the plot or not, open it", "Space, Enter in the runs"),
 )
-"""What keys do where they are pressed, with no action for it."""
+"""Keys that widgets handle themselves, without a command."""
 
 
 def shortcut_list() -> list[tuple[str, str]]:
-    """List what can be done with which keys."""
+    """List the keyboard shortcuts."""
     own = [(row.said, ", ".join(row.shortcuts)) for row in LAB_COMMANDS if row.shortcuts]
     return [*own, *WITHIN]

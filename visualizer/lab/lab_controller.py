@@ -1,4 +1,4 @@
-"""The lab's present values: the settings, the run, what is looked at; and every intent."""
+"""The lab's state: settings, run and view; one method an intent."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 
 class LabController(QObject):
-    """Holds the present values; one method an intent, one signal when anything changed.
+    """Holds the state of the lab; one method an intent, one signal for any change.
 
     Parameters
     ----------
     command : sequence of str
-        The program that trains.
+        The training program and its arguments.
     """
 
     changed = Signal()
     opened = Signal()
-    """A run's model can be asked now."""
+    """A run has been opened; its model can be queried."""
     answered = Signal(object)
-    """What a training answered to a question: a `Message`."""
+    """The answer of a training to a request, a `Message`."""
     said = Signal(str)
-    """What became of a run that was left."""
+    """The outcome of leaving a run."""
 
     def __init__(self, command: Sequence[str] = SERVICE, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -53,11 +53,11 @@ class LabController(QObject):
         self.run: RunState | None = None
         self.view = LabView()
         self.offered_probe = ""
-        """The text that the run's model was given to read when it was opened."""
+        """The probe offered when the run was opened."""
         self.sample = ""
         self.refused: InputError | None = None
         self.broken: Failure | None = None
-        """Why a run could not even be opened."""
+        """Why a run could not be opened."""
         self._training: TrainingProcess | None = None
         self._then: list[tuple[str, dict[str, Any]]] = []
         self._waiting = background_training_controller.BackgroundTrainingWatcher(self)
@@ -65,23 +65,23 @@ class LabController(QObject):
 
     @property
     def screen(self) -> LabScreen:
-        """What is shown of the present values."""
+        """The screen for the present state."""
         return present_lab(self.draft, self.run, self.refused, self.sample, self.broken)
 
     @property
     def settings(self) -> TrainingSettings:
-        """Those of the run, or those that one would be started with."""
+        """The settings of the run, or those for a new one."""
         return self.run.settings if self.run else self.draft
 
     @property
     def is_training(self) -> bool:
-        """Whether something would be interrupted."""
+        """Whether closing would interrupt a training."""
         return self.run is not None and self.run.phase in {Phase.RUNNING, Phase.WAITING}
 
     # ------------------------------------------------------------------ the settings
 
     def set(self, name: str, value: object) -> None:
-        """Change a setting; of a run, its steps alone."""
+        """Change a setting; in an open run, only the number of steps."""
         if self.run and name in STAYING:
             self._lengthen(int(str(value)))
         elif self.run is None:
@@ -89,62 +89,62 @@ class LabController(QObject):
         self.changed.emit()
 
     def remedy(self, name: str) -> None:
-        """Do what mends the problem at a setting."""
+        """Apply the remedy offered for a problem at a setting."""
         rows = self.screen.setup.settings
         problem = next(row.problem for row in rows if row.setting.name == name)
         if problem and problem.remedy:
             self.set(*problem.remedy)
 
     def show_sample(self, sample: str) -> None:
-        """Take how the text of the settings begins."""
+        """Set the sample of the text that the settings name."""
         self.sample = sample
         self.changed.emit()
 
     def refuse(self, refused: InputError) -> None:
-        """Say at the settings what cannot be learned."""
+        """Show why the settings are rejected."""
         self.refused = refused
         self.changed.emit()
 
-    # ------------------------------------------------------------------ what is looked at
+    # ------------------------------------------------------------------ view
 
     def probe(self, text: str) -> None:
-        """Have another text read by the model."""
+        """Change the probe text."""
         self.look(probe=text)
 
     def scrub(self, step: int | None) -> None:
-        """Look at a kept moment of training; None for now."""
+        """Select a snapshot by its step; None for the present."""
         self.look(step=step)
 
     def look(self, **values: Any) -> None:
-        """Look at something else, by the fields of `LabView`."""
+        """Change fields of the `LabView`."""
         self.view = replace(self.view, **values)
         self.changed.emit()
 
     # ------------------------------------------------------------------ training
 
     def toggle(self) -> None:
-        """Start, pause or go on, whichever comes next."""
+        """Start, pause or resume, whichever applies."""
         if self.run is None:
             self._begin()
         elif self.run.phase is Phase.RUNNING:
             self._tell("pause")
         elif self.screen.progress.can_toggle:
-            self.refused = None  # it is tried again
+            self.refused = None  # retried
             self._tell("run")
 
     def step(self, count: int = 1) -> None:
-        """Do some steps, and no more."""
+        """Do a number of steps, then pause."""
         if self.screen.progress.can_step:
             self._tell("step", count=count)
 
     def stop(self) -> None:
-        """Write a checkpoint and end the training's process; the run stays in sight."""
+        """Write a checkpoint and end the training process; the run stays open."""
         if self._training and self.run and self.screen.progress.can_stop:
             self._change(phase=Phase.ENDING)
             self._training.end()
 
     def train_more(self, steps: int) -> None:
-        """Go on for so many steps from where it stands."""
+        """Extend the training by a number of steps."""
         if self.run and self.screen.progress.can_train_more:
             self._lengthen(self.run.step + steps)
             self._tell("run")
@@ -166,7 +166,7 @@ class LabController(QObject):
     # ------------------------------------------------------------------ the run
 
     def open(self, folder: Path) -> None:
-        """Open a run that was started before; one at work in the background is taken over."""
+        """Open a stored run; one that trains in the background is taken over."""
         try:
             about = RunFolder(folder).read_about()
         except InputError as refused:
@@ -188,7 +188,7 @@ class LabController(QObject):
         self._open(replace(self.run, phase=Phase.OPENING))
 
     def leave(self, goes_on: bool = False) -> None:
-        """Let go of the run: it ends with a checkpoint, or goes on without a window.
+        """Close the run: it ends with a checkpoint, or continues in the background.
 
         Raises
         ------
@@ -221,14 +221,14 @@ class LabController(QObject):
         training.tell("open", folder=str(run.folder), settings=made)
         self.changed.emit()
 
-    # ------------------------------------------------------------------ the training's words
+    # ------------------------------------------------------------------ messages of the training
 
     def ask(self, says: str, **values: Any) -> None:
-        """Ask something of the run's model; a process that has ended is begun again for it."""
+        """Send a request to the run's model; an ended process is restarted for it."""
         self._tell(says, **values)
 
     def _tell(self, says: str, **values: Any) -> None:
-        """Say something to the training, now or once it is open."""
+        """Send a message to the training, now or once it is open."""
         if self.run and self._training is None and self.run.phase not in training_model.BUSY:
             self._open(replace(self.run, phase=Phase.OPENING, failure=None))
         if self._training and self.run and self.run.is_open:
@@ -238,7 +238,7 @@ class LabController(QObject):
 
     def _hear(self, message: Message) -> None:
         if self.sender() is not self._training:
-            return  # of a run that was let go of
+            return  # from a run that was closed
         take = {
             "opened": self._take_opened,
             "progress": self._take_progress,
@@ -281,7 +281,7 @@ class LabController(QObject):
     def _take_ended(self, ended: ProcessEnd) -> None:
         if self._training is None or self.sender() is not self._training:
             return
-        if ended.failure:  # else it sees to that itself
+        if ended.failure:  # otherwise the process does so itself
             self._training.deleteLater()
         self._training = None
         then, self._then = self._then, []

@@ -1,7 +1,4 @@
-"""A layer of a trained model as an attention module of its own; no torch.
-
-A layer of a trained model as a document, to be looked into cell by cell.
-"""
+"""A layer of a trained model as a document of the attention module that it computes; no torch."""
 
 from __future__ import annotations
 
@@ -47,12 +44,12 @@ _KINDS = {
 
 
 def spec_of_layer(values: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> AttentionSpec:
-    """Make the spec that computes a layer's attention, with its input and weights as its own.
+    """Make the spec that computes a layer's attention, with the layer's input and weights.
 
     Parameters
     ----------
     values, arrays : mapping
-        As `visualizer.language.probe.layer` gives them; choices may be their names.
+        As `visualizer.language.probe.layer` gives them; enum values may be names.
     """
     fields: dict[str, Any] = dict(values)
     fields.update({name: kind(values[name]) for name, kind in _KINDS.items()})
@@ -77,7 +74,7 @@ _CHOICES = {
     "dtype": Dtype,
     "device": Device,
 }
-"""Of the fields of a spec that are named on the way."""
+"""The enum types of spec fields that are transferred by name."""
 
 
 def saved_of(
@@ -87,16 +84,16 @@ def saved_of(
     cell: tuple[int, int] | None = None,
     run: str = "",
 ) -> SavedDocument:
-    """Make a document of what a training answered to "layer", with a head of it in sight.
+    """Make a document from a training's answer to "layer", showing one of its heads.
 
-    Its text are the tokens that were read, its vectors and weights the model's.
+    Its text is the tokens that were read; its vectors and weights are the model's.
 
     Parameters
     ----------
     cell : tuple of (query, key), optional
-        Whose weight is pinned.
+        The pinned cell.
     run : str
-        Whose layer it is: the document is called by its name, the layer and the step.
+        The run's name; the document is named by it, the layer and the step.
     """
     values: dict[str, Any] = {
         name: _CHOICES[name](value) if name in _CHOICES else value
@@ -124,7 +121,7 @@ def _matrix(array: np.ndarray) -> Any:
 
 
 def _text(tokens: tuple[str, ...], tokenizer: Tokenizer) -> tuple[str, Tokenizer]:
-    """Write tokens so that they are read again as they are."""
+    """Join tokens so that the tokenizer splits the text into the same tokens."""
     text = (" " if tokenizer is Tokenizer.WORDS else "").join(tokens)
     assert tokenize(text, tokenizer) == tokens
     return text, tokenizer

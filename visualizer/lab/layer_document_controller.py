@@ -1,4 +1,4 @@
-"""Has a layer of the model opened in the visualizer."""
+"""Opens a layer of the trained model as a document in the visualizer."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class LayerDocumentController(QObject):
-    """Asks for all that a layer computes with, and makes a document of it."""
+    """Requests a layer's input and weights, and makes a document of them."""
 
     opened = Signal(object)
-    """A `SavedDocument`: a document, and the cell of it that is looked at."""
+    """A `SavedDocument`: a document and its view."""
     refused = Signal(str, int)
-    """Why it cannot be opened, and for how many milliseconds that is said."""
+    """Why it cannot be opened, and for how many milliseconds the message stays."""
 
     def __init__(self, lab: LabController) -> None:
         super().__init__(lab)
@@ -30,12 +30,12 @@ class LayerDocumentController(QObject):
         lab.answered.connect(self._take)
 
     def want(self, layer: int, head: int, cell: tuple[int, int] | None) -> None:
-        """Have a layer opened, as it is at the moment that is looked at.
+        """Open a layer as it is at the selected step.
 
         Parameters
         ----------
         cell : tuple of (query, key) or None
-            What is to be looked at in it.
+            The cell to pin.
         """
         view = self._lab.view
         self._count, self._place = self._count + 1, (head, cell)

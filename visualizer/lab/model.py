@@ -1,7 +1,4 @@
-"""What the lab shows, as one value made of the run, the settings and what is looked at.
-
-What is looked at in the lab: which text the model reads, and at which moment of its training.
-"""
+"""The lab's screen as one value, made of the run, the settings and the view."""
 
 from __future__ import annotations
 
@@ -25,10 +22,10 @@ STARTING = {
     Phase.STOPPED: "Resume",
     Phase.FAILED: "Open again",
 }
-"""What the main button does; else it starts."""
+"""The main button's text by phase; otherwise it starts."""
 START = "Start"
 BUTTONS = (START, *dict.fromkeys(STARTING.values()))
-"""All that the main button ever says."""
+"""All texts of the main button."""
 DOING = {
     Phase.WAITING: "Waiting until the training in the background has stopped …",
     Phase.OPENING: "Getting ready …",
@@ -43,14 +40,14 @@ DOING = {
 
 @dataclass(frozen=True, slots=True)
 class TrainingBarState:
-    """The bar of training: what can be done now, and how far it is.
+    """The training bar: enabled actions and progress.
 
     Parameters
     ----------
     button : str
-        What the main button does.
+        The main button's text.
     share : float
-        Of the steps, from 0 to 1.
+        The share of steps done, from 0 to 1.
     line : str
         Step, speed, time left, learning rate and losses, in one line.
     """
@@ -67,14 +64,14 @@ class TrainingBarState:
 
 @dataclass(frozen=True, slots=True)
 class LabScreen:
-    """Everything of the lab but the pictures.
+    """The lab except for its plots and pictures.
 
     Parameters
     ----------
     title : str
-        The run's name; empty where there is none yet.
+        The run's name; empty without a run.
     facts : str
-        Of what the model is, in one line.
+        The model in one line.
     """
 
     title: str
@@ -94,18 +91,18 @@ def present_lab(
     sample: str,
     broken: Failure | None = None,
 ) -> LabScreen:
-    """Show the lab: a run, or settings that none was started with yet, perhaps as it broke."""
+    """Present the lab: an open run, or the settings for a new one, and a failure to start it."""
     if run is None:
         setup = present_setup(draft, refused, sample)
         wrong = any(one.problem for one in setup.settings) or bool(setup.elsewhere)
         line = "Change the settings, or start: the losses and the attention are shown as it learns."
-        # At its setting too, which may be folded away.
+        # Repeated at its setting, which may be collapsed.
         line = next((one.problem.sentence for one in setup.settings if one.problem), line)
         progress = TrainingBarState(START, line, can_toggle=not wrong)
         return LabScreen("", setup, progress, notices=setup.elsewhere, failure=broken)
     setup = present_setup(run.settings, refused, run.sample or sample, _locked(run), run.notices)
     said = [run.notice] if run.notice else []
-    if refused:  # at its setting too, which may be out of sight
+    if refused:  # repeated at its setting, which may be out of sight
         said.append(refused.sentence)
     elif _is_lost(run):
         said.append(_diverged(run))
@@ -147,7 +144,7 @@ def _progress(run: RunState) -> TrainingBarState:
 
 
 def facts_of(run: RunState) -> str:
-    """Say what the model is made of and where it is trained; nothing before that is known."""
+    """Describe the model and its device; empty until they are known."""
     if not run.tokens:
         return ""
     parts = [run.device] if run.device else []
@@ -161,9 +158,9 @@ def facts_of(run: RunState) -> str:
 
 
 def line_of(run: RunState) -> str:
-    """Say how far a run is, in one line."""
+    """Describe a run's progress in one line."""
     parts = [DOING[run.phase]] if run.phase in DOING else []
-    if not run.tokens and parts:  # nothing of it is known yet
+    if not run.tokens and parts:  # nothing is known yet
         return parts[0]
     is_known = run.phase is Phase.RUNNING and run.tokens_a_second > 0
     speed = (run.tokens_a_second, run.seconds_left) if is_known else (None, None)
@@ -181,7 +178,7 @@ def _losses(run: RunState) -> list[str]:
 
 
 def clock(seconds: float) -> str:
-    """Write a time: 0:07, 1:02:30."""
+    """Format a duration: 0:07, 1:02:30."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
@@ -189,18 +186,18 @@ def clock(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LabView:
-    """What is looked at.
+    """The view of the lab: probe, step and selection.
 
     Parameters
     ----------
     probe : str
         The text that the model reads.
     step : int or None
-        The snapshot that is looked at; None for the model as it is now.
+        The selected snapshot's step; None for the model as it is now.
     layer, head : int
-        What is chosen to be opened, counted from 0.
+        The layer and head to open, counted from 0.
     overlaid : frozenset of str
-        Names of other runs whose losses are shown, too.
+        Names of other runs whose losses are overlaid.
     """
 
     probe: str = ""

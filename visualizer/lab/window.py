@@ -1,4 +1,4 @@
-"""The lab's window: it builds the parts, shows the present values, and hands on every wish."""
+"""The lab's window: builds the panes, shows the present state and connects signals to intents."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 
 
 WIDTHS = [264, 676, 340]
-"""Of the settings, the pictures and the text, at first."""
+"""Initial widths of settings, pictures and text."""
 HEIGHTS = [172, 508]
-"""Of the losses and the attention."""
+"""Initial heights of losses and attention."""
 HEIGHTS_OF_TEXT = [530, 190]
-"""Of what comes next and the text that is continued."""
+"""Initial heights of next tokens and generated text."""
 AXES = {name: f"plotter.turn_axis {name}" for name in ("losses", "steps")}
 NAMES = {"toggle": "lab.toggle", "step": "lab.step", "stop": "lab.stop", "more": "train_more"}
 OF_RUNS = {"open_chosen": "keeper.open_chosen", "rename": "keeper.rename",
@@ -68,7 +68,7 @@ class LabWindow(QMainWindow):
 
     closed = Signal(object)
     layerOpened = Signal(object)
-    """A `SavedDocument`: a document to be opened in a window of its own, and what is looked at."""
+    """A `SavedDocument`: a document, to open in its own window, and its view."""
 
     def __init__(
         self, command: Sequence[str] = SERVICE, settings_pane: SettingsPane | None = None
@@ -101,7 +101,7 @@ class LabWindow(QMainWindow):
         self.folding = CollapseController(self, self.left, self.plot_pane)
         self._is_left = False
         self.menus.act_on(self._controllers())
-        # What changes several times in a turn of the event loop is shown once.
+        # Several changes in one turn of the event loop are shown once.
         self.show_soon = QTimer(self, singleShot=True, interval=0)
         self.show_soon.timeout.connect(self.show_screen)
         self.focus_ring = FocusRing(self)
@@ -109,7 +109,7 @@ class LabWindow(QMainWindow):
         self._show_theme()
         self._take_place()
         self.folding.restore()
-        if self.runs_pane.choose(app_settings.load_last_run()):  # offered, and not begun
+        if self.runs_pane.choose(app_settings.load_last_run()):  # selected, not opened
             self.left.setCurrentWidget(self.runs_pane)
         self.sampler.look()
         self.bar.buttons["toggle"].setFocus()
@@ -144,7 +144,7 @@ class LabWindow(QMainWindow):
         return whole
 
     def _watched(self) -> QWidget:
-        """Make the place where the training is watched."""
+        """Build the panes that show the training."""
         self.probe.setPlaceholderText("A text for the model to read")
         self.probe.setAccessibleName("The text that the model reads")
         self.probe.setClearButtonEnabled(True)
@@ -189,10 +189,10 @@ class LabWindow(QMainWindow):
         )
 
     def _take_place(self) -> None:
-        """Be where one was; at first, as large as is usual."""
+        """Restore the geometry; by default, a usual size."""
         if not app_settings.restore_window(self, app_settings.LAB_WINDOW):
             screen = self.screen().availableGeometry().size()
-            self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # less the frame
+            self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))  # minus the frame
         for key, splitter in self._splitters.items():
             sizes = app_settings.load_sizes(key)
             if len(sizes) == splitter.count() and all(sizes):
@@ -209,7 +209,7 @@ class LabWindow(QMainWindow):
     # ------------------------------------------------------------------ showing
 
     def show_screen(self) -> None:
-        """Show the present values."""
+        """Show the present state."""
         screen = self.lab.screen
         self.settings_pane.show_setup(screen.setup, self.theme)
         self.bar.show_progress(screen.progress)
@@ -222,27 +222,27 @@ class LabWindow(QMainWindow):
         self.setWindowTitle(f"{screen.title or 'Language lab'} — Attention Visualizer")
 
     def show_runs(self) -> None:
-        """Show the runs that are kept."""
+        """Show the stored runs."""
         run = self.lab.run
         keeper, name = self.keeper, run.name if run else ""
         self.runs_pane.show_runs(keeper.runs, keeper.ticked, keeper.at_work, name)
 
     def show_plot(self) -> None:
-        """Show the losses, and how they are looked at."""
+        """Show the losses and the plot's options."""
         self.plotter.show(self.theme)
         self.show_commands()
 
     def show_pictures(self) -> None:
-        """Show what is watched, and how it is looked at."""
+        """Show attention, probe and generation."""
         self.saver.colouring = self.pictures.colouring
         self.pictures.show(self.theme)
         self.show_commands()
 
     def show_commands(self) -> None:
-        """Let what is possible now be done, and only that; mark what is on."""
+        """Enable and check the commands by the present state."""
         screen = self.lab.screen
         if self.bar.buttons["toggle"].hasFocus() and not screen.progress.can_toggle:
-            self.attention.setFocus()  # else it would go to whatever comes next
+            self.attention.setFocus()  # otherwise it would go to the next widget
         state = LabState(
             screen,
             self.plotter.look,
@@ -256,7 +256,7 @@ class LabWindow(QMainWindow):
         self.menus.show_state(state, self.theme)
 
     def show_bug(self, details: str) -> None:
-        """Say that something broke."""
+        """Report an unexpected error."""
         dialogs.show_bug(self, details)
 
     # ------------------------------------------------------------------ actions
@@ -269,14 +269,14 @@ class LabWindow(QMainWindow):
         self.probe.selectAll()
 
     def show_pane(self, name: str) -> None:
-        """Show the settings or the runs, and give them the keys."""
+        """Expand the settings or the runs, and focus them."""
         pane = {"settings": self.settings_pane, "runs": self.runs_pane}[name]
         self.folding.show_left()
         self.left.setCurrentWidget(pane)
         (self.runs_pane.list if pane is self.runs_pane else pane).setFocus()
 
     def set_scheme(self, scheme: str) -> None:
-        """Change the colours of everything."""
+        """Change the colour scheme."""
         self.scheme = Scheme(scheme)
         self.theme = theme_of(self.scheme)
         self.style_parts()
@@ -284,7 +284,7 @@ class LabWindow(QMainWindow):
         app_settings.save_scheme(self.scheme)
 
     def style_parts(self) -> None:
-        """Give the parts their colours, which takes as long as making them did."""
+        """Apply the style sheet to the panes, which takes as long as building them."""
         QApplication.setPalette(palette(self.theme))
         self.setStyleSheet(style_sheet(self.theme) + app_settings.style_sheet())
 
@@ -303,11 +303,11 @@ class LabWindow(QMainWindow):
             self.set_scheme(self.scheme)
 
     def open_run(self, folder: Path) -> None:
-        """Open a run that was named."""
+        """Open a run by its folder."""
         self.keeper.open(folder)
 
     def may_close(self, close: Callable[[], object]) -> bool:
-        """Whether nothing would be interrupted; else it is asked, and closed after the answer."""
+        """Whether nothing would be interrupted; else ask, and call `close` after the answer."""
         if self._is_left or not self.lab.is_training:
             return True
         self.keeper.leave(partial(self._leave, close))
@@ -332,11 +332,11 @@ class LabWindow(QMainWindow):
         self.closed.emit(self)
 
 
-# ----------------------------------------------------------- which signal leads to what
+# ----------------------------------------------------------- signals and intents
 
 
 def _connect(window: LabWindow) -> None:
-    """Lead every signal to the intent that it means."""
+    """Connect every signal with its intent."""
     _connect_run(window)
     _connect_pictures(window)
     QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
@@ -358,7 +358,7 @@ def _connect_run(window: LabWindow) -> None:
         part.said.connect(window.statusBar().showMessage)
     window.saver.filmer.broke.connect(window.show_bug)
     runs = window.runs_pane
-    # Later, as the list is made anew by it, and cannot be while it changes one of its rows.
+    # Queued, as it rebuilds the list, which is impossible while one of its rows changes.
     for signal, intent in (
         (runs.opened, keeper.open_name),
         (runs.overlaid, keeper.overlay),

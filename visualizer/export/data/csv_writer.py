@@ -1,9 +1,9 @@
-"""Numbers as CSV (RFC 4180), for spreadsheets and data frames.
+"""Write matrices as CSV (RFC 4180), for spreadsheets and data frames.
 
 Numbers have the fewest digits that give back the very same number of the spec's type; −∞ is
-``-inf``, ∞ is ``inf`` and what is no number is ``NaN``: Python, numpy, pandas and R read all of
-them. The file starts with a byte order mark, without which Excel takes it for another encoding;
-pandas skips it, and Python's name for such a file is ``utf-8-sig``.
+``-inf``, ∞ is ``inf`` and NaN is ``NaN``: Python, numpy, pandas and R read all of them. The file
+starts with a byte order mark, without which Excel assumes another encoding; pandas skips it, and
+Python's name for such a file is ``utf-8-sig``.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def write_csv(
     run: Run, sheets: Sequence[ExportMatrix], file: BinaryIO, progress: Progress = no_progress
 ) -> None:
-    """Write matrices of a run.
+    """Write matrices of a run as CSV.
 
-    One is a table as it is seen: the column labels above, the row labels before. Several are a
-    line for each number, with the columns of `TIDY`; heads, texts, rows and columns are counted
-    from 1, as in the window, and what a stage does not have is empty. Of captured attention the
-    column of texts is named ``layer``.
+    A single matrix is a table with column labels above and row labels before. Several are in tidy
+    form, a line for each number with the columns of `TIDY`; heads, texts, rows and columns are
+    counted from 1, as in the window, and fields that a stage does not have are empty. For captured
+    attention the column of texts is named ``layer``.
     """
     tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), BLOCK)
     writer = csv.writer(codecs.getwriter("utf-8-sig")(file))
@@ -65,7 +65,7 @@ def _tidy(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[tupl
 
 
 def exact(numbers: np.ndarray) -> list[str]:
-    """Write a row with as many digits as its type needs to be read back."""
+    """Format a row with the digits that its type needs to be read back exactly."""
     written: list[str] = numbers.astype(np.str_).tolist()
     return ["NaN" if one == "nan" else one for one in written]
 
@@ -73,6 +73,6 @@ def exact(numbers: np.ndarray) -> list[str]:
 def harmless(label: str) -> str:
     """Put an apostrophe before a token that a spreadsheet would take for a formula.
 
-    A sign alone is none, so that minus and equals signs of a text stay as they are.
+    A sign alone is not a formula, so single minus and equals signs stay unchanged.
     """
     return f"'{label}" if len(label) > 1 and label.startswith(STARTS_A_FORMULA) else label

@@ -1,7 +1,4 @@
-"""About how large a file of numbers will be, told from a few rows before it is written.
-
-How a file of numbers begins, written by what writes the file, and how large it will be.
-"""
+"""The first lines of a data export, and an estimate of its file size from a few sampled rows."""
 
 from __future__ import annotations
 
@@ -30,31 +27,31 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Snapshot
 
 ROWS = 7
-"""Of how many rows of a matrix the length is measured."""
+"""How many rows of a matrix are sampled for the estimate."""
 HEADER = 256
-"""Bytes beside the numbers of an array."""
+"""Bytes of an array besides its numbers."""
 
 
 def size_of_arrays(run: Run, names: Sequence[str]) -> int:
-    """Tell how many bytes stages and parameters have as they lie in memory."""
+    """Return the size in bytes of stages and parameters in binary form."""
     return sum(_count(run, name) * _first(run, name).itemsize + HEADER for name in names)
 
 
 def size_of_json(run: Run) -> int:
-    """Tell about how many bytes a run has as JSON."""
+    """Estimate the bytes of a run as JSON."""
     names = (*run.trace.names, *run.trace.parameters)
     return round(sum(_count(run, name) * _mean(_first(run, name), row_text) for name in names))
 
 
 def size_of_csv(run: Run, sheets: Sequence[ExportMatrix]) -> int:
-    """Tell about how many bytes matrices have as CSV."""
+    """Estimate the bytes of matrices as CSV."""
     if len(sheets) == 1:
         return round(_size(run, sheets[0], _as_row))
     return round(sum(_size(run, sheet, _as_row, _before(run, sheet)) for sheet in sheets))
 
 
 def size_of_markdown(run: Run, sheets: Sequence[ExportMatrix]) -> int:
-    """Tell about how many bytes matrices have as tables of Markdown."""
+    """Estimate the bytes of matrices as Markdown tables."""
     return round(sum(_size(run, sheet, _as_cells) for sheet in sheets))
 
 
@@ -66,7 +63,7 @@ def _size(
 
 
 def _before(run: Run, sheet: ExportMatrix) -> float:
-    """Give the mean length of what stands in the line of a number beside it."""
+    """Return the mean length of the fields beside a number in its line."""
     rows, columns = sheet.labels(run)
     names = len(f"{sheet.name(run)},{sheet.fold or sheet.head},{sheet.text},,,,,\r")
     counts = len(str(len(rows))) + len(str(len(columns)))
@@ -84,7 +81,7 @@ def _as_cells(numbers: np.ndarray) -> str:
 
 
 def _mean(numbers: np.ndarray, write: Callable[[np.ndarray], str]) -> float:
-    """Give the mean bytes of a number, from rows all over a matrix."""
+    """Return the mean bytes of a number, from rows spread over a matrix."""
     rows = np.atleast_2d(numbers)
     count = min(ROWS, len(rows))
     some = [rows[len(rows) * (2 * part + 1) // (2 * count)] for part in range(count)]
@@ -93,7 +90,7 @@ def _mean(numbers: np.ndarray, write: Callable[[np.ndarray], str]) -> float:
 
 
 def _first(run: Run, name: str) -> np.ndarray:
-    """Read one matrix of an array; of heads and texts, the first."""
+    """Read the matrix of the first head and text of an array."""
     more = len(run.trace.tensor(name).shape) - 2
     return run.trace.read(name, (0,) * max(0, more))
 
@@ -106,22 +103,22 @@ LINES = 40
 LONGEST_LINE = 1000
 MOST_BYTES = 2**18
 LARGE = 50 * 2**20
-"""Bytes of text from which on it is said that another format is smaller."""
+"""Bytes of text from which a smaller format is recommended."""
 TEXTS = frozenset({".csv", ".md", ".json"})
 
 
 class PreviewFullError(Exception):
-    """Enough is written."""
+    """Raised by `PreviewStream` once it is full."""
 
 
 class PreviewStream:
-    """A file that takes no more than its first lines."""
+    """A file that accepts only its first lines."""
 
     def __init__(self) -> None:
         self.written = b""
 
     def write(self, data: bytes) -> int:
-        """Take bytes, until there are enough."""
+        """Write bytes; raise `PreviewFullError` once there are enough."""
         self.written += data
         if self.written.count(b"\n") >= LINES or len(self.written) >= MOST_BYTES:
             raise PreviewFullError
@@ -129,12 +126,12 @@ class PreviewStream:
 
 
 def beginning(shot: Snapshot, wish: ExportSettings, progress: Progress) -> str:
-    """Write the first lines of a file of numbers; of one that is no text, list what is in it.
+    """Return the first lines of a text export; of a binary one, a list of its arrays.
 
     Raises
     ------
     InputError
-        When there can be no such file.
+        When the file cannot be written.
     """
     if wish.suffix not in TEXTS:
         return "\n".join(_listed(shot.run, name) for name in _names(shot.run, wish.suffix))
@@ -156,7 +153,7 @@ def _names(run: Run, suffix: str) -> tuple[str, ...]:
 
 
 def _listed(run: Run, name: str) -> str:
-    """Give an array's name, sizes and type; the weights of a run stand in a folder of their own."""
+    """Return an array's name, shape with dims, and type."""
     trace = run.trace
     shape = trace.tensor(name).shape
     dims: tuple[str, ...] = ("",) * len(shape)
@@ -167,7 +164,7 @@ def _listed(run: Run, name: str) -> str:
 
 
 def told(shot: Snapshot, wish: ExportSettings) -> str:
-    """Say how large the file will be, and where the same numbers take less."""
+    """Describe the estimated file size, and a smaller format if it is large."""
     run, suffix = shot.run, wish.suffix
     arrays = size_of_arrays(run, _names(run, suffix))
     if suffix not in TEXTS:

@@ -1,15 +1,14 @@
-"""A spec as plain values, to stand in files beside its numbers.
-
-A whole run as one object of JSON (RFC 8259): how it was computed, every stage, every weight.
+"""Write a whole run as one JSON object (RFC 8259): its spec, every stage and every weight.
 
 The keys are ``format``, ``program``, ``version``, ``caption``, ``texts`` (lists of tokens),
 ``spec`` (see `plain_spec`), ``captured``, ``stages`` in their order (``name``, ``title``,
 ``symbol``, ``dims``, ``shape``, ``values``) and ``parameters`` by the names of the book's
-``state_dict`` (``shape``, ``values``). Of attention that was computed elsewhere ``spec`` is null,
-``texts`` are the queries of each layer, and ``captured`` has the ``file`` that it was read from and
-its ``key_tokens``; of all else that is null. Values are nested lists, one level a dim; each number
-is exactly that of the trace. JSON has no −∞, ∞ and NaN: they are the strings ``"-Infinity"``,
-``"Infinity"`` and ``"NaN"``, which ``float`` in Python and ``Number`` in JavaScript turn back.
+``state_dict`` (``shape``, ``values``). For captured attention ``spec`` is null, ``texts`` are the
+queries of each layer, and ``captured`` has the ``file`` that it was read from and its
+``key_tokens``; otherwise ``captured`` is null. Values are nested lists, one level a dim; each
+number is exactly that of the trace. JSON has no −∞, ∞ and NaN: they are the strings
+``"-Infinity"``, ``"Infinity"`` and ``"NaN"``, which ``float`` in Python and ``Number`` in
+JavaScript turn back.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ if TYPE_CHECKING:
 
 
 def plain_spec(spec: AttentionSpec) -> dict[str, object]:
-    """Give every field by its name, as JSON holds it.
+    """Return the fields of a spec as JSON values, by name.
 
-    Choices are their names, own matrices are lists of rows, of 0 and 1 where they say yes and no,
-    and own weights are such lists by their names.
+    Enum values are their names, the user's matrices are lists of rows (Booleans as 0 and 1), and
+    the user's weights are such lists by name.
     """
     found = {field.name: _plain(getattr(spec, field.name)) for field in fields(spec)}
     found["own_weights"] = {name: _plain(matrix) for name, matrix in spec.own_weights}
@@ -49,7 +48,7 @@ def _plain(value: object) -> object:
         return value.array().astype(int).tolist()
     if isinstance(value, NumberMatrix):
         return value.array().tolist()
-    if isinstance(value, str):  # a choice is more than its name
+    if isinstance(value, str):  # an enum member is a str with more attributes
         return str(value)
     return list(value) if isinstance(value, tuple) else value
 
@@ -59,14 +58,14 @@ PROGRAM = "Attention Visualizer"
 
 
 def write_json(run: Run, version: str, file: BinaryIO, progress: Progress = no_progress) -> None:
-    """Write a run a row of numbers at a time, in ASCII, without holding the text in memory.
+    """Write a run as ASCII, a row of numbers at a time, without holding the text in memory.
 
     Parameters
     ----------
     version : str
-        The program's.
+        The program's version.
     progress : callable, optional
-        Told after each row how many blocks of rows are written of how many.
+        Called after each row with the blocks of rows written and their total.
     """
     trace = run.trace
     names = (*trace.names, *trace.parameters)
@@ -122,7 +121,7 @@ def _object(described: dict[str, object], numbers: np.ndarray) -> Iterator[str]:
 
 
 def _nested(numbers: np.ndarray) -> Iterator[str]:
-    """Write [..., row, column] as lists in lists, a row at a time."""
+    """Yield [..., row, column] as nested lists, a row at a time."""
     if numbers.ndim == 1:
         yield row_text(numbers)
         return
@@ -135,7 +134,7 @@ def _nested(numbers: np.ndarray) -> Iterator[str]:
 
 
 def row_text(numbers: np.ndarray) -> str:
-    """Write a row as a list."""
+    """Format a row as a JSON list."""
     values = numbers.tolist()
     if not np.isfinite(numbers).all():
         values = [value if math.isfinite(value) else _named(value) for value in values]

@@ -1,4 +1,4 @@
-"""Numbers as tables of Markdown, as GitHub shows them (GitHub Flavored Markdown, §4.10)."""
+"""Write matrices as Markdown tables (GitHub Flavored Markdown, §4.10)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _MEANS_SOMETHING = re.compile(r"[\\`*_\[\]<>&|~$#]")
 def write_markdown(
     run: Run, sheets: Sequence[ExportMatrix], file: BinaryIO, progress: Progress = no_progress
 ) -> None:
-    """Write matrices of a run, a table each, with the window's four decimals and its −∞.
+    """Write matrices of a run, a table each, with four decimals and −∞ as in the window.
 
-    Over each stands whose it is, and how the numbers were computed.
+    Each has a title with stage, head and text, and a caption of the computation.
     """
     tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), BLOCK)
     for position, sheet in enumerate(sheets):
@@ -50,5 +50,5 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def plain(text: str) -> str:
-    """Put a backslash before all that Markdown would take for more than a letter."""
+    """Escape the characters that have a meaning in Markdown."""
     return _MEANS_SOMETHING.sub(r"\\\g<0>", text)

@@ -1,4 +1,4 @@
-"""The matrices that are written: whole stages of one text and head, whatever a panel pools."""
+"""The matrices that data exports write: whole, unpooled stages of one text and head."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class ExportMatrix:
     Parameters
     ----------
     head : int or None
-        None for a stage without heads, and for heads that are folded into one.
+        None for a stage without heads, and for aggregated heads.
     text : int
-        Which text of a batch, or which captured layer.
-    lens : Lens
-        What it is looked at as, where it is weights.
+        The index of a text of a batch, or of a captured layer.
+    lens : WeightTransform
+        The transform that is applied to it, if it is weights.
     """
 
     stage: str
@@ -49,7 +49,7 @@ class ExportMatrix:
     lens: WeightTransform = WeightTransform.PLAIN
 
     def title(self, run: Run) -> str:
-        """Name the stage, the head and the text, for a reader."""
+        """Name the stage, the head and the text."""
         parts = [self._stage(run).title]
         if self._lens(run) is not WeightTransform.PLAIN:
             parts[0] += f" {SEEN[self.lens]}"
@@ -67,10 +67,10 @@ class ExportMatrix:
         return rows, columns
 
     def labels(self, run: Run) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Give a label for every row and column: tokens as they are seen, or numbers from 1.
+        """Return a label for every row and column: displayed tokens, or numbers from 1.
 
-        Line breaks, controls and halves of surrogate pairs are signs for them, so a label is one
-        line of text that any file can hold.
+        Line breaks, control characters and lone surrogates are replaced by symbols, so that a
+        label is one line of text that any file can hold.
         """
         rows = self._tokens(run, "query")
         if self.has_keys(run):
@@ -82,12 +82,12 @@ class ExportMatrix:
         return self.axes(run)[1] == "key"
 
     def name(self, run: Run) -> str:
-        """Give the stage's name, with the lens it is looked at through, for a program."""
+        """Return the stage's identifier, with its weight transform."""
         lens = self._lens(run)
         return self.stage if lens is WeightTransform.PLAIN else f"{self.stage} {lens}"
 
     def read(self, run: Run) -> np.ndarray:
-        """Read all of it, read-only [row, column], in the spec's floating-point type."""
+        """Read the matrix, read-only [row, column], in the spec's floating-point type."""
         head = () if self.head is None else (self.head,)
         held = run.trace.seen(self.stage, self.lens, self.fold)
         return held.read((*run.index(self.text), *head))
@@ -116,9 +116,9 @@ def _on_one_line(label: str) -> str:
 
 
 def shown(resolved: Resolved) -> tuple[ExportMatrix, ...]:
-    """Name the matrices of a run that a view shows panels of, stage after stage.
+    """Return the matrices of the panels that a view shows, stage by stage.
 
-    Of a comparison, those of the run itself.
+    In a comparison, those of the run itself.
     """
     return tuple(sheet for stage in resolved.shown_stages for sheet in _of(resolved, stage))
 

@@ -1,4 +1,4 @@
-"""The numbers of a run as NPZ: what NumPy loads."""
+"""Write a run's arrays as NPZ, the archive format of NumPy."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def npz(run: Run, file: BinaryIO, progress: Progress = no_progress) -> None:
-    """Write a run as NPZ: one array a stage under the stage's name, the tokens, weights and spec.
+    """Write a run as NPZ: an array for each stage under its name, the tokens, weights and spec.
 
     Arrays of a batch have it as their first axis; the tokens are [token] or [text, token], and
-    those of captured attention [query], with ``key_tokens`` where these are others. A NUL in a
-    token is written as ␀, as numpy would lose it at a token's end. The weights are
+    those of captured attention [query], with ``key_tokens`` where these differ. A NUL in a
+    token is written as ␀, as numpy drops it at a token's end. The weights are
     ``parameters/`` and their names in the book's ``state_dict``; the spec is one string of JSON.
     """
     tell = ProgressCounter(progress, len(run.trace.names) + len(run.trace.parameters))
     with zipfile.ZipFile(file, "w") as archive:
-        for name in run.trace.names:  # of a trace on a GPU, one stage at a time is copied
+        for name in run.trace.names:  # from a GPU, one stage at a time is copied
             _add(archive, name, run.trace.read(name))
             tell()
         seen = [_without_nul(text) for text in run.texts]

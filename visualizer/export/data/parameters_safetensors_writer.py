@@ -1,4 +1,4 @@
-"""The weights of a run as safetensors: what torch, JAX and other programs load."""
+"""Write a run's weights as safetensors, which torch, JAX and other libraries load."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def write_safetensors(run: Run, file: BinaryIO) -> None:
-    """Write the weights under the names of the book's ``state_dict``, with the spec beside them.
+    """Write the weights under the names of the book's ``state_dict``, with the spec as metadata.
 
     The metadata are ``program``, ``version``, ``caption`` and ``spec``, the last as JSON (see
-    `plain_spec`). The book's causal modules keep their mask in their ``state_dict``, too, as large
-    as the context length: it is no weight and not in the file, so load with ``strict=False``.
+    `plain_spec`). The book's causal modules also keep their mask in their ``state_dict``, of the
+    context length's size: it is not a weight and not in the file, so load with ``strict=False``.
 
     Raises
     ------
@@ -30,7 +30,7 @@ def write_safetensors(run: Run, file: BinaryIO) -> None:
         When the module has no weights.
     """
     trace = run.trace
-    # It writes the memory as it lies, so columns that were taken for rows would be mixed up.
+    # It writes memory in its present order, so transposed views would be mixed up.
     arrays = {name: np.ascontiguousarray(trace.read(name)) for name in weights_in(run)}
     said = {
         "program": PROGRAM,
@@ -42,7 +42,7 @@ def write_safetensors(run: Run, file: BinaryIO) -> None:
 
 
 def weights_in(run: Run) -> tuple[str, ...]:
-    """Name what is written.
+    """Return the names of the weights.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What to export, how, and how it will look: the choices on the left, the figure on the right."""
+"""The export dialog: format and options on the left, preview on the right."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OPTIONS_WIDTH = 380
 
 
 class ExportDialog(QDialog):
-    """Asks what to export; `wished` carries each choice, the others what is done with it."""
+    """Asks what to export; `wished` carries changed settings, other signals the action."""
 
     wished = Signal(object)
     saveWanted = Signal(object)
@@ -101,7 +101,7 @@ class ExportDialog(QDialog):
         self._lay_out(first)
 
     def _add_format(self, each: ExportFormat) -> None:
-        """Offer a format; one that cannot be written here stands there with the reason."""
+        """Add a format; one that cannot be written here is disabled with the reason."""
         lacking = why_not(each.suffix)
         words = f"{each.suffix[1:].upper()}: {each.words}"
         self.format.addItem(f"{words}. {lacking}" if lacking else words, each.suffix)
@@ -128,7 +128,7 @@ class ExportDialog(QDialog):
         self.save.setDefault(True)
 
     def _choices(self) -> QWidget:
-        """Stack up the choices: those of a figure, and under them those of a film."""
+        """Stack the options: those of a figure, and under them those of a film."""
         both = QWidget()
         column = QVBoxLayout(both)
         column.setContentsMargins(0, 0, 0, 0)
@@ -176,16 +176,16 @@ class ExportDialog(QDialog):
             part.setVisible(is_film)
         if is_film:
             self.film.show_shot(self.shot, self.wish.asked, self.wish.suffix)
-            # Of a part that this computation does not have, what is offered instead.
+            # If this computation lacks the stored range, use what is offered instead.
             self.wish = replace(self.wish, look=replace(self.wish.look, film=self.film.film))
 
     def _ask(self) -> None:
-        """Have a preview made; the last one stays until it is there."""
+        """Request a preview; the last one stays until it arrives."""
         self.projector.stop()
         self._previewer.ask(self.pane.maker(self.shot, self.wish))
 
     def _ask_anew(self) -> None:
-        """Have it made for another room; a film goes on."""
+        """Request a preview for a changed size; a film continues."""
         shown = self.pane.shown
         if shown and shown.reel and shown.reel is self.projector.reel:
             self._ask_for_frame(shown.reel, shown.frame)
@@ -196,7 +196,7 @@ class ExportDialog(QDialog):
         self._previewer.ask(self.pane.painter_of(reel, frame))
 
     def show_preview(self, made: ExportPreview) -> None:
-        """Show what will be in the file."""
+        """Show a preview."""
         self.pane.show_preview(made, self._theme)
         self.size_.setText(made.said)
         self._say(why_not(self.wish.suffix))
@@ -204,14 +204,14 @@ class ExportDialog(QDialog):
             self.projector.go_on(made.reel, self.wish.look.film.loops)
 
     def stop(self) -> None:
-        """Have nothing more be made for it."""
+        """Stop all work for the preview."""
         self._is_over = True
         self.projector.stop()
         self._previewer.call_off()
         self.film.stop()
 
     def refuse(self, sentence: str) -> None:
-        """Say why there can be no such file."""
+        """Show why the file cannot be written."""
         self._say(sentence)
 
     def _say(self, problem: str) -> None:
@@ -222,7 +222,7 @@ class ExportDialog(QDialog):
         self._allow()
 
     def allow_writing(self, can_write: bool) -> None:
-        """Let it be saved or copied, unless something is being written."""
+        """Enable saving and copying, unless something is being written."""
         self._can_write = can_write
         self._allow()
 
@@ -260,7 +260,7 @@ class ExportDialog(QDialog):
 
 
 def _align(*forms: QFormLayout) -> None:
-    """Have the fields of forms that stand under each other begin at one place."""
+    """Align the fields of forms that are stacked."""
     role = QFormLayout.ItemRole.LabelRole
     items = (form.itemAt(row, role) for form in forms for row in range(form.rowCount()))
     labels = [label for item in items if item and (label := item.widget())]

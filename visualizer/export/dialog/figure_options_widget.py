@@ -1,7 +1,4 @@
-"""A number that is typed, and what is wrong with it said where it stands.
-
-What can be chosen of a figure: what is on it, how large it is, and in which colours.
-"""
+"""Figure options of the export dialog: content, size and colours, with validated number fields."""
 
 from __future__ import annotations
 
@@ -22,16 +19,16 @@ if TYPE_CHECKING:
     from visualizer.export.export_settings import ExportSettings
 
 SLACK = 1e-3
-"""Ends are written rounded, and can be typed as they are written."""
+"""Tolerance at both ends, which are displayed rounded and can be typed so."""
 
 
 class NumberField(QWidget):
-    """A number between two ends; where it may be open, nothing typed is None."""
+    """An input for a number between two ends; where it is optional, empty is None."""
 
     typed = Signal(object)
-    """A number that is taken, or None."""
+    """A valid number, or None."""
     judged = Signal()
-    """Whether what is typed is taken is not as it was."""
+    """Whether the input is valid has changed."""
 
     def __init__(self, name: str, open_: str = "", *, is_whole: bool = False) -> None:
         super().__init__()
@@ -54,13 +51,13 @@ class NumberField(QWidget):
 
     @property
     def is_wrong(self) -> bool:
-        """Whether what is typed is not taken."""
+        """Whether the input is invalid."""
         return bool(self.problem.text())
 
     def show_number(
         self, number: float | None, low: float, high: float, write: Callable[[float], str]
     ) -> None:
-        """Show a number and which are taken; what is being typed is left as it is."""
+        """Show a number and its range; an input being typed is left unchanged."""
         self._low, self._high, self._write = low, high, write
         is_taken, typed = self._read()
         if self.box.hasFocus() and is_taken and self._written(typed) == self._written(number):
@@ -74,7 +71,7 @@ class NumberField(QWidget):
         return "" if number is None else self._write(number)
 
     def _read(self) -> tuple[bool, float | None]:
-        """Say whether what is typed is taken, and give it."""
+        """Return whether the input is valid, and its number."""
         text = self.box.text().strip().replace(",", ".").replace("−", "-")
         if not text:
             return bool(self._open), None
@@ -112,7 +109,7 @@ SWITCHES = {
 
 
 class FigureOptionsWidget(QWidget):
-    """The choices of a figure; each that is made goes out as a look, or as a unit."""
+    """The options of a figure; changes are emitted as settings or as a unit."""
 
     chosen = Signal(object)
     unitChosen = Signal(object)
@@ -176,16 +173,16 @@ class FigureOptionsWidget(QWidget):
 
     @property
     def fields(self) -> tuple[NumberField, ...]:
-        """All numbers that can be typed."""
+        """All number inputs."""
         return self.width_, self.height_, self.dpi, self.points
 
     @property
     def is_wrong(self) -> bool:
-        """Whether anything that is typed and counts is not taken."""
+        """Whether any input that applies is invalid."""
         return any(field.is_wrong and not field.isHidden() for field in self.fields)
 
     def show_wish(self, wish: ExportSettings) -> None:
-        """Show what is chosen."""
+        """Show the settings."""
         self._wish, look = wish, wish.look
         self._show_extents(wish)
         for box, value in (
@@ -219,7 +216,7 @@ class FigureOptionsWidget(QWidget):
 
     @property
     def _rows(self) -> tuple[tuple[str, QWidget], ...]:
-        """Name what each row decides."""
+        """Map each row to the settings it changes."""
         rows: tuple[tuple[str, QWidget], ...] = (
             ("extent", self.extent),
             ("width_mm", self.preset),
@@ -249,7 +246,7 @@ class FigureOptionsWidget(QWidget):
             self.chosen.emit(replace(self._wish.look, **changes))
 
     def _choose_extent(self) -> None:
-        self._change(extent=FigureExtent(self.extent.currentData()))  # Qt gives back a str
+        self._change(extent=FigureExtent(self.extent.currentData()))  # Qt returns a str
 
     def _choose_preset(self) -> None:
         if self._wish:

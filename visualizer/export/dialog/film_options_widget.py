@@ -1,4 +1,4 @@
-"""What can be chosen of a film: which part of the computation, how fast, and how large it gets."""
+"""Film options of the export dialog: range, speed and width, with the estimated file size."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class FilmRange(StrEnum):
-    """Which part of the computation a film shows."""
+    """The part of the computation that a film shows."""
 
     WHOLE = "The whole computation"
     HERE = "From here to the end"
@@ -43,14 +43,14 @@ PANELS = {FilmPanels.STEP: "those of each step", FilmPanels.SPAN: "all stages, s
 
 
 class FilmOptionsWidget(QWidget):
-    """Lets one choose a film, and says how long and how large it will be.
+    """The options of a film, with its length and estimated size.
 
-    Whoever shows it gives `told` its place, and calls `stop` before it is gone, so that nothing
-    goes on being measured.
+    The owner places the label `told`, and calls `stop` before deleting it, which ends the
+    estimation.
     """
 
     changed = Signal(object)
-    """The film that is chosen now."""
+    """The changed film settings."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -100,14 +100,14 @@ class FilmOptionsWidget(QWidget):
         form.addRow(self.loops)
 
     def stop(self) -> None:
-        """Call off what is being measured, and measure no more."""
+        """Cancel the estimation, and start none."""
         self._stopped.set()
         self._worker.stop()
 
     # ------------------------------------------------------------------ showing
 
     def show_shot(self, shot: Snapshot, look: FigureSettings, suffix: str) -> None:
-        """Offer the films of a moment, and measure the one that is chosen in a format."""
+        """Offer the films of a snapshot, and estimate the chosen one's size in a format."""
         if self._asked == (shot, look, suffix):
             return
         self._asked = (shot, look, suffix)
@@ -158,11 +158,11 @@ class FilmOptionsWidget(QWidget):
         for box in (self.first, self.last):
             box.setEnabled(is_chosen)
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ input
 
     @property
     def film(self) -> FilmSettings:
-        """The film that is chosen."""
+        """The chosen film settings."""
         return FilmSettings(
             self._span_of(FilmRange(self.part.currentData() or FilmRange.WHOLE)),
             Grain(self.grain.currentData()),
@@ -184,7 +184,7 @@ class FilmOptionsWidget(QWidget):
         return Place(self.first.currentData()), self.last.currentData()
 
     def _change(self) -> None:
-        if self.first.currentIndex() > self.last.currentIndex():  # the one not chosen follows
+        if self.first.currentIndex() > self.last.currentIndex():  # the other end follows
             follower = self.last if self.sender() is self.first else self.first
             leader = self.first if follower is self.last else self.last
             follower.setCurrentIndex(leader.currentIndex())
@@ -195,10 +195,10 @@ class FilmOptionsWidget(QWidget):
             self._measure()
         self.changed.emit(self.film)
 
-    # ------------------------------------------------------------------ its size
+    # ------------------------------------------------------------------ size
 
     def _measure(self) -> None:
-        """Say how long the film is, and have its size looked for."""
+        """Show the film's length, and start estimating its size."""
         if self._asked is None:
             return
         shot, look, _ = asked = self._asked
@@ -217,11 +217,11 @@ class FilmOptionsWidget(QWidget):
 
     def _show_size(self, measured: tuple[FigureSettings, str, int]) -> None:
         look, suffix, count = measured
-        if self._asked and (look, suffix) == self._asked[1:]:  # and no older one
+        if self._asked and (look, suffix) == self._asked[1:]:  # and not an outdated one
             self._tell(f"{self._length} · about {format_size(count)}", "quiet")
 
     def _show_problem(self, error: Exception) -> None:
-        """Say why a film cannot be made; what nobody foresaw is said when it is written."""
+        """Show why a film cannot be made; unexpected errors are reported when it is written."""
         if isinstance(error, InputError):
             self._tell(error.sentence, "warning")
 
@@ -238,5 +238,5 @@ def _measured(
 
 
 def _lasting(seconds: float) -> str:
-    """Write how long a film lasts."""
+    """Format a film's duration."""
     return f"{seconds:.0f} s" if seconds < 300 else f"{seconds / 60:,.0f} min"

@@ -1,4 +1,4 @@
-"""Playing a film before it is written: which frame is to be seen, by the clock."""
+"""Plays the preview of a film: requests each frame when the clock reaches it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 class FilmPreviewPlayer(QObject):
-    """Asks for the frames of a film, each when its turn has come.
+    """Requests the frames of a film, each when it is due.
 
-    Frames that take longer to paint than they are to be seen are left out: time is as in the file.
+    Frames are dropped if painting is too slow, so that the time is that of the file.
     """
 
     wanted = Signal(object, int)
-    """A reel, and which of its frames is to be seen now."""
+    """An `AnimationFrames`, and the index of the frame to show now."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.reel: AnimationFrames | None = None
-        """What is being played, or stands at its end."""
+        """The film that plays or has ended."""
         self._loops = True
         self._ends: list[int] = []
         self._step = 0
@@ -34,26 +34,26 @@ class FilmPreviewPlayer(QObject):
 
     @property
     def is_playing(self) -> bool:
-        """Whether there is a frame to come."""
+        """Whether another frame is due."""
         return self._timer.isActive()
 
     def go_on(self, reel: AnimationFrames, loops: bool) -> None:
-        """Go on from the frame that is seen now; another film begins with its first."""
+        """Continue from the shown frame; another film starts at its first."""
         if reel is not self.reel:
             self.reel, self._loops, self._step = reel, loops, 0
             self._ends = list(accumulate(reel.film.durations()))
             self._clock.start()
             self._wait()
-        elif not self._timer.isActive():  # else it is the same frame, painted anew
+        elif not self._timer.isActive():  # otherwise the same frame was repainted
             self._wait()
 
     def stop(self) -> None:
-        """Have the film stand still; it does not go on by itself."""
+        """Stop playing."""
         self._timer.stop()
         self.reel = None
 
     def _wait(self) -> None:
-        """Wait for the next frame, or for the one that is due by now."""
+        """Schedule the next frame, or the one that is due by now."""
         passed = self._clock.elapsed()
         laps, within = divmod(passed, self._ends[-1])
         due = laps * len(self._ends) + bisect_right(self._ends, within)
@@ -63,7 +63,7 @@ class FilmPreviewPlayer(QObject):
             self._timer.start(max(0, self._starts_at(self._step) - passed))
 
     def _starts_at(self, step: int) -> int:
-        """Give when a step begins, in ms from the first; steps count on where the film repeats."""
+        """Return when a step begins, in ms from the first; steps count on across loops."""
         lap, frame = divmod(step, len(self._ends))
         return lap * self._ends[-1] + (self._ends[frame - 1] if frame else 0)
 

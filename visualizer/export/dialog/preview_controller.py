@@ -1,4 +1,4 @@
-"""Makes the previews of the export dialog on a thread."""
+"""Makes the previews of the export dialog on a worker thread."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Snapshot
 
 FINER = 2
-"""How much larger it is painted than shown, so that thin lines and single cells are seen."""
+"""Supersampling factor, which keeps thin lines and single cells visible."""
 PIXELS = ".png"
-"""Figures of this format have pixels, others are drawings."""
+"""The raster format of figures; others are vector graphics."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExportPreview:
-    """A figure or a text, and how large it will be.
+    """A preview, an image or text, and the size of the file.
 
     Parameters
     ----------
     image : QImage or None
-        As many pixels as it is shown with.
+        The picture, as many pixels as it is shown with.
     text : str
-        What is shown instead of a picture.
-    reel : Reel or None
-        The film that the picture is a frame of.
+        Text shown instead of a picture.
+    reel : AnimationFrames or None
+        The film of which the picture is a frame.
     """
 
     image: QImage | None
@@ -62,16 +62,16 @@ class ExportPreview:
 def preview(
     shot: Snapshot, wish: ExportSettings, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
-    """Make what is seen before a file is written.
+    """Make the preview of an export.
 
     Parameters
     ----------
     room : QSize
-        What it may take, in pixels of the window.
+        The available size in pixels of the window.
     ratio : float
-        Pixels of the screen a pixel of the window.
+        The device pixel ratio.
     progress : callable
-        Asked whether to go on, where it takes its time.
+        Called during long work; an exception from it cancels.
     """
     if wish.format.kind is FormatKind.NUMBERS:
         return ExportPreview(None, beginning(shot, wish, progress), told(shot, wish))
@@ -106,7 +106,7 @@ def _figure(shot: Snapshot, wish: ExportSettings, room: QSize, ratio: float) -> 
 def frame_of(
     reel: AnimationFrames, frame: int, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
-    """Paint a frame of a film: the very one of the file, made smaller where there is less room."""
+    """Paint a frame of a film as in the file, scaled down to fit."""
     progress(frame, len(reel))
     image, most = reel.picture(frame), room * ratio
     if image.width() > most.width() or image.height() > most.height():
@@ -121,7 +121,7 @@ def frame_of(
 
 
 class PreviewController(QObject):
-    """Makes previews off the GUI thread; of what is asked for meanwhile, the newest."""
+    """Makes previews on a worker thread; of pending requests, only the newest."""
 
     made = Signal(object)
     refused = Signal(str)
@@ -137,11 +137,11 @@ class PreviewController(QObject):
 
     @property
     def is_working(self) -> bool:
-        """Whether one is on its way: being made, or not handed over yet."""
+        """Whether a preview is being made, or not delivered yet."""
         return self._answered < self._asked
 
     def ask(self, make: Callable[[Progress], object]) -> None:
-        """Have a preview made; what is being made is called off, if it can be."""
+        """Request a preview; a running one is cancelled, if it can be."""
         self.call_off()
         self._called_off = threading.Event()
         self._asked += 1
@@ -149,7 +149,7 @@ class PreviewController(QObject):
         self._worker.ask(partial(_numbered, self._asked, make, progress))
 
     def call_off(self) -> None:
-        """Have no more made of what was asked for, if it takes its time."""
+        """Cancel the request."""
         self._called_off.set()
 
     def close(self) -> None:
@@ -163,7 +163,7 @@ class PreviewController(QObject):
 
     def _fail(self, error: Exception) -> None:
         if isinstance(error, CancelledError) and not self._called_off.is_set():
-            return  # something newer is on its way
+            return  # a newer request is pending
         self._answered = self._asked
         if isinstance(error, CancelledError):
             return

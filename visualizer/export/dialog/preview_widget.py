@@ -1,4 +1,4 @@
-"""Shows the preview of what will be exported."""
+"""The preview pane of the export dialog."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEAST = QSize(360, 320)
 
 
 class PreviewPane(QWidget):
-    """Shows the last preview until there is a newer one."""
+    """Shows the latest preview."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
     resized = Signal()
@@ -49,11 +49,11 @@ class PreviewPane(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
 
     def maker(self, shot: Snapshot, wish: ExportSettings) -> Callable[[Progress], ExportPreview]:
-        """Give what makes a preview that has room here."""
+        """Return a function that makes a preview of the size of this pane."""
         return partial(preview, shot, wish, self._room, self.devicePixelRatioF())
 
     def painter_of(self, reel: AnimationFrames, frame: int) -> Callable[[Progress], ExportPreview]:
-        """Give what paints a frame that has room here."""
+        """Return a function that paints a frame in the size of this pane."""
         return partial(frame_of, reel, frame, self._room, self.devicePixelRatioF())
 
     @property

@@ -1,4 +1,4 @@
-"""A figure for the clipboard: as pixels, and as a drawing for those who take one."""
+"""A figure for the clipboard, as pixels and as SVG."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ SVG_MIME = "image/svg+xml"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClipboardFigure:
-    """What is put on the clipboard."""
+    """A figure as PNG and SVG for the clipboard."""
 
     image: QImage
     svg: bytes
 
     def mime(self) -> QMimeData:
-        """Give it as the clipboard takes it."""
+        """Return it as clipboard data."""
         data = QMimeData()
         data.setImageData(self.image)
         data.setData(SVG_MIME, QByteArray(self.svg))

@@ -1,4 +1,4 @@
-"""The document inside of a figure, so that a picture opens as what it is a picture of."""
+"""Attaches the document to an exported PNG, SVG or PDF, so that the file can be opened again."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 MOST_CARRIED = 2**22
-"""Bytes of a document's own numbers: of texts in pictures, many programs read no more than 8 MB."""
+"""Largest size of a document's numbers in bytes: many programs read at most 8 MB of PNG text."""
 
 
 def carried(shot: Snapshot, look: FigureSettings) -> bytes:
-    """Give what a figure carries of its document, without what was computed of it.
+    """Return the document to attach to a figure, without computed results.
 
-    Nothing, if so wished, and where the document's own numbers are large: captured attention can
+    Empty if the settings say so, or if the document's own numbers are large: captured attention can
     be of any size.
     """
     compared = shot.view.comparison and shot.view.comparison.document
@@ -39,13 +39,13 @@ def carried(shot: Snapshot, look: FigureSettings) -> bytes:
 
 
 def put_into_png(image: QImage, data: bytes) -> None:
-    """Have a picture carry a document as a text."""
+    """Attach a document to a PNG as a text chunk."""
     if data:
         image.setText(KEYWORD, as_text(data))
 
 
 def put_into_svg(svg: bytes, data: bytes) -> bytes:
-    """Have a drawing carry a document as its metadata, after what describes it."""
+    """Attach a document to an SVG as metadata, after its description."""
     if not data:
         return svg
     before, end, after = svg.partition(b"</desc>")
@@ -53,6 +53,6 @@ def put_into_svg(svg: bytes, data: bytes) -> bytes:
 
 
 def put_into_pdf(writer: QPdfWriter, data: bytes) -> None:
-    """Have a document of pages carry a document as a file that belongs to it."""
+    """Attach a document to a PDF as an embedded file."""
     if data:
         writer.addFileAttachment(ATTACHMENT, as_attachment(data), "text/plain")

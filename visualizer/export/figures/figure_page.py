@@ -1,7 +1,7 @@
-"""A figure on its page: the panels, a title over them and what was computed under them.
+"""Lays out and paints a figure on its page: title, panels and caption.
 
-Everything is placed in pixels of 1/96 inch, whatever a file has: what is painted on a picture, a
-drawing or a document is the same.
+All places are in pixels of 1/96 inch, independent of the file format, so that PNG, SVG and PDF are
+painted alike.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 THEMES = {FigurePaper.PRINT: PRINT, FigurePaper.LIGHT: LIGHT, FigurePaper.DARK: DARK}
 NARROWEST = 480
 READABLE = 0.55
-"""How much smaller than asked for text may be before panels are, rather."""
+"""Smallest scale of text; below it, only panels are scaled down."""
 SHEET = 2**0.5
-"""How much higher than wide a figure is where panels need not be smaller for it, as paper is."""
+"""Height / width up to which panels keep their size, that of ISO 216 paper."""
 MOST_CELLS = 8_000_000
-"""Of all panels together; more are pooled, as a file would take its time and its room."""
+"""Most cells of all panels together; more are pooled, to limit time and file size."""
 TALLEST = 1e6
-"""Of a text that is as high as it takes."""
+"""Height available to a text of any length."""
 _WRAPPED = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FigureContent:
-    """What is on a page."""
+    """The content of a page."""
 
     board: Board
     cursor: CellCursor
@@ -63,27 +63,27 @@ class FigureContent:
 
     @property
     def name(self) -> str:
-        """What a file says that it is: its title, or else its stages."""
+        """The file's title metadata: its title, else its stages."""
         stages = dict.fromkeys(column[0].title for column in self.board.columns)
         return self.title or ", ".join(stages) or "Attention"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FigurePage:
-    """A figure that has its places.
+    """A figure with its layout on a page.
 
     Parameters
     ----------
     size : QSizeF
-        Of the whole page.
+        The size of the page.
     scale : float
-        How much larger than in the window everything is drawn.
+        The scale relative to the window.
     at : QPointF
-        Where the figure begins.
+        The top left corner of the figure.
     title, panels, caption : QRectF
-        Where its parts are, in pixels of the window, from there.
+        The rectangles of its parts relative to `at`, in pixels of the window.
     fits : bool
-        Whether all of it is on the page.
+        Whether everything fits on the page.
     """
 
     figure: FigureContent
@@ -99,7 +99,7 @@ class FigurePage:
 
 
 def figure_of(shot: Snapshot, look: FigureSettings) -> FigureContent:
-    """Read what a figure shows, pooled to what it has room for."""
+    """Read the content of a figure, pooled to the available cells."""
     framed_at = framed(shot, look)
     view = framed_at.view
     width, height = look.width / look.enlarged, _high(look) / look.enlarged
@@ -119,7 +119,7 @@ def figure_of(shot: Snapshot, look: FigureSettings) -> FigureContent:
 def figure_within(
     shot: Snapshot, look: FigureSettings, most: Callable[[int], int]
 ) -> FigureContent:
-    """Read what a figure shows, pooled to the room that each of so many panels may have."""
+    """Read the content of a figure, pooled to `most` of its number of panels."""
     resolved = framed(shot, look)
     panels = len(_read(resolved, look).board.heatmaps)
     times = 2 if shot.run.trace.spec.dtype is Dtype.FLOAT64 else 1
@@ -127,7 +127,7 @@ def figure_within(
 
 
 def _with_room(resolved: Resolved, room: int) -> Resolved:
-    """Look at the same, with room for so many cells a panel's side."""
+    """Return the same view with room for this many cells a panel's side."""
     view = replace(resolved.view, room=room)
     return resolve(resolved.document, view, resolved.run, resolved.computed)
 
@@ -141,17 +141,16 @@ def _read(resolved: Resolved, look: FigureSettings) -> FigureContent:
 
 
 def _text_of(resolved: Resolved) -> str:
-    """Say which text of a batch is shown, or which layer, where it is one of several."""
+    """Name the shown text of a batch, or the layer, where there are several."""
     run, count = resolved.run, len(resolved.run.texts)
     is_one = count > 1 and not resolved.is_spread
     return f"{run.part} {resolved.text + 1} of {count:,}" if is_one else ""
 
 
 def page_of(figure: FigureContent, look: FigureSettings) -> FigurePage:
-    """Place a figure: as wide and high as asked for, with cells of whole pixels where they fit.
+    """Lay a figure out in the width and height of the settings, with cells of whole pixels.
 
-    Where it does not fit, all of it is smaller; or only its panels, where it would be too small
-    to be read.
+    If it does not fit, everything is scaled down; below a readable size, only its panels.
     """
     page = _placed(figure, look)
     if page.fits or look.is_trimmed:
@@ -167,7 +166,7 @@ def page_of(figure: FigureContent, look: FigureSettings) -> FigurePage:
 
 
 def _widest(figure: FigureContent, look: FigureSettings, size: float) -> FigurePage:
-    """Find the largest panels with which a figure of a size fits."""
+    """Find the largest panels with which a figure fits at a text scale."""
     low, high = 0.0, 1.0
     for _ in range(7):
         middle = (low + high) / 2
@@ -181,12 +180,12 @@ def _widest(figure: FigureContent, look: FigureSettings, size: float) -> FigureP
 def _placed(
     figure: FigureContent, look: FigureSettings, size: float = 1, share: float = 1
 ) -> FigurePage:
-    """Place a figure in a size of what was asked for, its panels for a share of the width."""
+    """Lay a figure out at a text scale, its panels for a share of the width."""
     scale = look.enlarged * size
     width, high = look.width / scale, _high(look) / scale
     told = text_height(figure.title, 20, width) + text_height(figure.caption, 12, width)
     layout = lay_out(figure.board, width * share, high - told, look.pixel_ratio)
-    block = max(layout.width, min(width, NARROWEST))  # a caption needs some width, too
+    block = max(layout.width, min(width, NARROWEST))  # a caption needs some width
     wide = block if look.is_trimmed else width
     titled, told = text_height(figure.title, 20, block), text_height(figure.caption, 12, block)
     content = titled + layout.height + told
@@ -206,12 +205,12 @@ def _placed(
 
 
 def _high(look: FigureSettings) -> float:
-    """Give the height that panels are laid out for; where it is open, they may be higher."""
+    """Return the height that panels are laid out for; without a fixed height they may exceed it."""
     return look.height or look.width * SHEET
 
 
 def text_height(text: str, size: int, width: float) -> float:
-    """Give the height that a text takes, with the space around it; none where there is none."""
+    """Return the height of a text with its spacing; 0 for an empty text."""
     if not text:
         return 0
     area = QRectF(0, 0, width - 2 * MARGIN, TALLEST)
@@ -230,7 +229,7 @@ def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_prog
     Parameters
     ----------
     progress : callable
-        Told before each panel how many are painted, of how many.
+        Called before each panel with the number painted and their total.
     """
     figure, theme = page.figure, page.theme
     painter.fillRect(QRectF(QPointF(0, 0), page.size), QColor(theme.paper))
@@ -251,7 +250,7 @@ def paint_page(painter: QPainter, page: FigurePage, progress: Progress = no_prog
 
 
 def paint_text(painter: QPainter, area: QRectF, text: str, size: int, ink: str) -> None:
-    """Write a text into its place, in lines."""
+    """Draw a wrapped text into a rectangle."""
     if text:
         painter.setFont(_font(size))
         painter.setPen(QColor(ink))

@@ -1,4 +1,4 @@
-"""Figures as pictures of pixels."""
+"""Write figures as PNG."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 LARGEST_SIDE = 30_000
 LEVEL = 1
-"""Of 9: more takes longer, and saves little."""
+"""zlib level; higher ones take longer and save little."""
 BAND = 32
-"""Rows that are written at once: few, so that the memory of the last ones serves the next."""
+"""Rows that are written at once: few, so that their memory is reused."""
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def write_png(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress) -> None:
-    """Write a figure as PNG, which knows its size on paper and what was computed.
+    """Write a figure as PNG with its physical size and caption as metadata.
 
     Raises
     ------
@@ -44,14 +44,14 @@ def write_png(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Pr
 
 
 def pixels(shot: Snapshot, look: FigureSettings) -> np.ndarray:
-    """Paint a figure as numbers, uint8 [row, column, 4]: red, green, blue and opacity."""
+    """Paint a figure as an array, uint8 [row, column, 4]: red, green, blue and alpha."""
     image = picture(page_of(figure_of(shot, look), look), look.dpi)
     image = image.convertToFormat(QImage.Format.Format_RGBA8888)
     return np.array(image.constBits()).reshape(image.height(), image.width(), 4)
 
 
 def picture(page: FigurePage, dpi: float, progress: Progress = no_progress) -> QImage:
-    """Paint a page, as sharp as asked for, or as a picture may be large.
+    """Paint a page at a resolution, limited by the largest size of an image.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def picture(page: FigurePage, dpi: float, progress: Progress = no_progress) -> Q
     painter.scale(ratio, ratio)
     try:
         paint_page(painter, page, progress)
-    finally:  # also where it is called off: no picture may go before its painter
+    finally:  # also if cancelled: a painter must end before its image is deleted
         painter.end()
     dots = round(PIXELS_AN_INCH * ratio / MM_AN_INCH * 1000)
     image.setDotsPerMeterX(dots)
@@ -76,7 +76,7 @@ def picture(page: FigurePage, dpi: float, progress: Progress = no_progress) -> Q
 
 
 def blank(width: int, height: int) -> QImage:
-    """Make a picture to paint on.
+    """Make an image to paint on.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def blank(width: int, height: int) -> QImage:
 
 
 def words_of(image: QImage) -> np.ndarray:
-    """Give a picture made by `blank` as words 0xrrggbb, uint32 [row, column]."""
+    """Return an image made by `blank` as 0xrrggbb, uint32 [row, column]."""
     words = np.frombuffer(image.constBits(), np.uint32)
     rows = words.reshape(image.height(), image.bytesPerLine() // 4)
     found: np.ndarray = rows[:, : image.width()] & np.uint32(0xFFFFFF)
@@ -102,11 +102,11 @@ def words_of(image: QImage) -> np.ndarray:
 
 
 def save(image: QImage, file: BinaryIO, progress: Progress = no_progress) -> None:
-    """Write a picture as PNG into an open file, with its texts and its size on paper.
+    """Write an image as PNG into an open file, with its text chunks and physical size.
 
-    Of areas of one colour, rows that are written as they are (filter 0) become smaller files, three
-    to four times as fast, than those that the writers of Qt and Pillow foretell from their
-    neighbours. See the PNG specification, third edition, sections 5 and 11.
+    For areas of one colour, unfiltered rows (filter 0) give smaller files, three to four times as
+    fast, than the predicting filters that Qt and Pillow use. See the PNG specification, third
+    edition, sections 5 and 11.
     """
     sizes = struct.pack(">IIBBBBB", image.width(), image.height(), 8, 2, 0, 0, 0)
     dots = struct.pack(">IIB", image.dotsPerMeterX(), image.dotsPerMeterY(), 1)
@@ -128,7 +128,7 @@ def _coded(text: str) -> bytes:
 
 
 def _rows(image: QImage, top: int) -> bytes:
-    """Give some rows as red, green and blue, each after the number of its filter: 0, none."""
+    """Return some rows as red, green and blue, each after its filter byte 0."""
     height = min(BAND, image.height() - top)
     band = image.copy(0, top, image.width(), height).convertToFormat(QImage.Format.Format_RGB888)
     pixels = np.frombuffer(band.constBits(), np.uint8).reshape(height, band.bytesPerLine())

@@ -1,4 +1,4 @@
-"""Figures as drawings: SVG and PDF, of shapes and of text that can be searched."""
+"""Write figures as vector graphics, SVG and PDF, with searchable text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CREATOR = "Attention Visualizer"
 PDF_UNITS_AN_INCH = 1200
 LARGEST_PDF_POINTS = 14_400
-"""Of a page's side: more, and programs do not open it."""
+"""Largest side of a page: programs do not open larger ones."""
 POINTS_AN_INCH = 72
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STYLE = (
@@ -35,7 +35,7 @@ _STYLE = (
 
 
 def write_svg(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress) -> None:
-    """Write a figure as SVG: text is text, and cells of panels that are not large are shapes."""
+    """Write a figure as SVG: text stays text, and cells are shapes unless a panel is large."""
     progress(0, 10)
     page = page_of(figure_of(shot, look), look)
     drawn = svg(page, part_of_progress(progress, 20, 95))
@@ -44,7 +44,7 @@ def write_svg(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Pr
 
 
 def write_pdf(shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress) -> None:
-    """Write a figure as a PDF of one page, as large as the figure."""
+    """Write a figure as a PDF of one page of the figure's size."""
     progress(0, 10)
     page = page_of(figure_of(shot, look), look)
     drawn = pdf(page, carried(shot, look), part_of_progress(progress, 20, 95))
@@ -66,7 +66,7 @@ def svg(page: FigurePage, progress: Progress = no_progress) -> bytes:
 
 
 def _mended(drawn: bytes, size: QSizeF) -> bytes:
-    """Have Qt's SVG be exactly as large as asked for, valid, and sharp wherever it is seen."""
+    """Correct Qt's SVG: exact size, valid XML, and pixels that stay sharp when enlarged."""
     text = drawn.decode("utf-8", "replace")
     width, height = (side / PIXELS_AN_INCH * MM_AN_INCH for side in (size.width(), size.height()))
     sizes = f'<svg width="{width:.4f}mm" height="{height:.4f}mm"'
@@ -77,12 +77,12 @@ def _mended(drawn: bytes, size: QSizeF) -> bytes:
 
 
 def pdf(page: FigurePage, data: bytes, progress: Progress = no_progress) -> bytes:
-    """Draw a page as PDF, which carries a document.
+    """Draw a page as PDF with a document attached.
 
     Raises
     ------
     InputError
-        When the page is larger than a PDF's may be.
+        When the page is larger than PDF allows.
     """
     points = page.size * (POINTS_AN_INCH / PIXELS_AN_INCH)
     if max(points.width(), points.height()) > LARGEST_PDF_POINTS:
@@ -122,5 +122,5 @@ def _paint(page: FigurePage, device: QPaintDevice, units: float, progress: Progr
 
 
 def _valid(text: str) -> str:
-    """Leave out what no XML may hold."""
+    """Remove the characters that XML does not allow."""
     return _NOT_XML.sub("\ufffd", text)

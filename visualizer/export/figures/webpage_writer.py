@@ -1,9 +1,9 @@
-"""A board as one web page that needs no network: it is drawn, pointed at and walked in a browser.
+"""Write a board as one self-contained, interactive HTML page.
 
-What is drawn is packed here: each panel's colours, marks and numbers, as they are in the window.
-How it is drawn stands in ``resources/webpage``. Tokens never become markup: they are data, and the
-page's own rules (Content-Security-Policy) let nothing run but the program's script, and load
-nothing.
+The page's data are packed here: each panel's colours, marks and numbers, as in the window. The
+script and style that draw them are in ``resources/webpage``. Tokens never become markup: they are
+data, and the page's Content-Security-Policy lets only the program's script run and loads nothing
+from the network.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.model import Axis, Board, Heatmap
 
 LARGEST_BYTES = 18 * 2**20
-"""Of drawn cells, before they are packed: a page of so many has some 9 to 17 MB."""
+"""Largest size of cell data before packing; such a page has some 9 to 17 MB."""
 CELL_BYTES = 6
 SCRIPTS = ("words.js", "layout.js", "drawing.js", "page.js")
 FORBIDDEN, DROPPED, HIDDEN, UNEVEN, BELOW, ABOVE = (1 << bit for bit in range(6))
@@ -58,19 +58,19 @@ def write_webpage(
     Parameters
     ----------
     title, caption : str
-        What stands over the panels and in the browser's tab, and what stands under them.
+        The text over the panels and in the browser's tab, and the text under them.
     theme : Theme or None
-        The colours; without one, light or dark as the reader's system is. The reader can change
-        from the one to the other. On paper it is always as in exported pictures.
+        The colours; None follows the reader's system. The reader can switch between light and
+        dark. Printing always uses the colours of exported pictures.
     document : bytes
-        What the program can open again; see `inside.found`.
+        The attached document, which the program can open again.
     progress : callable
-        Told before each panel how many there are until then.
+        Called before each panel with the number written.
 
     Raises
     ------
     InputError
-        When there are more cells than a browser can show at once; see `room_for`.
+        When there are more cells than a browser can handle; see `room_for`.
     """
     _check(board)
     before, after = (_filled(part, title) for part in _read("page.html").split("$cells"))
@@ -87,7 +87,7 @@ def write_webpage(
 
 
 def room_for(panels: int) -> int:
-    """Say how many cells a panel's side may have in a page of so many panels (`View.room`)."""
+    """Return the most cells of a panel's side for a number of panels (`View.room`)."""
     side = math.isqrt(LARGEST_BYTES // (CELL_BYTES * max(panels, 1)))
     return side if side < 8 else side // 8 * 8
 
@@ -104,7 +104,7 @@ def _check(board: Board) -> None:
 
 
 def _filled(template: str, title: str) -> str:
-    """Put the style and the script in, and let nothing else run: both are named by their hash."""
+    """Insert style and script, and allow only these two, by their hashes."""
     style, script = _read("page.css"), "\n".join(map(_read, SCRIPTS))
     rules = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
@@ -130,7 +130,7 @@ def _script(kind: str, content: str, attribute: str, name: str) -> str:
 
 
 def _board(board: Board, title: str, caption: str, theme: Theme | None) -> str:
-    """Describe all but the cells; nothing in it is markup, not even the end of a script."""
+    """Describe all but the cells as JSON, escaped so that it cannot end the script element."""
     labels: dict[tuple[str, ...], int] = {}
     themes = {one.name: one for one in (LIGHT, DARK, PRINT, *([theme] if theme else []))}
     maps = {heatmap.colour.map for heatmap in board.heatmaps}
@@ -150,7 +150,7 @@ def _board(board: Board, title: str, caption: str, theme: Theme | None) -> str:
 
 
 def _table(map_: str, theme: Theme) -> list[str]:
-    """Give a table's colours as hexadecimal digits, and on which of them dark text is read."""
+    """Return a table's colours in hexadecimal, and which of them need dark text."""
     words = colour_table.table(map_, theme) & 0xFFFFFF
     light = colour_table.light_entries(map_, theme).astype(int)
     return ["".join(f"{word:06x}" for word in words.tolist()), "".join(map(str, light.tolist()))]
@@ -170,7 +170,7 @@ def _columns(board: Board, labels: dict[tuple[str, ...], int]) -> list[list[dict
 
 
 def _labelled(board: Board) -> set[int]:
-    """Find the stages with labels of their own beside the rows, as the window's layout does."""
+    """Find the stages with their own row labels, as the window's layout does."""
     firsts = [column[0] for column in board.columns]
     heads = next((at for at, first in enumerate(firsts) if first.label), 0)
     others = (
@@ -222,7 +222,7 @@ def _axis(axis: Axis, labels: dict[tuple[str, ...], int]) -> dict[str, object]:
 
 
 def _packed(heatmap: Heatmap) -> str:
-    """Pack colours, marks and numbers: deflated, the numbers' first bytes together, and so on."""
+    """Pack colours, marks and numbers with deflate, the numbers as byte planes."""
     values = np.ascontiguousarray(_values(heatmap))
     planes = values.view(np.uint8).reshape(-1, values.itemsize).T
     content = colour_table.entries(heatmap).tobytes() + _marks(heatmap).tobytes() + planes.tobytes()
@@ -234,7 +234,7 @@ def _values(heatmap: Heatmap) -> np.ndarray:
 
 
 def _marks(heatmap: Heatmap) -> np.ndarray:
-    """Say of each cell what it is besides its number, a bit for each, uint8 [row, column]."""
+    """Return the marks of each cell as bit flags, uint8 [row, column]."""
     below, above = beyond(heatmap.values, heatmap.marks, heatmap.colour) or (None, None)
     marks = np.zeros(heatmap.values.shape, dtype=np.uint8)
     for bit, cells in (

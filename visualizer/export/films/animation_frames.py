@@ -1,6 +1,6 @@
-"""The frames of a film: each a figure of one step, with what is told of it.
+"""The frames of a film, each a figure of one playback step with its margins.
 
-What stands under the panels of a film: the sentence of the step, its calculation, the track.
+The margin under the panels holds the sentence of the step, its calculation and the playback track.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameMargins:
-    """What stands over and under the panels, as large as asked for, however small those are.
+    """The title, step sentence and track around the panels, in full size even if panels shrink.
 
     Parameters
     ----------
     words : QRectF
-        Where the sentence of the step is, in pixels of the window, as all places here.
+        The rectangle of the step's sentence, in pixels of the window as all rectangles here.
     scale : float
-        How much larger than in the window it is.
+        The scale relative to the window.
     """
 
     title: str
@@ -60,7 +60,7 @@ class FrameMargins:
     scale: float
 
     def paint(self, painter: QPainter, transport: PlaybackBarState, theme: Theme) -> None:
-        """Write it all."""
+        """Paint the margins."""
         painter.scale(self.scale, self.scale)
         paint_text(painter, self.title_at, self.title, 20, theme.ink)
         paint_text(painter, self.caption_at, self.caption, 12, theme.quiet)
@@ -69,16 +69,16 @@ class FrameMargins:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnimationFrames:
-    """A film that has its places, and whose frames can be painted in any order.
+    """A film with its layout, whose frames can be painted in any order.
 
     Parameters
     ----------
     pages : dict
-        By the stage that is computed.
-    around : Around
-        What stands over and under the panels.
+        The page by the computed stage.
+    around : FrameMargins
+        The parts over and under the panels.
     size : tuple of int
-        Width and height of every frame, in pixels of the film; even, as films are coded.
+        Width and height of every frame in pixels; even, as video encoders need.
     """
 
     shot: Snapshot
@@ -92,20 +92,20 @@ class AnimationFrames:
         return len(self.film.steps)
 
     def durations(self, unit_ms: int) -> tuple[int, ...]:
-        """Give how many units each frame is seen."""
+        """Return how many time units each frame is shown."""
         return self.film.durations(unit_ms)
 
     def samples(self) -> Iterable[int]:
-        """Name a frame of each stage, with all of its colours: the last."""
+        """Return the last frame of each stage, which has all of its colours."""
         return {self.film.place(at).stage: at for at in range(len(self))}.values()
 
     def view(self, frame: int) -> View:
-        """Give what is looked at in a frame."""
+        """Return the view of a frame."""
         view = self.shot.view
         return replace(view, playhead=replace(view.playhead, place=self.film.place(frame)))
 
     def page(self, frame: int) -> tuple[FigurePage, PlaybackBarState]:
-        """Make the figure of a frame, and what is told of it."""
+        """Return the page of a frame, and its playback bar."""
         shot = self.shot
         resolved = resolve(shot.document, self.view(frame), shot.run, shot.document)
         lights = present_lights(resolved)
@@ -126,7 +126,7 @@ class AnimationFrames:
         return image
 
     def pixels(self, frame: int) -> np.ndarray:
-        """Paint a frame as words 0xrrggbb, uint32 [row, column]."""
+        """Paint a frame as 0xrrggbb, uint32 [row, column]."""
         return words_of(self.picture(frame))
 
 
@@ -134,17 +134,17 @@ SPACE = 6
 
 
 def words_height() -> float:
-    """Give the height of it all, the same for every step."""
+    """Return the height of the part under the panels, the same for every step."""
     return 2 * _line() + track_height() + 2 * SPACE * text_scale()
 
 
 def _line() -> float:
-    """Give the room of a line: a large one, or two of the smallest."""
+    """Return the height of a line: a large one, or two of the smallest."""
     return max(metrics(SIZES[0]).height(), 2 * metrics(SIZES[-1]).height())
 
 
 def paint_words(painter: QPainter, area: QRectF, transport: PlaybackBarState, theme: Theme) -> None:
-    """Write what happens in a step, and draw where in time it is."""
+    """Draw the sentence and calculation of a step, and the track."""
     sentence = QRectF(area.left(), area.top(), area.width(), _line())
     _paint_line(painter, sentence, transport.caption, theme)
     calculation = sentence.translated(0, _line() + SPACE * text_scale())
@@ -163,7 +163,7 @@ def paint_words(painter: QPainter, area: QRectF, transport: PlaybackBarState, th
 
 
 def _paint_line(painter: QPainter, area: QRectF, html: str, theme: Theme) -> None:
-    """Write a line as large as fits; one that does not fit in two, smaller."""
+    """Draw a line as large as fits; on two lines, and smaller if needed."""
     size, _ = fitting(html, area.width())
     document = QTextDocument()
     document.setDocumentMargin(0)

@@ -1,4 +1,4 @@
-"""Films as animated PNG, every colour exact: Portable Network Graphics, third edition, W3C."""
+"""Encodes films as animated PNG with exact colours (W3C PNG specification, third edition)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEVEL = 6
 
 
 class ApngEncoder:
-    """An animated PNG that is being written."""
+    """Encoder of an animated PNG."""
 
     unit_ms = 1
 
@@ -41,7 +41,7 @@ class ApngEncoder:
         self._chunk(b"acTL", struct.pack(">II", count, 0 if loops else 1))
 
     def add(self, pixels: np.ndarray, duration: int) -> None:
-        """Write a frame that is seen for so many thousandths of a second."""
+        """Write a frame; `duration` is in milliseconds."""
         change = patch(self._before, pixels)
         place = (*change.size, change.left, change.top)
         self._chunk(

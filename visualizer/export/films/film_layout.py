@@ -1,7 +1,7 @@
-"""Placing a film of the computation: all its frames on a page of one size.
+"""Lays out the frames of a film of the computation on pages of one size.
 
-The panels of every stage have cells of one size, and begin at one place: nothing jumps where what
-is computed goes from one stage to the next.
+The panels of all stages have cells of one size and start at one place, so that nothing jumps from
+one stage to the next.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 USUAL_SHAPE = 0.7
-"""Its most height of its width, where no height is asked for: so that numbers can be read."""
+"""Largest height / width without a given height, so that numbers are readable."""
 HIGHEST_SHAPE = 1.25
-"""Likewise, where many heads are under each other."""
+"""The same with many heads below each other."""
 SPACE = 8
 
 
 def reel_of(
     shot: Snapshot, look: FigureSettings, progress: Progress = no_progress
 ) -> AnimationFrames:
-    """Place all panels of a film.
+    """Lay a film out.
 
     Parameters
     ----------
     progress : callable
-        Asked at each stage whether to go on, as panels of a long text take their time.
+        Called at each stage; an exception from it cancels.
 
     Raises
     ------
     InputError
-        When it is too long.
+        When the film has too many steps.
     """
     film = film_of(shot.run.trace, look.film)
     asked = look.height
@@ -70,7 +70,7 @@ def reel_of(
 
 
 def _played(shot: Snapshot, look: FigureSettings) -> View:
-    """Give the view of which the playhead moves: the heads of the figure, and nothing beside."""
+    """Return the view that is played: the figure's heads, without comparison."""
     view = replace(shot.view, playhead=Playhead(), guess=None, comparison=None, spread=False)
     view = framed(replace(shot, view=view), look).view
     playhead = Playhead(grain=look.film.grain, speed=look.film.speed)
@@ -80,9 +80,9 @@ def _played(shot: Snapshot, look: FigureSettings) -> View:
 def _figures(
     shot: Snapshot, film: FilmPlan, look: FigureSettings, progress: Progress
 ) -> dict[str, FigureContent]:
-    """Read the panels of each stage; where those of all are seen, they are the very same."""
+    """Read the panels of each stage; if all stages are shown, all share one figure."""
     rows = len(resolve(shot.document, shot.view, shot.run).drawn_heads)
-    height = (look.height_mm or look.width_mm) / rows  # all heads are to be seen at once
+    height = (look.height_mm or look.width_mm) / rows  # all heads must be visible at once
     look = replace(look, extent=FigureExtent.SHOWN, has_marks=True, height_mm=height)
     if look.film.panels is FilmPanels.SPAN:
         reads = (shot.run.trace.stage(stage).reads for stage in film.stages)
@@ -105,12 +105,12 @@ def _placed(
     look: FigureSettings,
     asked: float | None,
 ) -> AnimationFrames:
-    """Give every stage's panels the place that the largest of them need.
+    """Reserve the area of the largest panels for every stage.
 
     Parameters
     ----------
     asked : float or None
-        How high all of it is; None for as high as it takes.
+        The height of the page; None to fit the content.
     """
     first, width = next(iter(figures.values())), look.width / look.enlarged
     wide = max(layout.width for layout in layouts.values())
@@ -142,12 +142,12 @@ def _placed(
 
 
 def _room(figure: FigureContent, look: FigureSettings) -> float:
-    """Give the height that is left for panels, in pixels of the window."""
+    """Return the height available to panels, in pixels of the window."""
     return (look.height or 0) / look.enlarged - _around(figure, look, 0).caption_at.bottom()
 
 
 def _around(figure: FigureContent, look: FigureSettings, panels: float) -> FrameMargins:
-    """Place what stands over and under panels of a height."""
+    """Lay out the margins over and under panels of a height."""
     width = look.width / look.enlarged
     titled, told = text_height(figure.title, 20, width), text_height(figure.caption, 12, width)
     across = width - 2 * MARGIN
@@ -163,7 +163,7 @@ def _around(figure: FigureContent, look: FigureSettings, panels: float) -> Frame
 
 
 def ratio_of(look: FigureSettings) -> float:
-    """Give how many pixels of the film 1/96 inch of its page becomes."""
+    """Return the pixels of the film for 1/96 inch of its page."""
     return look.film.width / look.width
 
 
@@ -172,7 +172,7 @@ def _whole(length: float, pixel_ratio: float) -> float:
 
 
 def _pixels(size: QSizeF) -> tuple[int, int]:
-    """Give a size in whole pixels, of an even number."""
+    """Round a size to even numbers of pixels."""
     width, height = (max(1, math.ceil(side / 2 - 0.01)) for side in (size.width(), size.height()))
     return 2 * width, 2 * height
 
@@ -180,7 +180,7 @@ def _pixels(size: QSizeF) -> tuple[int, int]:
 def _layouts(
     figures: dict[str, FigureContent], look: FigureSettings, progress: Progress
 ) -> dict[str, BoardLayout]:
-    """Lay every stage out with cells of one size: the largest with which all are seen whole."""
+    """Lay every stage out with cells of one size, the largest with which all fit."""
     width, ratio = look.width / look.enlarged, look.pixel_ratio
     high = _room(next(iter(figures.values())), look)
     boards = [*{figure.board: None for figure in figures.values()}]
@@ -194,7 +194,7 @@ def _layouts(
             progress(0, 1)
             found[board] = lay_out(board, width, high, ratio, cell)
             if pixels > smallest and not _fits(found[board], width, high, cell):
-                boards = [board, *(one for one in boards if one is not board)]  # first from now on
+                boards = [board, *(one for one in boards if one is not board)]  # tried first next
                 break
         else:
             break

@@ -1,6 +1,6 @@
-"""Writing films, whatever the format: frame by frame, so that none is kept and any can be the last.
+"""Writes films in any format frame by frame, without keeping frames in memory.
 
-What reads and writes a format is loaded when it is asked for.
+Encoders are imported when they are needed.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Snapshot
 
 SAMPLES = 3
-"""Of how many steps of a kind the size is measured, to tell how large a film will be."""
+"""Steps of a kind that are sampled to estimate the size of a film."""
 
 
 class FilmEncoder(Protocol):
-    """A film that is being written.
+    """The interface of a film encoder.
 
     Parameters
     ----------
     unit_ms : int
-        In what the format counts time.
+        The format's time unit.
     written : int
-        How many bytes its frames take until now.
+        Bytes of the frames written so far.
     """
 
     unit_ms: int
     written: int
 
     def add(self, pixels: np.ndarray, duration: int) -> None:
-        """Write a frame, words 0xrrggbb [row, column], that is seen for so many units."""
+        """Write a frame, 0xrrggbb [row, column]; `duration` is in units of `unit_ms`."""
 
     def close(self) -> None:
-        """Write what comes after the last."""
+        """Write the end of the file."""
 
 
 class FrameSource(Protocol):
-    """What is filmed: pictures of one size, which can be painted in any order."""
+    """The interface of a film's frames: pictures of one size, painted in any order."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -56,13 +56,13 @@ class FrameSource(Protocol):
     def __len__(self) -> int: ...
 
     def durations(self, unit_ms: int) -> tuple[int, ...]:
-        """Give how many units each is seen."""
+        """Return how many time units each frame is shown."""
 
     def samples(self) -> Iterable[int]:
-        """Name frames that have all the colours there are, as well as a few can."""
+        """Return a few frame numbers that together have most colours."""
 
     def pixels(self, frame: int) -> np.ndarray:
-        """Paint one as words 0xrrggbb, uint32 [row, column]."""
+        """Paint a frame as 0xrrggbb, uint32 [row, column]."""
 
 
 def _coder(suffix: str) -> Callable[..., FilmEncoder]:
@@ -91,12 +91,12 @@ def write_film(
     Parameters
     ----------
     progress : callable
-        Told how many frames are written, of how many; asked at each whether to go on.
+        Called with the frames written and their total; an exception from it cancels.
 
     Raises
     ------
     InputError
-        When there are more frames than can be written.
+        When there are too many frames.
     """
     write_frames(suffix, reel_of(shot, look, progress), look.film.loops, file, progress)
 
@@ -128,17 +128,17 @@ def _samples(frames: FrameSource, progress: Progress) -> Iterator[np.ndarray]:
 def estimate(
     shot: Snapshot, look: FigureSettings, suffix: str, progress: Progress = no_progress
 ) -> int:
-    """Tell about how many bytes a film will have, from some of its frames.
+    """Estimate the bytes of a film from some of its frames.
 
     Parameters
     ----------
     progress : callable
-        Asked again and again whether to go on.
+        Called repeatedly; an exception from it cancels.
 
     Raises
     ------
     InputError
-        When there are more frames than can be written.
+        When there are too many frames.
     """
     reel = reel_of(shot, look, progress)
     coder = _opened(suffix, reel, look.film.loops, BytesIO(), progress)
@@ -157,7 +157,7 @@ def estimate(
 
 
 def _bytes_of(frame: int, reel: AnimationFrames, coder: FilmEncoder) -> int:
-    """Write a frame after the one before it, and tell how many bytes it takes."""
+    """Encode a frame after its predecessor, and return its bytes."""
     coder.add(reel.pixels(frame - 1), 1)
     before = coder.written
     coder.add(reel.pixels(frame), 1)

@@ -1,4 +1,4 @@
-"""What a frame of a film changes of the one before: all that is written of it."""
+"""The rectangle of a frame that differs from the frame before; only that is encoded."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FramePatch:
-    """The smallest rectangle that holds all that changes.
+    """The smallest rectangle that contains all changes.
 
     Parameters
     ----------
     left, top : int
-        Its place, even numbers.
+        The position, even numbers.
     values : numpy.ndarray
-        [row, column], as they are now.
+        The new pixels, [row, column].
     is_new : numpy.ndarray
-        Boolean, of the same shape: what is not as it was.
+        Boolean, of the same shape: the changed pixels.
     """
 
     left: int
@@ -28,19 +28,19 @@ class FramePatch:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Its width and height."""
+        """The width and height."""
         rows, columns = self.values.shape
         return columns, rows
 
     @property
     def rgba(self) -> np.ndarray:
-        """The bytes of words 0xrrggbb, [row, column, channel]; what is as it was, see-through."""
+        """The pixels as bytes, [row, column, channel]; unchanged ones are transparent."""
         words = np.where(self.is_new, self.values << np.uint32(8) | np.uint32(0xFF), 0)
         return words.astype(">u4").view(np.uint8).reshape(*words.shape, 4)
 
 
 def patch(before: np.ndarray | None, after: np.ndarray) -> FramePatch:
-    """Find what changes; where nothing does, one value is written again."""
+    """Return the changed rectangle; one pixel where nothing changes."""
     if before is None:
         return FramePatch(0, 0, after, np.ones(after.shape, bool))
     is_new = before != after

@@ -1,8 +1,8 @@
-"""Films as GIF, written a frame at a time: Pillow's own way keeps all of them until the end.
+"""Encodes films as GIF, one frame at a time; Pillow's own writer keeps all frames until the end.
 
-CompuServe, "Graphics Interchange Format, Version 89a", 1990; Pillow does the LZW coding.
-
-Few colours for many: those that are seen most exactly as they are, and no dots of others.
+One palette without dithering serves all frames: it has the most frequent colours, then those
+farthest from it. Source: CompuServe, "Graphics Interchange Format, Version 89a", 1990; Pillow does
+the LZW coding.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOREVER = b"!\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00"
 
 
 class GifEncoder:
-    """A GIF that is being written, with one palette for all its frames."""
+    """Encoder of a GIF with one palette for all frames."""
 
     unit_ms = 10
 
@@ -44,7 +44,7 @@ class GifEncoder:
             self._write(FOREVER)
 
     def add(self, pixels: np.ndarray, duration: int) -> None:
-        """Write a frame that is seen for so many hundredths of a second."""
+        """Write a frame; `duration` is in hundredths of a second."""
         entries = self._palette.entries(pixels)
         change = patch(self._before, entries)
         self._before = entries
@@ -67,19 +67,19 @@ class GifEncoder:
 
 
 MOST = 255
-"""One place of 256 is for what is as it was."""
+"""One of the 256 entries is transparent, for unchanged pixels."""
 EXACT = 96
 RARE = 0.7
-"""How much less a colour is missed that few pixels have: as their number to this power."""
+"""The exponent by which a colour's error is weighted with its number of pixels."""
 
 
 class ColourPalette:
-    """Up to 255 colours, and the nearest of them to any other.
+    """A palette of up to 255 colours, and the nearest entry of any colour.
 
     Parameters
     ----------
     pictures : iterable of numpy.ndarray
-        Words 0xrrggbb in which the colours are.
+        Arrays of 0xrrggbb from which colours are chosen.
     """
 
     def __init__(self, pictures: Iterable[np.ndarray]) -> None:
@@ -89,11 +89,11 @@ class ColourPalette:
 
     @property
     def table(self) -> bytes:
-        """All 256 as bytes; those beyond its colours are black."""
+        """All 256 entries as bytes; unused ones are black."""
         return _channels(self.colours).astype(np.uint8).tobytes().ljust(768, b"\0")
 
     def entries(self, words: np.ndarray) -> np.ndarray:
-        """Give for each word the number of the nearest colour."""
+        """Return the index of the nearest colour for each pixel."""
         found: np.ndarray = self._nearest[words]
         is_unknown = found == MOST
         if is_unknown.any():
@@ -114,7 +114,7 @@ def _channels(words: np.ndarray) -> np.ndarray:
 
 
 def _counted(pictures: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Give every colour, those seen most first, and how many pixels each has."""
+    """Return all colours by descending frequency, and their numbers of pixels."""
     colours, counts = [], []
     for picture in pictures:
         words = picture.ravel()
@@ -128,7 +128,7 @@ def _counted(pictures: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _chosen(colours: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Choose the colours seen most, and then always the one that is missed most."""
+    """Choose the most frequent colours, then always the one with the largest weighted error."""
     channels, chosen = _channels(colours).astype(np.float32), [*range(min(EXACT, len(colours)))]
     weights = counts**RARE
     missed = np.full(len(colours), np.inf)

@@ -1,4 +1,4 @@
-"""Films as MP4, coded by FFmpeg through PyAV, which is there if it was asked for."""
+"""Encodes films as MP4 (H.264) by FFmpeg through PyAV, an optional dependency."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from av.video.frame import VideoFrame
 
 H264 = {"crf": "18", "preset": "veryfast", "tune": "zerolatency"}
-"""Nearly without loss; a frame is coded as soon as it is given, so that none wait at the end."""
+"""Nearly lossless, and without lookahead, so that no frames are pending at the end."""
 MPEG4 = {"qscale": "2"}
 KEYFRAMES = 24
 BT709 = 1
@@ -25,7 +25,7 @@ MS_A_SECOND = 1000
 
 
 class Mp4Encoder:
-    """An MP4 that is being written, of frames that stay as long as their steps."""
+    """Encoder of an MP4 with a variable frame rate."""
 
     unit_ms = 1
 
@@ -54,7 +54,7 @@ class Mp4Encoder:
         codec.colorspace = codec.color_primaries = codec.color_trc = BT709
 
     def add(self, pixels: np.ndarray, duration: int) -> None:
-        """Write a frame that is seen for so many thousandths of a second."""
+        """Write a frame; `duration` is in milliseconds."""
         channels = np.stack([pixels >> 16, pixels >> 8, pixels], axis=-1).astype(np.uint8)
         picture = av.VideoFrame.from_ndarray(channels, format="rgb24")
         frame = picture.reformat(format="yuv420p", dst_colorspace=Colorspace.ITU709)

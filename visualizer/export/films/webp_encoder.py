@@ -1,6 +1,6 @@
-"""Films as animated WebP without loss, written a frame at a time: Pillow lists all of them first.
+"""Encodes films as lossless animated WebP, one frame at a time; Pillow's writer lists all frames.
 
-Google, "WebP Container Specification"; Pillow codes each frame.
+Source: Google, "WebP Container Specification"; Pillow codes each frame.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 ANIMATED, SEE_THROUGH = 0x02, 0x10
 METHOD, EFFORT = 1, 20
-"""Of 6 and of 100: more takes several times as long, for a file that is little smaller."""
+"""Method 0–6 and effort 0–100: more takes several times as long for little less size."""
 
 
 class WebpEncoder:
-    """A WebP that is being written; its length is written last, where it belongs."""
+    """Encoder of an animated WebP; the length in its header is filled in at the end."""
 
     unit_ms = 1
 
@@ -46,7 +46,7 @@ class WebpEncoder:
         self._chunk(b"ANIM", struct.pack("<IH", 0, 0 if loops else 1))
 
     def add(self, pixels: np.ndarray, duration: int) -> None:
-        """Write a frame that is seen for so many thousandths of a second."""
+        """Write a frame; `duration` is in milliseconds."""
         change = patch(self._before, pixels)
         self._before = pixels
         width, height = change.size
@@ -71,7 +71,7 @@ def _three(number: int) -> bytes:
 
 
 def _coded(rgba: np.ndarray) -> bytes:
-    """Code a picture; what stands before its first chunk is only of a file of its own."""
+    """Encode a picture and return its chunks without the file header."""
     file = BytesIO()
     picture = Image.fromarray(rgba)
     picture.save(file, "WEBP", lossless=True, quality=EFFORT, method=METHOD)

@@ -1,4 +1,4 @@
-"""What is watched of a training, from the present values to the widgets; where a hand points."""
+"""Controls the views of a training: attention, snapshot bar, probe, next tokens and generation."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ BEFORE = "Start the training, and the attention of every layer and head is shown
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Watched:
-    """The widgets in which a training is watched.
+    """The widgets that show a training.
 
     Parameters
     ----------
     continued : QWidget
-        What holds what comes next and the text that is continued.
+        Holds the next-token pane and the generation pane.
     """
 
     probe: QLineEdit
@@ -60,12 +60,12 @@ class Watched:
 
 
 class LabPictureController(QObject):
-    """Shows what is watched."""
+    """Connects the views of a training with the probe and the generation."""
 
     changed = Signal()
-    """It is looked at in another way."""
+    """A view option has changed."""
     layerWanted = Signal(int, int, object)
-    """A layer and a head are to be opened, at a cell (query, key), or None."""
+    """Layer and head to open, with the cell (query, key) or None."""
 
     def __init__(
         self,
@@ -80,17 +80,17 @@ class LabPictureController(QObject):
         self._pointing = LabCellPointer()
         self._room = 256
         self.colouring = ColourOptions()
-        """How weights are coloured."""
+        """The colour options of the weights."""
         self.can_play = False
-        """Whether there are moments of training to be gone through."""
-        # What was shown last: nothing is painted again while only a line of numbers changes.
+        """Whether there are snapshots to play through."""
+        # What was shown last: nothing is repainted while only a line of numbers changes.
         self._bars_of: tuple[object, ...] = ()
         self._told: tuple[GenerationTree, bool, bool, int, Theme] | None = None
         self._folder: Path | None = None
 
     @property
     def has_layers(self) -> bool:
-        """Whether there is a layer that could be opened."""
+        """Whether there is a layer to open."""
         return bool(self._panel.board.columns)
 
     @property
@@ -99,7 +99,7 @@ class LabPictureController(QObject):
         return self._is_known and self._teller.can_draw
 
     def show(self, theme: Theme) -> None:
-        """Show the attention, and where in training time it is."""
+        """Show the attention, the snapshot bar, the probe and the generation."""
         run = self._lab.run
         if (run.folder if run else None) != self._folder:
             self._folder = run.folder if run else None
@@ -122,12 +122,12 @@ class LabPictureController(QObject):
 
     @property
     def _is_known(self) -> bool:
-        """Whether there is a model to be asked, or was: not while a run is opened at first."""
+        """Whether there is or was a model to query: not while a run opens for the first time."""
         run = self._lab.run
         return run is not None and bool(run.tokens)
 
     def _show_probe(self) -> None:
-        """Show the text that is to be read, and whether it is what the pictures are of."""
+        """Show the probe text, and whether the pictures are of it."""
         probe, puller = self._widgets.probe, self._puller
         probe.setVisible(self._is_known)
         if probe.text() != self._lab.view.probe:
@@ -140,7 +140,7 @@ class LabPictureController(QObject):
         self._widgets.problem.setVisible(bool(said))
 
     def _show_story(self, theme: Theme) -> None:
-        """Show what may come next, and the text that is continued."""
+        """Show the next tokens and the generated text."""
         widgets, teller = self._widgets, self._teller
         run, reading = self._lab.run, teller.reading
         widgets.continued.setVisible(self._is_known)
@@ -170,18 +170,18 @@ class LabPictureController(QObject):
         self._widgets.scrub.show_scrub(scrub, theme)
         self.can_play = len(scrub.stops) > 1
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ pointer and keys
 
     def hover(self, cell: Cell | None) -> None:
-        """Look at the cell under the pointer."""
+        """Hover a cell."""
         self._point(self._pointing.hover(cell))
 
     def pin(self, cell: Cell | None) -> None:
-        """Hold on to a cell, or let go of it."""
+        """Pin a cell, or unpin it."""
         self._point(self._pointing.pin(cell))
 
     def walk(self, down: int, right: int) -> None:
-        """Go from the pinned cell to another one."""
+        """Move the pinned cell."""
         self._point(self._pointing.walk(self._panel.board, down, right))
 
     def _point(self, pointing: LabCellPointer) -> None:
@@ -189,30 +189,30 @@ class LabPictureController(QObject):
         self.changed.emit()
 
     def make_room(self, room: int) -> None:
-        """Draw as many cells as there is room for."""
+        """Pool to the number of cells that fit a panel's side."""
         if room != self._room:
             self._room = room
             self.changed.emit()
 
     def turn_colours(self) -> None:
-        """Have the colours of each row go up to its largest weight, or all to 1 again."""
+        """Toggle the colour scale between each row's largest weight and 1."""
         is_on = self.colouring.limits is ColourLimits.ROW
         self.colouring = ColourOptions(limits=ColourLimits.AUTO if is_on else ColourLimits.ROW)
         self.changed.emit()
 
     def open_layer(self) -> None:
-        """Open the layer and head of the cell that is looked at; else the first."""
+        """Open the layer and head of the pinned or hovered cell, else the first."""
         places = (place for place, _ in self._looked_at())
         self.open_layer_of(*next(places, (0, 0)))
 
     def open_layer_of(self, layer: int, head: int) -> None:
-        """Open a layer in the visualizer, at a head of it, and at the cell that is looked at."""
+        """Open a layer in the visualizer with a head and the pinned or hovered cell."""
         cells = (cell for place, cell in self._looked_at() if place == (layer, head))
         cell = next(cells, None)
         self.layerWanted.emit(layer, head, (cell.place[-2], cell.place[-1]) if cell else None)
 
     def _looked_at(self) -> Iterator[tuple[tuple[int, int], Cell]]:
-        """Give the cells that are looked at with their layers and heads: the pinned one first."""
+        """Return the pinned and the hovered cell, in this order, with layers and heads."""
         for cell in (self._pointing.pinned, self._pointing.hovered):
             place = place_of(self._panel.board, cell) if cell else None
             if cell and place:

@@ -1,8 +1,8 @@
-"""Where the panels of layers × heads go: all in sight, as large as can be; pure geometry.
+"""Lays out the panels of all layers × heads, as large as fits; pure geometry.
 
-They are alike, so what they share is said once: the keys' labels over the first layer, the queries'
-beside the first head, and the colour bar over all. What is said of one stands above it. Panels
-become smaller until all layers fit; where they could not be read any more, they are scrolled to.
+Shared parts are drawn once: the keys' labels over the first layer, the queries' beside the first
+head, and the colour bar above all panels. Notes of one panel stand above it. Panels shrink until
+all layers fit; below the smallest readable size they scroll.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 GAP = 16
 MOST_NOTES = 2
 SMALLEST = 64
-"""A panel's side in pixels; in a smaller one a pattern is no longer seen."""
+"""Smallest side of a panel in pixels at which a pattern is visible."""
 
 
 def layer_room(board: Board, width: float, height: float, pixel_ratio: float) -> int:
-    """Say how many cells a panel's side has room for, in device pixels, in a window of this size.
+    """Count the cells that fit a panel's side, one a device pixel, in a window of this size.
 
-    It depends on which panels there are, and not on how they were pooled.
+    It depends on the number of panels, not on how they are pooled.
     """
     side = 0.0
     if board.columns:
@@ -60,14 +60,14 @@ def lay_out_layers(
     pixel_ratio: float = 1.0,
     largest_cell: float = math.inf,
 ) -> BoardLayout:
-    """Place a board's panels in a window of this size, of so many device pixels a pixel."""
+    """Lay a board's panels out in a window of this size and device pixel ratio."""
     if not board.columns:
         return BoardLayout((), 0, 0, 0)
     return LayerPlacement(board, width, height, pixel_ratio, largest_cell).layout()
 
 
 class LayerPlacement:
-    """One layout on its way."""
+    """Computes one layout."""
 
     def __init__(
         self, board: Board, width: float, height: float, pixel_ratio: float, largest_cell: float
@@ -83,7 +83,7 @@ class LayerPlacement:
         self.share = (width - self.gutter - 2 * MARGIN + GAP) / len(board.columns) - GAP - 8
 
     def side_of(self, layers: int, label: float) -> float:
-        """Give the side with which so many layers are seen at once."""
+        """Return the panel side with which so many layers are visible at once."""
         free = self.height - HEAD * self.scale - label - 8 * self.scale
         return free / layers - self.notes - foot_height(self.first)
 
@@ -91,7 +91,7 @@ class LayerPlacement:
         return column_label_height(self.first, cell)
 
     def cell(self) -> float:
-        """Choose the largest cell, in whole device pixels, with which most layers are in sight."""
+        """The largest cell, in whole device pixels, with which most layers are visible."""
         ratio = self.pixel_ratio
         largest = max(1, int(self.largest * ratio))
         least = min(largest, max(1, math.ceil(SMALLEST * self.scale / self.rows * ratio)))
@@ -106,7 +106,7 @@ class LayerPlacement:
     def layout(self) -> BoardLayout:
         """Place all panels."""
         cell = self.cell()
-        above = self._label(cell) + 8 * self.scale  # lit labels are bold, and longer
+        above = self._label(cell) + 8 * self.scale  # highlighted labels are bold, and longer
         step = max(self.rows * cell + 8, self.least) + GAP
         bottom, slots = HEAD * self.scale, []
         for layer in range(len(self.columns[0])):

@@ -1,6 +1,6 @@
-"""The attention of a language model as panels: a row a layer, a column a head.
+"""The attention of a language model as panels, a row a layer and a column a head.
 
-Where a hand points in the attention of a language model, and what is said of it.
+Also the hovered and pinned cell in these panels, and the sentence about it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
 
 UNIT, SCORED = "weights", "weights;  %: on the right token"
-"""What stands behind the bar, where it is known which token is right, too."""
+"""The text after the colour bar; the second where the right token is known."""
 FIGURE_SPACE = "\u2007"
-"""As wide as a digit, so that panels stay where they are while their scores change."""
+"""As wide as a digit, so that panels keep their places while scores change."""
 
 NO_ATTENTION = (
     "This model has no attention: it looks at the last token alone. There are no weights to show."
@@ -44,18 +44,18 @@ SEES_THE_FUTURE = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabAttentionPanel:
-    """All that the lab shows of attention.
+    """The attention view of the lab.
 
     Parameters
     ----------
     said : str
-        The sentence of the cell that is looked at.
+        The sentence about the pinned or hovered cell.
     notices : tuple of str
-        What must be known of the picture.
+        Notices about the picture.
     message : str
-        What stands in its place, where there is none.
+        Text shown instead of a picture, where there is none.
     made_of : tuple
-        What the board was made of: of the same, it is the very same board.
+        Cache key of the board: an equal key reuses the same object.
     """
 
     board: Board = field(default_factory=Board)
@@ -74,19 +74,18 @@ def present_attention(
     colouring: ColourOptions | None = None,
     before: LabAttentionPanel | None = None,
 ) -> LabAttentionPanel:
-    """Show the attention of a text, lit where a hand points.
+    """Present the attention to a text, with the hovered or pinned cell highlighted.
 
     Parameters
     ----------
-    reading : Reading or None
+    reading : ProbeReading or None
         None while there is none yet.
     room : int
-        How many cells a panel's side has room for; more are pooled.
-    colouring : Colouring, optional
-        Unless said otherwise, from 0 to 1: so that one moment of training can be compared with
-        another.
-    before : AttentionPanel, optional
-        What was shown before.
+        How many cells fit a panel's side; more are pooled.
+    colouring : ColourOptions, optional
+        By default from 0 to 1, so that steps of training can be compared.
+    before : LabAttentionPanel, optional
+        The panel shown before, whose board may be reused.
     """
     if reading is None:
         return LabAttentionPanel(message="The attention is on its way.")
@@ -115,7 +114,7 @@ def _notices(reading: ProbeReading, model: ModelKind) -> tuple[str, ...]:
 def board_of(
     reading: ProbeReading, model: ModelKind, room: int = 256, colouring: ColourOptions | None = None
 ) -> Board:
-    """Make the panels: a column a head, and in it a panel a layer."""
+    """Make the panels: a column a head, a row a layer."""
     making = LabPanelSource(reading, model, room, colouring or ColourOptions())
     return Board(
         tuple(
@@ -126,7 +125,7 @@ def board_of(
 
 
 class LabPanelSource:
-    """What all panels of a board have in common."""
+    """Makes the panels of a board; holds what they share."""
 
     def __init__(
         self, reading: ProbeReading, model: ModelKind, room: int, colouring: ColourOptions
@@ -171,12 +170,12 @@ class LabPanelSource:
 
 @lru_cache(maxsize=8)
 def _later(side: int) -> np.ndarray:
-    """Say which drawn cells hold only keys that come after their queries."""
+    """Mark the drawn cells that hold only keys after their queries."""
     return ~np.tri(side, dtype=bool)
 
 
 def pooled(weights: np.ndarray, block: int) -> np.ndarray:
-    """Give the largest of each block of queries and keys [layer, head, row, column]."""
+    """Return the maximum of each block of queries and keys [layer, head, row, column]."""
     if block == 1:
         return weights
     starts = np.arange(0, weights.shape[-1], block)
@@ -186,26 +185,26 @@ def pooled(weights: np.ndarray, block: int) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class LabCellPointer:
-    """The cell under the pointer, and the one that is pinned."""
+    """The hovered cell and the pinned one."""
 
     hovered: Cell | None = None
     pinned: Cell | None = None
 
     def hover(self, cell: Cell | None) -> LabCellPointer:
-        """Look at the cell under the pointer."""
+        """Hover a cell."""
         return replace(self, hovered=cell)
 
     def pin(self, cell: Cell | None) -> LabCellPointer:
-        """Hold on to a cell; a second time lets go of it."""
+        """Pin a cell, or unpin it if it is pinned."""
         return replace(self, pinned=None if cell == self.pinned else cell)
 
     def walk(self, board: Board, down: int, right: int) -> LabCellPointer:
-        """Move the pinned cell, over an edge into the next layer or head, or pin the first."""
+        """Move the pinned cell, across edges into the next layer or head, or pin the first."""
         return LabCellPointer(pinned=walked(board, self.pinned, down, right))
 
 
 def cursor_of(reading: ProbeReading, board: Board, pointing: LabCellPointer) -> CellCursor:
-    """Say what lights up, in all panels: of another text, a cell may not be there any more."""
+    """Return the cursor in all panels; a cell that this text does not have is left out."""
     hovered, pinned = (
         strongest(reading, board, cell) if cell and _panel_of(board, cell) else None
         for cell in (pointing.hovered, pointing.pinned)
@@ -215,7 +214,7 @@ def cursor_of(reading: ProbeReading, board: Board, pointing: LabCellPointer) -> 
 
 
 def _panel_of(board: Board, cell: Cell) -> Heatmap | None:
-    """Find the panel of a cell of its own, if it has that cell."""
+    """Find the panel of a cell, if it has that cell."""
     row, column = cell.place[-2:]
     return next(
         (
@@ -228,7 +227,7 @@ def _panel_of(board: Board, cell: Cell) -> Heatmap | None:
 
 
 def place_of(board: Board, cell: Cell) -> tuple[int, int] | None:
-    """Give the layer and head that a cell is of, counted from 0."""
+    """Return a cell's layer and head, counted from 0."""
     panel = _panel_of(board, cell)
     if panel is None or panel.layer is None or panel.head is None:
         return None
@@ -236,7 +235,7 @@ def place_of(board: Board, cell: Cell) -> tuple[int, int] | None:
 
 
 def strongest(reading: ProbeReading, board: Board, cell: Cell) -> Cell:
-    """Give the cell whose weight a drawn one shows: of a pooled one, the largest of its block."""
+    """Return the cell whose weight a drawn one shows: if pooled, the maximum of its block."""
     panel, weights = _panel_of(board, cell), reading.weights
     if panel is None or weights is None or not panel.is_pooled:
         return cell
@@ -249,7 +248,7 @@ def strongest(reading: ProbeReading, board: Board, cell: Cell) -> Cell:
 
 
 def sentence(reading: ProbeReading, board: Board, cell: Cell) -> str:
-    """Say in plain words how much a query reads from a key; nothing where there is no such cell."""
+    """Describe how much a query attends to a key; empty where there is no such cell."""
     panel = _panel_of(board, cell)
     if panel is None or reading.weights is None:
         return ""

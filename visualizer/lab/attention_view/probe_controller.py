@@ -1,4 +1,4 @@
-"""Asks a training for readings of the probe, no more often than they can be seen."""
+"""Requests readings of the probe from a training, no more often than they can be shown."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from visualizer.language.wire_format import Message
 
 REST_MS = 150
-"""How long after a reading no other one is asked for, so that training is not slowed."""
+"""Pause after a reading before the next request, so that training is not slowed."""
 MOST_BYTES = 128 * 2**20
 
 
 class ProbeController(QObject):
-    """Holds the reading that is looked at; what was read before is kept for a while.
+    """Holds the reading that is shown, and a cache of earlier ones.
 
-    One question is on its way at a time. When it is answered and was painted, the next one is
-    asked: of the moment that is looked at by then.
+    One request is pending at a time. When it is answered and painted, the next one is sent, for the
+    step that is selected by then.
     """
 
     changed = Signal()
@@ -36,7 +36,7 @@ class ProbeController(QObject):
         self._lab = lab
         self.reading: ProbeReading | None = None
         self.text = ""
-        """The text that the reading is of."""
+        """The text of the reading."""
         self._refusal = "", ""
         self._folder: Path | None = None
         self._offered = ""
@@ -50,25 +50,25 @@ class ProbeController(QObject):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether another moment is wanted than the one that is shown."""
+        """Whether the selected step is not the one shown."""
         step = self._lab.view.step
         return step is not None and (self.reading is None or self.reading.step != step)
 
     @property
     def refused(self) -> str:
-        """Why the probe, as it stands now, cannot be read; empty where it can, or is not known."""
+        """Why the present probe cannot be read; empty where it can, or is unknown."""
         probe, sentence = self._refusal
         return sentence if probe == self._lab.view.probe else ""
 
     @property
     def older(self) -> str:
-        """The text that is shown still, where the one that stands there now is not read."""
+        """The text still shown while the present probe is not read; else empty."""
         run, probe = self._lab.run, self._lab.view.probe
         is_left = bool(probe) and self.reading is not None and self.text != probe
         return self.text if is_left and run and (self.refused or not run.is_open) else ""
 
     def look(self) -> None:
-        """Show what is looked at now, or have it read."""
+        """Show the reading of the selected step, or request it."""
         run, view = self._lab.run, self._lab.view
         if run is None or run.folder != self._folder:
             self._forget(run.folder if run else None)
@@ -91,7 +91,7 @@ class ProbeController(QObject):
         view = self._lab.view
         if self.refused:
             return False
-        if phase is Phase.STOPPED:  # its process would have to begin again, so only for what is new
+        if phase is Phase.STOPPED:  # its process would have to restart, so only for new readings
             return view.step is not None or view.probe != self.text
         return self._lab.run is not None and self._lab.run.is_open
 
@@ -128,7 +128,7 @@ class ProbeController(QObject):
             self._kept.popitem(last=False)
 
     def _forget(self, folder: Path | None) -> None:
-        if self._folder and self.text != self._offered:  # a run that is only seen stays as it is
+        if self._folder and self.text != self._offered:  # a run that is only viewed stays unchanged
             keep_probe(self._folder, self.text)
         self._folder, self._offered, self._asked = folder, "", None
         self._kept.clear()

@@ -1,6 +1,6 @@
-"""What a language model makes of a text at a moment of its training, as it was read.
+"""A probe reading: what a language model computes for a text at a step of its training.
 
-The text that a model reads while it is looked at.
+Also the probe text with which a run starts.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ CLEARLY = 0.25
 
 @dataclass(frozen=True, eq=False)
 class ProbeReading:
-    """The attention of all layers and heads to a text, and what may come next.
+    """The attention of all layers and heads to a text, and its next-token logits.
 
     Parameters
     ----------
     step : int
-        After how many steps of training.
+        The number of training steps done.
     tokens : tuple of str
-        Those that were read.
+        The tokens of the text that were read.
     logits : numpy.ndarray
-        [token, vocabulary]: of what comes after each token.
+        [token, vocabulary]: next-token logits after each token.
     weights : numpy.ndarray or None
-        [layer, head, query, key]; None of a model without attention.
+        [layer, head, query, key]; None for a model without attention.
     attending : numpy.ndarray or None
-        [layer, head]: the mean weight on what should be read, where that is known.
+        [layer, head]: the mean weight on the right key, where that is known.
     cut : int
-        Tokens before these that were left out, as the block is full.
+        How many tokens before these were left out, as the context is full.
     """
 
     step: int
@@ -52,7 +52,7 @@ class ProbeReading:
 
     @classmethod
     def of(cls, message: Message) -> ProbeReading:
-        """Take what a training answered to "read"."""
+        """Read the answer of a training process to "read"."""
         values, arrays = message.values, message.arrays
         return cls(
             int(values["step"]),
@@ -65,33 +65,32 @@ class ProbeReading:
 
     @property
     def nbytes(self) -> int:
-        """The memory that its numbers take."""
+        """The size of its arrays in bytes."""
         arrays = (self.logits, self.weights, self.attending)
         return sum(array.nbytes for array in arrays if array is not None)
 
     @property
     def layers(self) -> int:
-        """How many layers have weights."""
+        """The number of layers with weights."""
         return 0 if self.weights is None else self.weights.shape[0]
 
     @property
     def heads(self) -> int:
-        """How many heads each layer has."""
+        """The number of heads a layer."""
         return 0 if self.weights is None else self.weights.shape[1]
 
     @property
     def is_scored(self) -> bool:
-        """Whether it is known what should be read."""
+        """Whether the right keys are known."""
         return self.attending is not None and bool(np.isfinite(self.attending).any())
 
     @cached_property
     def best(self) -> tuple[int, int] | None:
-        """The layer and head that read best what should be read, clearly better than by chance.
+        """The layer and head with the highest score, if it is clearly above chance.
 
-        None where it is not known, or where none does. By chance, a query reads evenly from all
-        tokens up to its own: the mean of 1/1, 1/2, … 1/n of n tokens. Clearly better is `CLEARLY`
-        of the way from there to 1, at least; before, the largest of numbers that all are noise
-        would be marked.
+        None where scores are unknown, or none is high enough. By chance, a query attends evenly to
+        all tokens up to its own: the mean of 1/1, 1/2, … 1/n of n tokens. Clearly above is at least
+        `CLEARLY` of the way from there to 1; without this margin, noise would be marked.
         """
         if self.attending is None or not self.is_scored:
             return None
@@ -101,7 +100,7 @@ class ProbeReading:
         return (int(layer), int(head)) if is_clear else None
 
     def score(self, layer: int, head: int) -> float | None:
-        """Give the mean weight of a head on what should be read; None where it is not known."""
+        """Return the mean weight of a head on the right key; None where it is unknown."""
         score = np.nan if self.attending is None else float(self.attending[layer, head])
         return None if np.isnan(score) else score
 
@@ -110,12 +109,12 @@ LONGEST, MOST_WORDS = 32, 12
 
 
 def probe_of(folder: Path, sample: str, settings: TrainingSettings) -> str:
-    """Give the text that a run is begun to be watched with: what was read of it last."""
+    """Return the first probe of an opened run: the stored one, else from the sample."""
     return kept_probe(folder) or first_probe(sample, settings)
 
 
 def first_probe(sample: str, settings: TrainingSettings) -> str:
-    """Give the beginning of the text that is learned, as long as it can be seen at a glance."""
+    """Return the beginning of the training text, short enough to see at a glance."""
     line = next((line for line in sample.splitlines() if line.strip()), "")
     if settings.source.tokenizer is Tokenizer.WORDS:
         words = tokenize(line, Tokenizer.WORDS)

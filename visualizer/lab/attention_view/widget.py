@@ -1,7 +1,4 @@
-"""The attention of a model in training: its heatmaps, what must be known of them, the cell.
-
-The heatmaps of all layers and heads under the hand.
-"""
+"""The attention of a model in training: heatmaps of all layers and heads, and notices."""
 
 from __future__ import annotations
 
@@ -31,10 +28,10 @@ NO_LIGHTS = Highlights()
 
 
 class LabAttentionView(QWidget):
-    """All layers and heads; where a hand points is said to who keeps it.
+    """Shows all layers and heads, and emits what the user points at.
 
     `cellHovered` and `cellClicked` carry a `Cell` or None, `walked` rows down and columns right,
-    `roomChanged` how many cells a panel's side has room for.
+    `roomChanged` how many cells fit a panel's side.
     """
 
     cellHovered = Signal(object)
@@ -51,7 +48,7 @@ class LabAttentionView(QWidget):
         self.notices.setProperty("role", "notice")
         self.said.setProperty("role", "quiet")
         self.said.setContentsMargins(16, 4, 16, 4)
-        self.said.setMinimumWidth(1)  # it is cut off rather than the window widened
+        self.said.setMinimumWidth(1)  # elided rather than widening the window
         self.board.setAccessibleName("Attention of all layers and heads")
         self.board.setAccessibleDescription(
             "Arrow keys walk from cell to cell; Enter opens its layer; Escape lets go."
@@ -69,7 +66,7 @@ class LabAttentionView(QWidget):
         install()
 
     def show_attention(self, panel: LabAttentionPanel, theme: Theme) -> None:
-        """Show heatmaps under a cursor."""
+        """Show heatmaps with a cursor."""
         self.notices.setText("\n".join(panel.notices))
         self.notices.setVisible(bool(panel.notices))
         self.said.setText(panel.said or (HINT if panel.board.columns else ""))
@@ -77,7 +74,7 @@ class LabAttentionView(QWidget):
         self.board.show_board(panel.board, panel.cursor, NO_LIGHTS, theme, panel.message)
 
     def _tell(self, panel: LabAttentionPanel) -> None:
-        """Have readers of the screen say where the keys lead; not what the pointer passes by."""
+        """Announce the cell that keys select to screen readers, not the hovered one."""
         set_accessible_value(self.board, panel.said or panel.message)
         pinned, self._pinned = self._pinned, panel.cursor.pinned
         by_hand = panel.cursor.hovered is None and self.board.hasFocus()
@@ -89,7 +86,7 @@ ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 
 
 class LayerBoard(BoardView):
-    """Heatmaps of which each is a layer's and a head's, to be opened."""
+    """Heatmaps of layers × heads; a double click or key opens one."""
 
     layerWanted = Signal(int, int)
     """The layer and the head, counted from 0."""

@@ -1,4 +1,4 @@
-"""Has the text that is read be continued: by hand or drawn, back, on and another way."""
+"""Controls text generation: picking, sampling, stepping back and on, and switching branches."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class GenerationController(QObject):
-    """Holds the text that is continued: it is the probe, which grows by each token.
+    """Holds the generation tree; its text is the probe, which grows by each token.
 
-    Where the probe is typed anew, it is the beginning of another text.
+    Typing another probe starts another tree.
     """
 
     changed = Signal()
@@ -32,20 +32,20 @@ class GenerationController(QObject):
         self.story, self.sampling = GenerationTree(), Sampling()
         self.is_running = False
         self._is_wanted = False
-        """Whether a token is to be drawn once it is known what may come next."""
+        """Whether to draw a token as soon as the next reading arrives."""
         self._folder: Path | None = None
         lab.changed.connect(self._follow)
         puller.changed.connect(self._go_on)
 
     @property
     def reading(self) -> ProbeReading | None:
-        """What the model makes of the text to where one is; None while it is on its way."""
+        """The reading of the text up to the current node; None while it is pending."""
         is_of_this = self._puller.text == self._lab.view.probe
         return self._puller.reading if is_of_this else None
 
     @property
     def can_draw(self) -> bool:
-        """Whether there is a text to be continued, as far as is known."""
+        """Whether there is a text to continue."""
         return bool(self.story.tokens) and not self._puller.refused
 
     def _vocabulary(self) -> Vocabulary:
@@ -53,7 +53,7 @@ class GenerationController(QObject):
         return Vocabulary(run.tokens if run else (), self._lab.settings.source.tokenizer)
 
     def _follow(self) -> None:
-        """Begin another text where the probe is none of this one any more; of a run, all anew."""
+        """Start another tree where the probe or the run has changed."""
         folder = self._lab.run.folder if self._lab.run else None
         if folder != self._folder:
             self._folder, self.story, self.sampling = folder, GenerationTree(), Sampling()
@@ -78,14 +78,14 @@ class GenerationController(QObject):
     # ------------------------------------------------------------------ intents
 
     def pick(self, token: int) -> None:
-        """Go on with a token."""
+        """Append a token."""
         reading, vocabulary = self.reading, self._vocabulary()
         if reading and token < len(vocabulary):
             share = float(probabilities(reading.logits[-1])[token])
             self._tell(self.story.picked(token, vocabulary.tokens[token], share))
 
     def sample(self) -> None:
-        """Go on with a token that is drawn, now or once it is known what may come next."""
+        """Append a sampled token, now or once the reading arrives."""
         reading, sampling = self.reading, self.sampling
         self._is_wanted = reading is None and self.can_draw
         if reading and self.can_draw:
@@ -95,30 +95,30 @@ class GenerationController(QObject):
             self._tell(self.story.drawn(chosen, tokens, probabilities(last)))
 
     def run(self, is_on: bool) -> None:
-        """Draw token after token, or no longer."""
+        """Start or stop continuous sampling."""
         self.is_running, self._is_wanted = is_on and self.can_draw, False
         self.changed.emit()
         if self.is_running:
             self.sample()
 
     def toggle(self) -> None:
-        """Draw token after token, or stop it."""
+        """Toggle continuous sampling."""
         self.run(not self.is_running)
 
     def step_back(self) -> None:
-        """Leave the last token."""
+        """Go to the parent node."""
         self._stay(self.story.stepped_back())
 
     def step_on(self) -> None:
-        """Go to the next token of what was tried last."""
+        """Go to the child that was added last."""
         self._stay(self.story.stepped_on())
 
     def turn(self, by: int = 1) -> None:
-        """Go to another token that was tried in this one's place."""
+        """Go to a sibling node."""
         self._stay(self.story.turned(by))
 
     def go(self, node: int) -> None:
-        """Go to any token that was tried."""
+        """Go to any node."""
         self._stay(self.story.gone_to(node))
 
     def _stay(self, story: GenerationTree) -> None:
@@ -126,11 +126,11 @@ class GenerationController(QObject):
         self._tell(story)
 
     def reseed(self, seed: int) -> None:
-        """Draw from another seed."""
+        """Change the seed."""
         self.story = self.story.reseeded(seed)
         self.changed.emit()
 
     def choose(self, sampling: Sampling) -> None:
-        """Draw in another way."""
+        """Change the sampling settings."""
         self.sampling = sampling
         self.changed.emit()

@@ -1,8 +1,7 @@
-"""A text that is continued token by token: a tree, as one can step back and go another way.
+"""The generation tree, and the panel that shows it as chips.
 
-Nothing of it is ever lost or changed; a step makes a new story of the old one.
-
-A text that is being continued, as chips: what was given, what was added, other ways to go.
+A text is continued token by token; stepping back and picking another token adds a branch. The tree
+is immutable: each step returns a new one.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = -1
-"""The place of the text that is continued."""
+"""The node of the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationNode:
-    """A token that was added.
+    """A generated token.
 
     Parameters
     ----------
@@ -34,11 +33,11 @@ class GenerationNode:
     text : str
         The token itself.
     parent : int
-        The node that it follows; `ROOT` for the text that is continued.
+        The node that it follows; `ROOT` for the prompt.
     probability : float
-        How likely it was, as the model said.
+        The model's probability for it.
     is_drawn : bool
-        Whether it was drawn, and not picked by hand.
+        Whether it was sampled, not picked by hand.
     """
 
     token: int
@@ -50,20 +49,20 @@ class GenerationNode:
 
 @dataclass(frozen=True, slots=True)
 class GenerationTree:
-    """All that was tried, and where one is.
+    """All branches that were generated, and the current node.
 
     Parameters
     ----------
     prompt : tuple of str
-        The tokens that are continued.
-    nodes : tuple of Node
+        The tokens of the given text.
+    nodes : tuple of GenerationNode
         In the order in which they were added: a parent comes before its children.
     at : int
-        The node where one is; `ROOT` at the end of the prompt.
+        The current node; `ROOT` at the end of the prompt.
     seed : int
-        Of what is drawn: the same steps with the same seed end with the same text.
+        The seed of sampling: the same steps with the same seed give the same text.
     draws : int
-        How many tokens were drawn.
+        How many tokens were sampled.
     """
 
     prompt: tuple[str, ...] = ()
@@ -72,11 +71,11 @@ class GenerationTree:
     seed: int = 0
     draws: int = 0
 
-    # ------------------------------------------------------------------ what is there
+    # ------------------------------------------------------------------ reading
 
     @property
     def path(self) -> tuple[int, ...]:
-        """The nodes from the prompt to where one is."""
+        """The nodes from the prompt to the current node."""
         return tuple(reversed([*self._up(self.at)]))
 
     def _up(self, node: int) -> Iterator[int]:
@@ -85,17 +84,17 @@ class GenerationTree:
             node = self.nodes[node].parent
 
     def children(self, node: int) -> tuple[int, ...]:
-        """Give the ways on from a node, in the order in which they were tried."""
+        """Return a node's children in the order in which they were added."""
         return tuple(at for at, one in enumerate(self.nodes) if one.parent == node)
 
     @property
     def siblings(self) -> tuple[int, ...]:
-        """The node where one is, among all that were tried in its place."""
+        """The current node among all children of its parent."""
         return () if self.at == ROOT else self.children(self.nodes[self.at].parent)
 
     @property
     def ahead(self) -> tuple[int, ...]:
-        """What follows where one is: at each branch, what was tried last."""
+        """The nodes after the current one: at each branch, the child added last."""
         newest = {node.parent: at for at, node in enumerate(self.nodes)}
         found, node = [], self.at
         while node in newest:
@@ -105,25 +104,25 @@ class GenerationTree:
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The text to where one is."""
+        """The tokens up to the current node."""
         return (*self.prompt, *(self.nodes[node].text for node in self.path))
 
     # ------------------------------------------------------------------ steps
 
     def picked(self, token: int, text: str, probability: float) -> GenerationTree:
-        """Go on with a token that was picked by hand; one that was tried before is there."""
+        """Append a token picked by hand, or go to the child that already has it."""
         return self._gone_on(GenerationNode(token, text, self.at, probability))
 
     def drawn(self, probabilities: np.ndarray, vocabulary: tuple[str, ...],
               expected: np.ndarray) -> GenerationTree:  # fmt: skip
-        """Go on with a token that is drawn.
+        """Append a sampled token.
 
         Parameters
         ----------
         probabilities : numpy.ndarray
-            [vocabulary]: what is drawn from.
+            [vocabulary]: the distribution that is sampled.
         expected : numpy.ndarray
-            [vocabulary]: how likely the model says each is.
+            [vocabulary]: the model's probabilities.
         """
         token = draw(probabilities, np.random.default_rng([self.seed, self.draws]))
         node = GenerationNode(
@@ -139,11 +138,11 @@ class GenerationTree:
         return replace(self, nodes=(*self.nodes, node), at=len(self.nodes))
 
     def stepped_back(self) -> GenerationTree:
-        """Leave the last token; it stays in the tree."""
+        """Go to the parent node; the token stays in the tree."""
         return self if self.at == ROOT else replace(self, at=self.nodes[self.at].parent)
 
     def stepped_on(self) -> GenerationTree:
-        """Go to the next token of what was tried last."""
+        """Go to the child that was added last."""
         return replace(self, at=self.ahead[0]) if self.ahead else self
 
     def gone_to(self, node: int) -> GenerationTree:
@@ -151,40 +150,40 @@ class GenerationTree:
         return replace(self, at=node) if ROOT <= node < len(self.nodes) else self
 
     def turned(self, by: int = 1) -> GenerationTree:
-        """Go to the next of what was tried in this token's place, after the last the first."""
+        """Go to the next sibling, from the last to the first."""
         tried = self.siblings
         return replace(self, at=tried[(tried.index(self.at) + by) % len(tried)]) if tried else self
 
     def reseeded(self, seed: int) -> GenerationTree:
-        """Draw from another seed from now on."""
+        """Change the seed of the following samples."""
         return replace(self, seed=seed, draws=0)
 
 
 def begun(prompt: tuple[str, ...], seed: int = 0) -> GenerationTree:
-    """Begin to continue a text."""
+    """Start a tree from a prompt."""
     return GenerationTree(prompt, seed=seed)
 
 
 MOST_AHEAD = 400
-"""Of a longer way that was gone before, only its beginning is shown."""
+"""The most tokens that are shown after the current node."""
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedToken:
-    """One token.
+    """A chip: one token of the prompt or of the tree.
 
     Parameters
     ----------
     node : int
         Its node in the tree; `ROOT` for a token of the prompt.
     probability : float or None
-        How likely it was; None for a token of the prompt.
+        The model's probability; None for a token of the prompt.
     branch : tuple of (int, int) or None
-        Which it is of how many that were tried in its place, where there are several.
+        Its number and the count of its siblings, where there are several.
     is_here : bool
-        Whether one is at it.
+        Whether it is the current node.
     is_ahead : bool
-        Whether it comes after where one is.
+        Whether it comes after the current node.
     """
 
     label: str
@@ -197,7 +196,7 @@ class GeneratedToken:
 
     @property
     def words(self) -> str:
-        """What it is, in words."""
+        """A description of the token."""
         said = [f"“{self.label}”"]
         if self.probability is None:
             said.append("of the text that is continued")
@@ -214,16 +213,16 @@ class GeneratedToken:
 
 @dataclass(frozen=True, slots=True)
 class GenerationPanel:
-    """What is shown of a text that is being continued.
+    """The generation pane: chips and what can be done.
 
     Parameters
     ----------
     is_running : bool
-        Whether token after token is drawn.
+        Whether tokens are sampled continuously.
     can_run : bool
-        Whether token after token can be drawn, or that be stopped.
+        Whether continuous sampling can be started or stopped.
     can_draw : bool
-        Whether a token can be drawn: once what may come next is there.
+        Whether a token can be sampled: once the reading is there.
     """
 
     chips: tuple[GeneratedToken, ...] = ()
@@ -243,16 +242,16 @@ def present_story(
     is_readable: bool = True,
     block: int | None = None,
 ) -> GenerationPanel:
-    """Show a text that is being continued.
+    """Present a generation tree.
 
     Parameters
     ----------
     is_running : bool
-        Whether token after token is drawn.
+        Whether tokens are sampled continuously.
     is_readable : bool
-        Whether the model can say what comes next, now or soon.
+        Whether the model gives next tokens, now or soon.
     block : int, optional
-        How many tokens are read at once, at most; none before these are shown.
+        The model's context length; earlier tokens are not shown.
     """
     places, path, ahead = _branches(story), story.path, story.ahead
     before = [GeneratedToken(visible(token), ROOT) for token in story.prompt]
@@ -282,7 +281,7 @@ def _chip(story: GenerationTree, node: int, places: dict[int, tuple[int, int]]) 
 
 
 def _branches(story: GenerationTree) -> dict[int, tuple[int, int]]:
-    """Say of each node that has siblings which of how many it is."""
+    """Number the nodes that have siblings."""
     children: dict[int, list[int]] = {}
     for at, node in enumerate(story.nodes):
         children.setdefault(node.parent, []).append(at)

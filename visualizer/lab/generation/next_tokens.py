@@ -1,4 +1,4 @@
-"""What a model expects next, as bars: what it says, and what is left to draw from."""
+"""The next-token probabilities as bars: the model's, and those that are drawn from."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 MOST = 12
 ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-"""Where the axis of the bars may end."""
+"""The possible ends of the bars' axis."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextTokenBar:
-    """A token that may come next, or all that have no bar of their own.
+    """The bar of a token, or of all that have no bar of their own.
 
     Parameters
     ----------
     token : int or None
         Its number in the vocabulary; None for all others.
     expected : float
-        The probability that the model gives it.
+        The model's probability.
     chosen : float
-        The probability with which it is chosen; 0 where it is left out.
+        The probability after temperature, top-k and top-p; 0 where it is excluded.
     """
 
     token: int | None
@@ -40,7 +40,7 @@ class NextTokenBar:
 
     @property
     def is_left_out(self) -> bool:
-        """Whether it is never chosen."""
+        """Whether sampling excludes it."""
         return self.chosen == 0
 
     @property
@@ -55,7 +55,7 @@ class NextTokenBar:
 
     @property
     def shares(self) -> str:
-        """How likely it is to be drawn, and what the model says of it, in short."""
+        """Its sampling probability and the model's, abbreviated."""
         return f"{_short(self.chosen)} (model {_short(self.expected)})"
 
 
@@ -64,23 +64,23 @@ def _short(value: float) -> str:
 
 
 SAME = 5e-4
-"""Probabilities that differ by less are written alike."""
+"""Probabilities that differ by less look the same when written."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextTokensPanel:
-    """The most likely tokens, the likeliest first, and the others together.
+    """The most likely tokens in descending order, and the others together.
 
     Parameters
     ----------
     end : float
         The probability at the end of the axis, which begins at 0.
     heading : str
-        After which token.
+        Names the token that they follow.
     legend : str
-        What is outlined and what is filled, where these are not the same.
+        Explains outline and fill, where they differ.
     vocabulary : int
-        How many tokens there are.
+        The size of the vocabulary.
     """
 
     bars: tuple[NextTokenBar, ...] = ()
@@ -103,16 +103,16 @@ def present_bars(
     sampling: Sampling,
     most: int = MOST,
 ) -> NextTokensPanel:
-    """Show what comes after a text.
+    """Present the next tokens of a text.
 
     Parameters
     ----------
     tokens : sequence of str
-        Those that were read.
+        The tokens of the text.
     logits : numpy.ndarray
-        [token, vocabulary]; of which the last token's count.
+        [token, vocabulary]; the last token's are used.
     vocabulary : sequence of str
-        Every token that may come.
+        All tokens.
     most : int
         How many have a bar of their own.
     """
@@ -135,7 +135,7 @@ def present_bars(
 def _bars(
     expected: np.ndarray, chosen: np.ndarray, vocabulary: Sequence[str], most: int
 ) -> tuple[NextTokenBar, ...]:
-    """Give the likeliest a bar each, and one to the others, where they are several."""
+    """Make a bar for each of the likeliest, and one for all others."""
     order = np.argsort(-expected, kind="stable")
     own = order if len(order) <= most + 1 else order[:most]
     bars = [
@@ -154,7 +154,7 @@ def _named(token: str) -> str:
 
 
 def _legend(logits: np.ndarray, chosen: np.ndarray, sampling: Sampling) -> str:
-    """Say what is drawn, and how much top-k and top-p leave out of what the temperature makes."""
+    """Explain fill and outline, and what share top-k and top-p exclude."""
     said = "Outlined is what the model expects, filled is what is drawn from."
     if sampling.temperature == 0:
         return f"{said} At temperature 0, the likeliest is always drawn."

@@ -1,7 +1,4 @@
-"""What comes next, with temperature, top-k and top-p.
-
-The bars of what may come next: to be read, and to be picked from by mouse and keys.
-"""
+"""The next-token pane: sampling controls, and bars that are picked from by mouse and keys."""
 
 from __future__ import annotations
 
@@ -29,9 +26,9 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent, QPaintEvent
 
 NOTE_LINES = 4
-"""So many lines are kept free for what the bars mean, or what is wrong."""
+"""Lines reserved for the legend or a problem."""
 HOT = 2.0
-"""Where the slider of the temperature ends; more can be typed."""
+"""The temperature slider's maximum; larger values can be typed."""
 SETTINGS = (
     Setting("temperature", "Temperature", SettingKind.RATE, True,
             "Below 1 the likeliest tokens become likelier; at 0 only the largest is left", top=HOT),
@@ -42,7 +39,7 @@ SETTINGS = (
 
 
 class NextTokensPane(QWidget):
-    """The bars of the next token under the controls of what is drawn from.
+    """The sampling controls over the next-token bars.
 
     `tokenPicked` carries a token's number, `samplingChosen` a `Sampling`.
     """
@@ -72,7 +69,7 @@ class NextTokensPane(QWidget):
         column.addStretch(1)
 
     def _notes(self) -> QWidget:
-        """Make the place of what comes and goes: it is as high without, so that nothing moves."""
+        """Make the place of legend and problems, of fixed height so that nothing moves."""
         place = QWidget()
         column = QVBoxLayout(place)
         column.setContentsMargins(12, 0, 12, 0)
@@ -95,7 +92,7 @@ class NextTokensPane(QWidget):
         return form
 
     def show_bars(self, bars: NextTokensPanel, theme: Theme) -> None:
-        """Show what may come next, and what is drawn from."""
+        """Show the next-token bars and the sampling settings."""
         self._sampling, self._vocabulary = bars.sampling, bars.vocabulary
         self.heading.setText(bars.heading)
         self.legend.setText(bars.legend)
@@ -103,15 +100,15 @@ class NextTokensPane(QWidget):
         top_k = self.controls["top_k"]
         if isinstance(top_k, CountControl):
             top_k.slider.setRange(1, max(1, bars.vocabulary))
-        if self.problem.isHidden():  # what is typed and not taken stays
+        if self.problem.isHidden():  # a rejected input stays
             self._show_values()
 
     def forget(self) -> None:
-        """Let go of what was typed and not taken."""
+        """Discard a rejected input."""
         self._show_problem("")
 
     def _show_problem(self, sentence: str) -> None:
-        """Say what is wrong, in place of what the bars mean."""
+        """Show a problem in place of the legend."""
         self.problem.setText(sentence)
         self.problem.setVisible(bool(sentence))
         self.legend.setVisible(not sentence)
@@ -127,7 +124,7 @@ class NextTokensPane(QWidget):
             self.controls[name].show_value(value)
 
     def take(self, name: str, value: float, _: bool = False) -> None:
-        """Take what was typed or slid; what no token can be drawn by is said."""
+        """Apply an input; show why it is rejected if no token can be sampled with it."""
         is_all = name == "top_k" and value >= self._vocabulary > 0
         changed: dict[str, Any] = {name: None if is_all else value}
         wanted = replace(self._sampling, **changed)
@@ -147,11 +144,11 @@ LONGEST_NAME = 96
 MARGIN = 12
 SPACE = 8
 WIDEST, ALONE = "< 0.1 % (model < 0.1 %)", "less than 0.1 %"
-"""The longest of what is written beside a bar, where two shares are and where one is."""
+"""The longest labels beside a bar, with two shares and with one."""
 
 
 class NextTokenBarView(QWidget):
-    """A row a token: its name, its bar, its share. `tokenPicked` carries its number."""
+    """A row a token: name, bar and share. `tokenPicked` carries the token's number."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.List
     tokenPicked = Signal(int)
@@ -179,7 +176,7 @@ class NextTokenBarView(QWidget):
         return metrics(12).height() + 6 * text_scale()
 
     def show_bars(self, bars: NextTokensPanel, theme: Theme) -> None:
-        """Show what may come next."""
+        """Show the bars."""
         if bars == self._bars and theme is self._theme:
             return
         if bars.vocabulary != self._bars.vocabulary:
@@ -193,11 +190,11 @@ class NextTokenBarView(QWidget):
     # ------------------------------------------------------------------ places
 
     def row(self, at: int) -> QRectF:
-        """Give the place of a bar with all that belongs to it."""
+        """Return the rectangle of a row."""
         return QRectF(0, at * self._pitch, self.width(), self._pitch)
 
     def _columns(self) -> tuple[float, float, float]:
-        """Give where bars begin and end, and where their shares begin."""
+        """Return where bars begin and end, and where their shares begin."""
         measures = metrics(12)
         names = (measures.horizontalAdvance(bar.label) for bar in self._bars.bars)
         name = min(max(names, default=0.0), LONGEST_NAME * text_scale())
@@ -244,7 +241,7 @@ class NextTokenBarView(QWidget):
     def _paint_bar(
         self, painter: QPainter, row: QRectF, bar: NextTokenBar, left: float, right: float
     ) -> None:
-        """Fill what is drawn from; outline what the model expects, hatched where it is left out."""
+        """Fill the sampling probability, outline the model's; hatch an excluded token."""
         theme, width = self._theme, (right - left) / self._bars.end
         inner = row.adjusted(0, 3 * text_scale(), 0, -3 * text_scale())
         filled = QRectF(left, inner.top(), width * bar.chosen, inner.height())
@@ -270,7 +267,7 @@ class NextTokenBarView(QWidget):
         painter.drawText(line, LEFT, "0")
         painter.drawText(line, RIGHT, format_share(self._bars.end))
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ mouse and keys
 
     def _bar_at(self, point: QPointF) -> int | None:
         at = int(point.y() / self._pitch)

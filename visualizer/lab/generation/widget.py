@@ -1,7 +1,4 @@
-"""A text that is being continued: by hand, by drawing, step by step and another way.
-
-A text that is being continued, as chips: coloured by how likely each token was.
-"""
+"""The generation pane: its controls, and the tokens as chips coloured by their probability."""
 
 from __future__ import annotations
 
@@ -41,10 +38,10 @@ RUN, STOP = "Write on", "Stop"
 
 
 class GenerationPane(QWidget):
-    """The text and what can be done with it.
+    """The generated text and its controls.
 
-    `nodeChosen` carries a node of the tree (`ROOT` for the prompt), `turned` by how many ways on,
-    `runWanted` whether token after token is to be drawn.
+    `nodeChosen` carries a node of the tree (`ROOT` for the prompt), `turned` by how many siblings,
+    `runWanted` whether to sample continuously.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -82,7 +79,7 @@ class GenerationPane(QWidget):
         self.setFocusProxy(self.strip)
 
     def _drawing(self) -> QHBoxLayout:
-        """Make the line of what adds tokens."""
+        """Make the row of sampling controls."""
         row = QHBoxLayout()
         row.setSpacing(4)
         for widget in (self.sample, self.run):
@@ -91,7 +88,7 @@ class GenerationPane(QWidget):
         return row
 
     def _moving(self) -> QHBoxLayout:
-        """Make the line of what goes about among the tokens that were tried."""
+        """Make the row of controls that navigate the tree."""
         row = QHBoxLayout()
         row.setSpacing(4)
         for button, words in ((self.back, "Step back"), (self.on, "Step on")):
@@ -120,7 +117,7 @@ class GenerationPane(QWidget):
             getattr(self.strip, name).connect(getattr(self, name))
 
     def show_story(self, panel: GenerationPanel, theme: Theme) -> None:
-        """Show a text and what can be done with it."""
+        """Show the text and enable its controls."""
         self._is_running = panel.is_running
         self.strip.show_story(panel, theme)
         self.said.setText(panel.said)
@@ -151,13 +148,13 @@ def _icon(name: str, theme: Theme) -> QIcon:
 
 MAP = "viridis"
 SAID = 100
-"""So many of the last tokens are said to who listens."""
+"""How many of the last tokens screen readers are given."""
 
 
 class GeneratedTokenStrip(QAbstractScrollArea):
-    """Chips that flow over lines; the last one that counts is framed.
+    """Chips that wrap over lines; the current node's is framed.
 
-    `nodeChosen` carries the node of a chip, `turned` by how many ways to go on.
+    `nodeChosen` carries the node of a chip, `turned` by how many siblings to move.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.List
@@ -186,10 +183,10 @@ class GeneratedTokenStrip(QAbstractScrollArea):
     def minimumSizeHint(self) -> QSize:
         return QSize(120, round(2 * self._pitch))
 
-    # ------------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------------ content
 
     def show_story(self, panel: GenerationPanel, theme: Theme) -> None:
-        """Show a text."""
+        """Show the tokens."""
         is_other = panel.chips != self._panel.chips
         if not is_other and theme is self._theme:
             return
@@ -203,7 +200,7 @@ class GeneratedTokenStrip(QAbstractScrollArea):
         self.viewport().update()
 
     def box(self, chip: int) -> QRectF:
-        """Give the place of a chip in the viewport."""
+        """Return the rectangle of a chip in the viewport."""
         return self._boxes[chip].translated(0, -self.verticalScrollBar().value())
 
     @property
@@ -226,7 +223,7 @@ class GeneratedTokenStrip(QAbstractScrollArea):
         bar.setPageStep(view)
 
     def _see(self) -> None:
-        """Scroll to where one is."""
+        """Scroll to the current token."""
         here = next((at for at, chip in enumerate(self._panel.chips) if chip.is_here), None)
         if here is not None:
             box, bar = self._boxes[here], self.verticalScrollBar()
@@ -277,7 +274,7 @@ class GeneratedTokenStrip(QAbstractScrollArea):
         below = QRectF(box.left(), top + line - 2, box.width(), metrics(NUMBER_SIZE).height())
         painter.drawText(below, CENTRE, _under(chip))
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ mouse and keys
 
     def _chip_at(self, point: QPointF) -> GeneratedToken | None:
         found = (at for at in range(len(self._boxes)) if self.box(at).contains(point))
@@ -321,7 +318,7 @@ class GeneratedTokenStrip(QAbstractScrollArea):
 
 
 def _under(chip: GeneratedToken) -> str:
-    """Write how likely a token was, and which it is of those that were tried in its place."""
+    """Format a token's probability and its number among its siblings."""
     said = [] if chip.probability is None else [format_share(chip.probability)]
     if chip.branch:
         said.append(f"{chip.branch[0]}/{chip.branch[1]}")
@@ -334,7 +331,7 @@ def _width(chip: GeneratedToken) -> float:
 
 
 def _colours(chip: GeneratedToken, theme: Theme) -> tuple[str, str]:
-    """Choose the colour of a probability from 0 to 1, and an ink that can be read on it."""
+    """Return the colour of a probability from 0 to 1, and a readable text colour."""
     if chip.is_ahead:
         return theme.paper, theme.quiet
     if chip.probability is None:

@@ -1,9 +1,10 @@
-"""The plot of losses in pyqtgraph: its axes, lines and marks; nothing else imports that library.
+"""The loss chart in pyqtgraph: axes, lines and marks; no other module imports that library.
 
-All stands in shares of the axes, from 0 to 1, so that a change of an axis changes only numbers.
-Lines are thinned before: pyqtgraph 0.14 leaves as many points of each part of a line, so that on a
-logarithmic axis the first steps are gone, and takes 9 ms for each line of a million points at each
-change. Segments are drawn one by one, which is ten times as fast for a wide noisy line.
+All coordinates are shares of the axes, from 0 to 1, so that a change of an axis changes only
+numbers. Lines are thinned before: pyqtgraph 0.14 leaves as many points of each part of a line, so
+that on a logarithmic axis the first steps are gone, and takes 9 ms for each line of a million
+points at each change. Segments are drawn one by one, which is ten times as fast for a wide noisy
+line.
 """
 
 from __future__ import annotations
@@ -31,23 +32,23 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 EDGE, TICK, DOT = 12, 4, 2.6
-"""Pixels: around all, of a mark at an axis, of a point's radius."""
+"""Pixels: the margin, the length of an axis tick, the radius of a point."""
 WIDTHS = {LossLineRole.EACH: 1.0, LossLineRole.TRAINING: 1.8, LossLineRole.VALIDATION: 1.8}
-"""Of the strokes of lines."""
+"""Stroke widths of lines."""
 DOTS_APART = 14.0
-"""Pixels between the dots of a validation line, at least."""
+"""Least distance in pixels between the dots of a validation line."""
 COLUMN = 2.0
-"""Pixels of the device of which a line keeps its first, least, largest and last point."""
+"""Device pixels a column, of which a line keeps its first, least, largest and last point."""
 BEYOND = 1.0
-"""How far lines go on outside, in heights of the plot: Qt's numbers have an end."""
+"""How far lines continue outside, in heights of the plot: Qt's coordinates are limited."""
 BELOW, ABOVE = -1000.0, 10.0
-"""Of the lines, the axes and what is written over them."""
+"""Z values of the axes and of labels over the lines."""
 FILLING = 20.0
-"""A line that is so many times longer than the plot is wide fills an area: it needs no width."""
+"""A line this many times longer than the plot is wide fills an area: it needs no width."""
 
 
 class LossChart:
-    """Draws plots into a part of a widget; no mouse and no key goes into it."""
+    """Draws plots into a part of a widget; it takes no mouse or key events."""
 
     def __init__(self) -> None:
         self.view = pg.GraphicsView()
@@ -64,36 +65,36 @@ class LossChart:
         for item in (self.box, self.x, self.y):
             self.view.addItem(item)
         self.lines: list[Any] = []
-        """What is drawn of each line, in the order of the plot's lines."""
+        """The item drawn for each line, in the order of the plot's lines."""
         self._plot, self._theme = LossPlot(), LIGHT
         self._drawn: list[Any] = []
         self._pointed: list[Any] = []
         self.told: Any = None
-        """The numbers beside the step that is pointed at."""
+        """The readout beside the hovered step."""
 
-    # ------------------------------------------------------------------ where things are
+    # ------------------------------------------------------------------ geometry
 
     @property
     def inner(self) -> QRectF:
-        """What is between the axes, in pixels."""
+        """The area between the axes, in pixels."""
         corners = (self.box.mapViewToScene(QPointF(*share)) for share in ((0, 1), (1, 0)))
         return QRectF(*corners)
 
     def place_of(self, step: float) -> QPointF:
-        """Give where a step is, at half the height."""
+        """Return the point of a step, at half the height."""
         share = float(self._plot.x.share(step))
         place: QPointF = self.box.mapViewToScene(QPointF(share, 0.5))
         return place
 
     def step_at(self, x: float) -> float:
-        """Give the step at a place, within the axis."""
+        """Return the step at a position, within the axis."""
         share = self.box.mapSceneToView(QPointF(x, 0)).x()
         return float(self._plot.x.value(min(max(share, 0.0), 1.0)))
 
     # ------------------------------------------------------------------ drawing
 
     def draw(self, plot: LossPlot, theme: Theme) -> None:
-        """Draw a plot in place of the one before."""
+        """Draw a plot, replacing the one before."""
         self.point(None)
         for item in self._drawn:
             self.view.scene().removeItem(item)
@@ -108,7 +109,7 @@ class LossChart:
             self._draw_stand(plot.stand, inner)
 
     def _put(self, item: Any) -> Any:
-        """Have an item among the lines, until the next plot."""
+        """Add an item to the lines, until the next plot."""
         self.box.addItem(item, ignoreBounds=True)
         self._drawn.append(item)
         return item
@@ -136,7 +137,7 @@ class LossChart:
         self.y.setTicks([list(_apart(plot, 0.9 * line / place.height()))])
 
     def _draw_stops(self, inner: QRectF) -> None:
-        """Mark the steps that can be looked at, on the axis; close ones as one."""
+        """Mark the kept steps on the axis; close ones as one."""
         width, height = max(1.0, inner.width()), max(1.0, inner.height())
         shares = distinct(np.round(self._plot.x.share(self._plot.stops) * width)) / width
         self._put(pg.VTickGroup(shares, [0, TICK / height], _pen(self._theme.accent)))
@@ -145,7 +146,7 @@ class LossChart:
         """Draw a line, its gaps left open and its single points as dots."""
         xs, ys = _points(line, self._plot, width * self.view.devicePixelRatioF())
         colour = head_colour(line.colour, self._theme)
-        if line.role is LossLineRole.EACH:  # opaque, so that it is the same where it crosses itself
+        if line.role is LossLineRole.EACH:  # opaque, so that crossings are not darker
             colour = mixed(colour, self._theme.paper)
         there = np.isfinite(ys)
         length = np.nansum(np.abs(np.diff(ys))) * self.inner.height()
@@ -170,7 +171,7 @@ class LossChart:
             self._put(dots)
 
     def _draw_words(self, inner: QRectF) -> None:
-        """Draw what is to be beaten and where losses are no numbers, with words on some paper."""
+        """Draw reference losses and gaps, with their labels on a background."""
         plot, theme = self._plot, self._theme
         ground = QColor(theme.paper)
         ground.setAlphaF(0.85)
@@ -189,7 +190,7 @@ class LossChart:
                 self._write(each.text, each.box.adjusted(AROUND, 0, -AROUND, 0), colour)
 
     def _draw_stand(self, stand: int, inner: QRectF) -> None:
-        """Draw the step that is looked at, and its number over those of the axis."""
+        """Draw the selected step, and its number over the axis' numbers."""
         theme, words, (line, wide) = self._theme, f"{stand:,}", _measures()
         pen = _pen(theme.accent, 2 * theme.stroke)
         self._put(pg.InfiniteLine(float(self._plot.x.share(stand)), 90, pen)).setZValue(ABOVE)
@@ -199,10 +200,10 @@ class LossChart:
         self._plate(box, theme.accent, radius=3 * text_scale())
         self._write(words, box, theme.on_accent, 0.5)
 
-    # ------------------------------------------------------------------ what is pointed at
+    # ------------------------------------------------------------------ hovering
 
     def point(self, step: int | None) -> None:
-        """Draw a line at a step, a ring at each line's nearest point, and their numbers beside."""
+        """Draw a line at a step, a ring at each line's nearest point, and the readout."""
         for item in self._pointed:
             self.view.scene().removeItem(item)
         self._pointed, self.told = [], None
@@ -229,7 +230,7 @@ class LossChart:
     # ------------------------------------------------------------------ words
 
     def _write(self, words: str, box: QRectF, colour: str, side: float = 0) -> None:
-        """Write words into a box: at its left for 0, in its middle for 0.5."""
+        """Draw text into a box: left-aligned for side 0, centred for 0.5."""
         line, wide = _measures()
         cut = metrics(12).elidedText(words, Qt.TextElideMode.ElideRight, box.width() + 1)
         item = QGraphicsSimpleTextItem(cut)
@@ -260,18 +261,18 @@ def _pen(
 
 
 def _measures() -> tuple[float, Callable[[str], float]]:
-    """Give the height of a line of words, and what measures the width of one."""
+    """Return the height of a text line, and a function that measures widths."""
     return metrics(12).height(), metrics(12).horizontalAdvance
 
 
 def _widened(length: float) -> tuple[float, float]:
-    """Give the ends of an axis of so many pixels, with room for half a dot beyond 0 and 1."""
+    """Return the ends of an axis of this length, with half a dot beyond 0 and 1."""
     share = min(0.1, DOT / length)
     return -share, 1 + share
 
 
 def _apart(plot: LossPlot, apart: float) -> Iterator[tuple[float, str]]:
-    """Give the lines across the plot, with their numbers where they have room."""
+    """Return the grid lines, with their numbers where they fit."""
     below = -math.inf
     for tick in plot.y.ticks:
         share = float(plot.y.share(tick.value))
@@ -281,7 +282,7 @@ def _apart(plot: LossPlot, apart: float) -> Iterator[tuple[float, str]]:
 
 
 def _points(line: LossLine, plot: LossPlot, width: float) -> tuple[np.ndarray, ...]:
-    """Give the shares of a line's points, as few as the device can show; NaN where none is."""
+    """Return a line's points as shares, thinned to the device's pixels; NaN at gaps."""
     columns = max(2, round(width / COLUMN))
     edges = plot.x.value(np.linspace(0, 1, columns + 1))
     edges[-1] += 1  # the last step is in the last column
@@ -292,7 +293,7 @@ def _points(line: LossLine, plot: LossPlot, width: float) -> tuple[np.ndarray, .
 
 
 def _far_apart(xs: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """Choose points of which each is far enough from the one before for a dot."""
+    """Choose points that are at least `DOTS_APART` from each other."""
     chosen, last = np.zeros(len(xs), dtype=bool), -math.inf
     for at in np.flatnonzero(there).tolist():
         if xs[at] - last >= DOTS_APART:

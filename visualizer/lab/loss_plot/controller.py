@@ -1,4 +1,4 @@
-"""Makes the plot of the present run, and of those that are laid over it."""
+"""Controls the loss plot of the present run and of the runs overlaid on it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class LossPlotController(QObject):
-    """Holds how losses are looked at; shows them."""
+    """Holds the plot's options and shows the losses."""
 
     changed = Signal()
-    """They are looked at in another way."""
+    """The plot's options have changed."""
 
     def __init__(self, lab: LabController, keeper: RunController, pane: PlotPane) -> None:
         super().__init__(lab)
@@ -32,7 +32,7 @@ class LossPlotController(QObject):
         self._made_of: tuple[object, ...] = ()
 
     def show(self, theme: Theme) -> None:
-        """Show the losses; they are made into a plot only when they are others."""
+        """Show the losses; the plot is made anew only if they have changed."""
         run, overlaid = self._lab.run, self._keeper.overlaid
         losses = run.losses if run else None
         stops = (*run.snapshots, run.step) if run else ()
@@ -53,7 +53,7 @@ class LossPlotController(QObject):
         self._pane.show_plot(self._plot, self.look, theme)
 
     def _references(self, *, is_alone: bool) -> list[ReferenceLoss]:
-        """Give the losses to beat: the run's own, which are others for other texts."""
+        """Return the run's reference losses, which depend on its text."""
         run = self._lab.run
         if run is None or not run.tokens:
             return []
@@ -64,22 +64,22 @@ class LossPlotController(QObject):
     # ------------------------------------------------------------------ intents
 
     def choose(self, look: PlotLook) -> None:
-        """Look at the losses in another way."""
+        """Change the plot's options."""
         self.look = look
         self.changed.emit()
 
     def turn_axis(self, axis: str) -> None:
-        """Have an axis be logarithmic, or no longer."""
+        """Toggle an axis between linear and logarithmic."""
         turned = AxisScale.LINEAR if getattr(self.look, axis) is AxisScale.LOG else AxisScale.LOG
         self.choose(replace(self.look, losses=turned) if axis == "losses"
                     else replace(self.look, steps=turned))  # fmt: skip
 
     def smoothen(self, by: int) -> None:
-        """Have the losses smoothed more, or less."""
+        """Smooth the losses more or less."""
         self.choose(smoother(self.look, by))
 
     def pick(self, step: int) -> None:
-        """Look at a moment of training that is pointed at; at its end, at the present."""
+        """Select the step that was clicked; at the end of training, the present."""
         run = self._lab.run
         if run:
             self._lab.scrub(None if step >= run.step else step)

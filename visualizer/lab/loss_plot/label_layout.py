@@ -1,7 +1,4 @@
-"""Boxes over each other, each as near as can be to where it is wanted; pure geometry.
-
-What is written over the plot of losses: what is to be beaten, where there are no numbers.
-"""
+"""Places the labels over the loss plot without overlaps: reference losses and gaps."""
 
 from __future__ import annotations
 
@@ -21,20 +18,20 @@ if TYPE_CHECKING:
 
 
 def spread(wanted: Sequence[float], size: float, low: float, high: float) -> list[float]:
-    """Give where boxes begin of which none overlaps another, in the order that they are given.
+    """Place boxes without overlaps, in the given order.
 
-    The sum of the squares of how far they are moved is the least that there is.
+    The sum of the squared displacements is minimal.
 
     Parameters
     ----------
     wanted : sequence of float
-        Where each box should begin, rising.
+        Where each box should begin, ascending.
     size : float
-        Of each box.
+        The size of each box.
     low, high : float
-        Between which all of them are; there is room for all of them.
+        The bounds; all boxes must fit between them.
     """
-    # Less what the boxes before take, places need only rise: means of runs that would fall do.
+    # After subtracting the sizes of boxes before, this is isotonic regression: pool falling runs.
     runs: list[tuple[float, int]] = []
     for at, place in enumerate(wanted):
         mean, count = place - at * size, 1
@@ -49,19 +46,19 @@ def spread(wanted: Sequence[float], size: float, low: float, high: float) -> lis
 
 
 GAP, AROUND = 6.0, 3.0
-"""Pixels from a line down the plot to its words, and of paper at both sides of words."""
+"""Pixels from a vertical line to its label, and of background at both sides of a label."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlotLabel:
-    """Words over the plot, and the line that they are of.
+    """A label over the plot, and the line that it names.
 
     Parameters
     ----------
     box : QRectF
-        Their place, with paper at both sides.
+        Its place, with the background at both sides.
     line : float
-        The y of a line across the plot, the x of one down it.
+        The y of a horizontal line, the x of a vertical one.
     """
 
     text: str
@@ -70,7 +67,7 @@ class PlotLabel:
 
 
 def breaks_of(inner: QRectF, plot: LossPlot) -> list[PlotLabel]:
-    """Place what is said of losses that are no numbers: at the top, beside their lines."""
+    """Place the labels of gaps: at the top, beside their lines."""
     made = []
     for at, each in enumerate(plot.breaks):
         x = inner.left() + float(plot.x.share(each.step)) * inner.width()
@@ -85,10 +82,10 @@ def breaks_of(inner: QRectF, plot: LossPlot) -> list[PlotLabel]:
 def references_of(
     inner: QRectF, plot: LossPlot, taken: Sequence[PlotLabel] = ()
 ) -> list[PlotLabel]:
-    """Place what is said of the losses to beat: at the right end, each as near as can be.
+    """Place the labels of reference losses at the right end, as near to their lines as possible.
 
-    They are as high over each other as their lines, and none is over another one or over what is
-    `taken`. Where there is no room for all, the losses that are hardest to beat are named.
+    They are in the order of their lines, and overlap neither each other nor `taken`. Where there is
+    no room for all, the lowest losses are labelled.
     """
     height = metrics(12).height()
     ys = (

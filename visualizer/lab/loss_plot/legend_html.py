@@ -1,4 +1,4 @@
-"""The legend of the plot of losses: runs by their colours, lines by their strokes."""
+"""The legend of the loss plot: the colours of runs and the strokes of lines."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 LONGEST = 240
-"""Pixels of the name of a run, at most."""
+"""Largest width of a run's name in pixels."""
 APART = f"{'&nbsp;' * 5} "
-"""Between two keys; a line breaks nowhere else."""
+"""Between two keys, the only place of line breaks."""
 SIGNS = {
     None: "■",
     LossLineRole.TRAINING: "━━",
@@ -27,7 +27,7 @@ SIGNS = {
 
 
 def legend_html(plot: LossPlot, theme: Theme) -> str:
-    """Write the legend, and after it what both axes are of; or what stands in their place."""
+    """Write the legend and both axes' titles, or the plot's message."""
     if plot.message:
         return f'<span style="color: {theme.quiet}">{escape(plot.message)}</span>'
     titles = _unbroken(f"{plot.y.title}, by {plot.x.title}")

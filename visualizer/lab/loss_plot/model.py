@@ -1,6 +1,6 @@
-"""What the plot of losses shows, as values: lines, losses to beat, axes; made in `plot.py`.
+"""The loss plot as values: lines, reference losses, gaps, axes and their ticks.
 
-An axis of a plot: what it spans, linear or logarithmic, and where its numbers stand.
+`visualizer.lab.loss_plot.present_plot` makes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOSS, STEP = "loss, nats a token", "step"
 
 
 class LossLineRole(StrEnum):
-    """What a line shows, by its name."""
+    """What a line shows."""
 
     EACH = "each step"
     TRAINING = "training"
@@ -30,12 +30,12 @@ class LossLineRole(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LossCurve:
-    """A run that is plotted.
+    """The losses of a plotted run.
 
     Parameters
     ----------
     colour : int
-        Its place in the cycle of colours.
+        Its index in the colour cycle.
     """
 
     name: str
@@ -45,7 +45,7 @@ class LossCurve:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceLoss:
-    """A loss to beat: a line across the plot.
+    """A baseline loss, drawn as a horizontal line.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class ReferenceLoss:
 
 
 class AxisScale(StrEnum):
-    """How an axis goes from its low to its high end."""
+    """The scale of an axis."""
 
     LINEAR = "linear"
     LOG = "log"
@@ -66,12 +66,12 @@ class AxisScale(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlotLook:
-    """How losses are looked at.
+    """The options of the loss plot.
 
     Parameters
     ----------
     smoothing : float
-        Strength of the average, from 0 for none to below 1.
+        Strength of the exponential average, from 0 for none to below 1.
     """
 
     smoothing: float = 0.95
@@ -86,9 +86,9 @@ class LossLine:
     Parameters
     ----------
     name : str
-        Of its run, where there are several; else empty.
+        The run's name, where there are several; else empty.
     steps, values : ndarray
-        [point]; steps rise, values may hold NaN and ∞.
+        [point]; steps ascend, values may hold NaN and ∞.
     """
 
     name: str
@@ -99,13 +99,13 @@ class LossLine:
 
     @property
     def title(self) -> str:
-        """Name it."""
+        """The name in the readout."""
         return f"{self.name}, {self.role}" if self.name else str(self.role)
 
 
 @dataclass(frozen=True, slots=True)
 class LegendKey:
-    """What the legend says: of a run its colour, of a role its stroke, of the only run both."""
+    """An entry of the legend: a run's colour, a role's stroke, or both if there is one run."""
 
     words: str
     role: LossLineRole | None
@@ -114,7 +114,7 @@ class LegendKey:
 
 @dataclass(frozen=True, slots=True)
 class LossGap:
-    """Where the losses of a run are no numbers for the first time."""
+    """The first step at which a run's loss is not finite."""
 
     step: int
     colour: int
@@ -123,24 +123,24 @@ class LossGap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LossPlot:
-    """All that the plot shows.
+    """The content of the loss plot.
 
     Parameters
     ----------
-    lines : tuple of Line
+    lines : tuple of LossLine
         The faint ones first, this run's last: in the order of painting.
     stand : int or None
-        The step that is looked at; None for the present.
+        The selected step; None for the present.
     stops : ndarray
-        The steps that can be looked at, int64 [stop], rising.
+        The steps of snapshots, int64 [stop], ascending.
     message : str
-        What stands in its place while there is nothing to plot.
+        Text shown instead while there is nothing to plot.
     notices : tuple of str
         What the picture leaves out, in sentences.
     told : str
-        All of it in a sentence.
-    smoothed : tuple of Smoothed
-        What is kept for the next plot.
+        A description for screen readers.
+    smoothed : tuple of SmoothedLosses
+        Kept so that the next plot smooths only new losses.
     """
 
     lines: tuple[LossLine, ...] = ()
@@ -164,12 +164,12 @@ class LossPlot:
 
 
 LARGEST_PLAIN, SMALLEST_PLAIN = 1e7, 1e-4
-"""Numbers outside are written with an exponent."""
+"""Numbers outside this range are written with an exponent."""
 
 
 @dataclass(frozen=True, slots=True)
 class AxisTick:
-    """A number at an axis."""
+    """A tick of an axis with its label."""
 
     value: float
     label: str
@@ -177,7 +177,7 @@ class AxisTick:
 
 @dataclass(frozen=True, slots=True)
 class PlotAxis:
-    """An axis.
+    """An axis: its extent, scale and ticks.
 
     Parameters
     ----------
@@ -194,14 +194,14 @@ class PlotAxis:
     ticks: tuple[AxisTick, ...] = ()
 
     def share(self, values: np.ndarray | float) -> np.ndarray:
-        """Give where values stand, 0 at the low end and 1 at the high one; NaN for NaN."""
+        """Map values to shares, 0 at the low end and 1 at the high one; NaN stays NaN."""
         low, high = _shown(np.array([self.low, self.high]), self.scale)
         floor = self.low if self.scale is AxisScale.LOG else -math.inf
         shares: np.ndarray = (_shown(np.maximum(values, floor), self.scale) - low) / (high - low)
         return shares
 
     def value(self, shares: np.ndarray | float) -> np.ndarray:
-        """Give what stands at shares of the axis."""
+        """Map shares of the axis to values."""
         low, high = _shown(np.array([self.low, self.high]), self.scale)
         shown = low + np.asarray(shares, dtype=float) * (high - low)
         values: np.ndarray = 10**shown if self.scale is AxisScale.LOG else shown
@@ -215,15 +215,15 @@ def _shown(values: np.ndarray, scale: AxisScale) -> np.ndarray:
 def ticks(
     low: float, high: float, scale: AxisScale, most: int, least: float = 0.0
 ) -> tuple[AxisTick, ...]:
-    """Choose round numbers of an axis, at most so many.
+    """Choose at most `most` round tick values of an axis.
 
-    On a logarithmic one powers of ten, with 2 and 5 between them where they fit; where that would
-    be fewer than three, steps as on a linear one.
+    On a logarithmic axis these are powers of ten, with 2 and 5 between them where they fit; where
+    that would be fewer than three, steps as on a linear axis.
 
     Parameters
     ----------
     least : float
-        The distance between two of a linear axis, at least: 1 for what is counted.
+        The least distance between two ticks of a linear axis: 1 for counts.
     """
     if scale is AxisScale.LOG:
         for choice in ((1, 2, 5), (1, 3), (1,)):
@@ -261,7 +261,7 @@ def _count(low: float, high: float, step: float) -> int:
 
 
 def _label(value: float, decimals: int, largest: float = 0) -> str:
-    """Write a number; where the largest beside it is written with an exponent, this one is, too."""
+    """Format a number, with an exponent if the largest beside it has one."""
     size = abs(value)
     if size and (max(size, largest) >= LARGEST_PLAIN or size < SMALLEST_PLAIN):
         digits, _, power = f"{value:.1e}".partition("e")

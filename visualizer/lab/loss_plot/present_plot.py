@@ -1,8 +1,7 @@
-"""Makes the plot of losses: of one run, and of others laid over it.
+"""Makes the loss plot of a run and of runs overlaid on it.
 
-How far the axes of the plot of losses go.
-
-The plot of losses in words: all lines at a step, and what a reader of the screen is told.
+It builds the lines, chooses the extent of the axes, reads all lines at a step, and describes the
+plot in words for tooltips and screen readers.
 """
 
 from __future__ import annotations
@@ -43,16 +42,16 @@ def present_plot(
     stops: Sequence[int] = (),
     before: LossPlot | None = None,
 ) -> LossPlot:
-    """Make the plot of runs; the first is the one that all is about.
+    """Make the plot of runs; the first is the open run.
 
     Parameters
     ----------
     stand : int, optional
-        The step that is looked at.
+        The selected step.
     stops : sequence of int
-        The steps that can be looked at.
+        The steps of snapshots.
     before : LossPlot, optional
-        An earlier plot: what it smoothed is not smoothed again.
+        An earlier plot, whose smoothed losses are reused.
     """
     shown = [curve for curve in curves if len(curve.losses) or len(curve.losses.validation)]
     smoothed = tuple(_smoothed(curve.losses, look, before) for curve in shown)
@@ -85,7 +84,7 @@ def _smoothed(losses: Losses, look: PlotLook, before: LossPlot | None) -> Smooth
 def _lines(
     curves: Sequence[LossCurve], smoothed: Sequence[SmoothedLosses], look: PlotLook
 ) -> Iterator[LossLine]:
-    """Give the lines as they are painted: faint ones below, the first run above the others."""
+    """Make the lines in painting order: faint ones below, the first run on top."""
     made = [
         line
         for curve, smooth_one in zip(curves, smoothed, strict=True)
@@ -133,18 +132,18 @@ def _breaks(curves: Sequence[LossCurve]) -> Iterator[LossGap]:
 
 
 MOST_STEPS, MOST_LOSSES = 6, 6
-"""Numbers at an axis."""
+"""Most ticks of an axis."""
 MARGIN = 0.05
-"""Of the height, above the largest and below the least loss."""
+"""Share of the height above the largest and below the least loss."""
 FURTHEST = 3.0
-"""A linear axis goes to so many times the first losses: a divergence would flatten all else."""
+"""A linear axis ends at this multiple of the first losses: a divergence would flatten the rest."""
 
 LARGEST = 1e100
-"""Losses beyond are drawn at the end of the axis: no training in float32 has one."""
+"""Losses beyond are drawn at the end of the axis; training in float32 has none."""
 
 
 def steps_axis(lines: Sequence[LossLine], scale: AxisScale) -> PlotAxis:
-    """Choose the axis of steps; on a logarithmic one, step 0 stands where 1 does."""
+    """Choose the axis of steps; on a logarithmic one, step 0 is drawn at 1."""
     high = max(float(line.steps[-1]) for line in lines)
     low, least = (1.0, 10.0) if scale is AxisScale.LOG else (0.0, 1.0)
     high = max(high, least)
@@ -154,7 +153,7 @@ def steps_axis(lines: Sequence[LossLine], scale: AxisScale) -> PlotAxis:
 def losses_axis(
     lines: Sequence[LossLine], references: Sequence[ReferenceLoss], scale: AxisScale
 ) -> tuple[PlotAxis, tuple[str, ...]]:
-    """Choose the axis of losses, and say what it leaves out."""
+    """Choose the axis of losses, and notices of what it leaves out."""
     found = [_extent(line.values) for line in lines] + [(one.loss, one.loss) for one in references]
     extents = [extent for extent in found if extent] or [(1.0, 1.0)]
     low, high = min(low for low, _ in extents), max(high for _, high in extents)
@@ -172,7 +171,7 @@ def losses_axis(
 
 
 def _extent(values: np.ndarray) -> tuple[float, float] | None:
-    """Give the least and the largest number; None where none is one."""
+    """Return the least and the largest finite number; None where none is finite."""
     least, most = float(values.min()), float(values.max())
     if not math.isfinite(least + most):
         values = values[np.isfinite(values)]
@@ -183,20 +182,20 @@ def _extent(values: np.ndarray) -> tuple[float, float] | None:
 
 
 def _least_above_zero(lines: Sequence[LossLine]) -> float:
-    """Find where a logarithmic axis begins if a loss is 0."""
+    """Return the least positive loss, where a logarithmic axis begins if a loss is 0."""
     above = (line.values[np.isfinite(line.values) & (line.values > 0)] for line in lines)
     return min((float(some.min()) for some in above if len(some)), default=1.0)
 
 
 def _usual(lines: Sequence[LossLine], references: Sequence[ReferenceLoss]) -> float:
-    """Give a loss that everything before a divergence is near to, or below."""
+    """Return the largest of first losses and references: an upper estimate before divergence."""
     firsts = (float(line.values[np.argmax(np.isfinite(line.values))]) for line in lines)
     known = [first for first in firsts if math.isfinite(first)]
     return max(known + [reference.loss for reference in references], default=0.0)
 
 
 def _apart(low: float, high: float, scale: AxisScale) -> tuple[float, float]:
-    """Set the ends a margin apart from the losses, and from each other."""
+    """Add a margin at both ends, and keep them apart."""
     if scale is AxisScale.LOG:
         margin = max((high / low) ** MARGIN, 1.02)
         return low / margin, high * margin
@@ -209,12 +208,12 @@ DECIMALS = 3
 
 @dataclass(frozen=True, slots=True)
 class PlotReadoutRow:
-    """What a line is at a step.
+    """The value of a line at a step.
 
     Parameters
     ----------
     colour : int or None
-        The line's; None for what is no line.
+        The line's colour index; None for a value without a line.
     """
 
     title: str
@@ -224,20 +223,20 @@ class PlotReadoutRow:
 
 @dataclass(frozen=True, slots=True)
 class PlotReadout:
-    """What all lines are at a step."""
+    """The values of all lines at a step."""
 
     step: int
     rows: tuple[PlotReadoutRow, ...]
 
     @property
     def said(self) -> str:
-        """All of it in a sentence."""
+        """The readout as a sentence."""
         told = ", ".join(f"{row.title} {row.value}" for row in self.rows)
         return f"Step {self.step:,}: {told}."
 
 
 def read_at(plot: LossPlot, step: float) -> PlotReadout:
-    """Read the nearest point of every line; one that is elsewhere says where."""
+    """Read the nearest point of every line, with its step if that is another."""
     at = round(min(max(step, plot.x.low), plot.x.high))
     is_one_run = len({line.name for line in plot.lines}) == 1
     shown = [
@@ -251,7 +250,7 @@ def read_at(plot: LossPlot, step: float) -> PlotReadout:
 
 
 def nearest(steps: np.ndarray, step: float) -> int:
-    """Find the place of the step that is nearest to one; steps rise."""
+    """Return the index of the nearest step; steps ascend."""
     after = int(np.searchsorted(steps, step))
     if after == len(steps) or (after and step - steps[after - 1] <= steps[after] - step):
         after -= 1
@@ -265,7 +264,7 @@ def _value(line: LossLine, step: int) -> str:
 
 
 def _lowest(values: np.ndarray) -> int | None:
-    """Find the least number; None where none is one."""
+    """Return the index of the least finite number; None where none is finite."""
     at = int(values.argmin())  # a NaN, where there is one
     if not np.isfinite(values[at]):
         at = int(np.where(np.isfinite(values), values, np.inf).argmin())
@@ -273,7 +272,7 @@ def _lowest(values: np.ndarray) -> int | None:
 
 
 def told(plot: LossPlot) -> str:
-    """Tell the plot: where it stands, the best so far, what of the losses to beat is beaten."""
+    """Describe the plot: present and best loss, and which reference losses are beaten."""
     step = plot.last if plot.stand is None else plot.stand
     said = [read_at(plot, step).said]
     first = [line for line in plot.lines if line.name == plot.lines[-1].name]

@@ -1,4 +1,4 @@
-"""The numbers of the plot of losses at the step that is pointed at."""
+"""The values of all lines of the loss plot at the hovered step."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 LONGEST = 260.0
-"""Pixels of a line's name, at most."""
+"""Largest width of a line's name in pixels."""
 AWAY = 14.0
-"""Pixels from the step."""
+"""Distance from the step in pixels."""
 
 
 def reading_html(reading: PlotReadout, theme: Theme) -> str:
-    """Write the numbers as a table, each beside its line's colour."""
+    """Write the values as a table, each beside its line's colour."""
     rows = "".join(_rows(reading, theme))
     return (
         f'<div style="color: {theme.ink}; white-space: nowrap"><b>Step {reading.step:,}</b>'

@@ -1,4 +1,4 @@
-"""Losses for the eye: smoothed, and thinned to the pixels there are.
+"""Smooths losses, and thins them to the resolution of the plot.
 
 Sources: Kingma and Ba 2015, "Adam", §3 (the correction of an exponential average's bias towards
 its start at 0); Jugel et al. 2014, "M4: A Visualization-Oriented Time Series Data Aggregation"
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visualizer.lab.training.losses import Losses
 
 FURTHEST_POWER = 100.0
-"""Powers of e that a block of the average spans: its sums stay far within float64."""
+"""Powers of e that a block of the average spans: its sums do not overflow float64."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class SmoothedLosses:
     Parameters
     ----------
     average, weight : float
-        Of the last step, before the correction: the average, and what it would be of ones.
+        The average after the last step before bias correction, and the same of ones.
     """
 
     losses: Losses
@@ -40,29 +40,29 @@ class SmoothedLosses:
 
     @property
     def values(self) -> np.ndarray:
-        """A loss for each training step, float64 [step]; NaN where the loss is no number."""
+        """A loss for each training step, float64 [step]; NaN where the loss is NaN or infinite."""
         return self._values.values
 
 
 def smooth(losses: Losses, strength: float, before: SmoothedLosses | None = None) -> SmoothedLosses:
-    """Smooth training losses by an exponential average that is corrected for its start.
+    """Smooth training losses by a bias-corrected exponential average.
 
-    After each step, average ← strength · average + (1 − strength) · loss, from 0; what is given is
-    average / (1 − strengthᵗ) after t steps, so that the first is the loss itself. Losses that are
-    no numbers are passed over.
+    After each step, average ← strength · average + (1 − strength) · loss, from 0; the result
+    is average / (1 − strengthᵗ) after t steps, so that the first is the loss itself. Losses that
+    are not finite are skipped.
 
     Parameters
     ----------
     strength : float
         From 0, which changes nothing, to below 1; it averages over about 1 / (1 − strength) steps.
-    before : Smoothed, optional
-        What was smoothed earlier: where these losses continue those, only the new ones are.
+    before : SmoothedLosses, optional
+        An earlier result: if these losses continue it, only the new ones are smoothed.
     """
     if before is None or before.strength != strength or not losses.continues(before.losses):
         before = SmoothedLosses(losses, strength, 0.0, 0.0, GrowingArray.of(()))
     new = losses.training[len(before.values) :]
     is_number = np.isfinite(new)
-    is_whole = bool(is_number.all())  # as nearly always: nothing is picked out and put back
+    is_whole = bool(is_number.all())  # the usual case: no masking needed
     averages = _averaged(new if is_whole else new[is_number], strength, before.average)
     average = float(averages[-1]) if len(averages) else before.average
     weight = 1 - (1 - before.weight) * strength ** len(averages)
@@ -74,7 +74,7 @@ def smooth(losses: Losses, strength: float, before: SmoothedLosses | None = None
 
 
 def _corrected(averages: np.ndarray, strength: float, weight: float) -> np.ndarray:
-    """Divide each average, in its place, by what it would be of ones; after a block, that is 1."""
+    """Divide each average in place by the average of ones; after a block, that is 1."""
     first = averages[: _block(strength)]
     first /= 1 - (1 - weight) * strength ** np.arange(1.0, len(first) + 1)
     return averages
@@ -85,7 +85,7 @@ def _block(strength: float) -> int:
 
 
 def _averaged(values: np.ndarray, strength: float, average: float) -> np.ndarray:
-    """Give the average after each value, block by block: Σ sⁿ⁻ⁱ xᵢ = sⁿ Σ xᵢ / sⁱ."""
+    """Return the average after each value, block by block: Σ sⁿ⁻ⁱ xᵢ = sⁿ Σ xᵢ / sⁱ."""
     if strength == 0:
         return values.copy()
     block = _block(strength)
@@ -103,10 +103,9 @@ def _averaged(values: np.ndarray, strength: float, average: float) -> np.ndarray
 
 
 def distinct(rising: np.ndarray) -> np.ndarray:
-    """Leave out of rising numbers those that are as the one before.
+    """Remove repeated values from ascending numbers.
 
-    Other than `numpy.unique`, which loads a part of numpy at its first use: a pause while one
-    looks on.
+    Replaces `numpy.unique`, whose first use imports a part of numpy: a visible pause.
     """
     is_new = np.append(True, rising[1:] != rising[:-1])[: len(rising)]
     found: np.ndarray = rising[is_new]
@@ -116,23 +115,23 @@ def distinct(rising: np.ndarray) -> np.ndarray:
 def thinned(
     steps: np.ndarray, values: np.ndarray, edges: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Leave of a line what columns of pixels can show: its first, least, largest and last of each.
+    """Thin a line to the first, least, largest and last point of each column of pixels (M4).
 
     Parameters
     ----------
     steps, values : ndarray
-        The line, [point]; steps rise. NaN shows where a column has nothing else.
+        The line, [point]; steps ascend. NaN remains where a column has nothing else.
     edges : ndarray
-        Where columns begin and the last one ends, in steps, [column + 1], rising. What lies
-        outside is left out, but for the nearest point on either side: the line leads there.
+        Column edges in steps, [column + 1], ascending. Points outside are removed, except the
+        nearest on either side, to which the line leads.
 
     Returns
     -------
     steps, values
-        A line of at most four points a column, and two; the given one where it has not more.
+        A line of at most four points a column plus two; the given one if it has no more.
     """
     if steps.dtype.kind == "i":
-        edges = np.ceil(edges).astype(steps.dtype)  # else all steps would be made floats
+        edges = np.ceil(edges).astype(steps.dtype)  # otherwise all steps become floats
     first, last = np.searchsorted(steps, edges[0]), np.searchsorted(steps, edges[-1], "right")
     first, last = max(0, int(first) - 1), min(len(steps), int(last) + 1)
     steps, values = steps[first:last], values[first:last]

@@ -1,7 +1,4 @@
-"""The plot of losses: it is pointed at to be read, and dragged along to go through training.
-
-The plot of losses under its controls: how smooth it is, which of its axes are logarithmic.
-"""
+"""The loss plot with its controls; hovering reads values, dragging selects a step of training."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ KEYS = (
     "Escape goes back to the present."
 )
 PARTS, FAR = 100, 10
-"""Where no steps are kept, a key goes by one of so many parts of the axis; and further keys."""
+"""Without snapshots keys move in this many parts of the axis; page keys move by `FAR` of them."""
 
 WALKS = {
     Qt.Key.Key_Left: -1,
@@ -56,15 +53,15 @@ WALKS = {
 
 
 class LossPlotView(QWidget):
-    """Shows a `LossPlot`; clicked and dragged it says which step is to be looked at.
+    """Shows a `LossPlot`; clicking and dragging select a step.
 
-    Where there are stops, it is the nearest of them.
+    Where there are snapshots, the nearest of them is selected.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Chart
     stepPicked = Signal(int)
     presentPicked = Signal()
-    """The present is to be looked at again."""
+    """The present is selected."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -80,7 +77,7 @@ class LossPlotView(QWidget):
         self._legend.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self._legend.setContentsMargins(10, 4, 10, 0)
         self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(2, 2, 2, 2)  # for the frame of what has the focus
+        self._column.setContentsMargins(2, 2, 2, 2)  # for the focus frame
         self._column.setSpacing(0)
         self._column.addWidget(self._legend)
         self._pointed: QPointF | None = None
@@ -93,10 +90,10 @@ class LossPlotView(QWidget):
     def minimumSizeHint(self) -> QSize:
         return LEAST
 
-    # ------------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------------ content
 
     def show_plot(self, plot: LossPlot, theme: Theme) -> None:
-        """Show losses, and the step that is looked at."""
+        """Show losses and the selected step."""
         if plot is self._plot and theme is self._theme:
             return
         is_elsewhere = plot.stand != self._plot.stand
@@ -110,14 +107,14 @@ class LossPlotView(QWidget):
         self._draw()
 
     def place_of(self, step: float) -> QPointF:
-        """Give where a step is, at half the height; of a plot that is drawn."""
+        """Return the point of a step in the drawn plot, at half the height."""
         assert self.chart
         return QPointF(self.chart.view.pos()) + self.chart.place_of(step)
 
     # ------------------------------------------------------------------ drawing
 
     def _draw(self) -> None:
-        """Draw the lines; what is hidden is drawn when it is seen."""
+        """Draw the lines; a hidden plot is drawn when it is shown."""
         if not self.isVisible():
             return
         plot, theme = self._plot, self._theme
@@ -140,7 +137,7 @@ class LossPlotView(QWidget):
             self.chart.point(self._stop_at(self._pointed) if self._pointed else None)
 
     def _stop_at(self, place: QPointF) -> int:
-        """Give the step at a place; of those that are kept, the nearest."""
+        """Return the step at a position; if there are snapshots, the nearest."""
         assert self.chart
         step = self.chart.step_at(place.x() - self.chart.view.x())
         stops = self._plot.stops
@@ -165,7 +162,7 @@ class LossPlotView(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         self._draw()
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ mouse
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton and not self._plot.message:
@@ -195,7 +192,7 @@ class LossPlotView(QWidget):
         if step != self._plot.stand:
             self.stepPicked.emit(step)
 
-    # ------------------------------------------------------------------ the keys
+    # ------------------------------------------------------------------ keys
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())
@@ -211,7 +208,7 @@ class LossPlotView(QWidget):
             event.ignore()
 
     def _walked(self, key: Qt.Key) -> int:
-        """Give the step that a key leads to."""
+        """Return the step that a key selects."""
         stops = self._plot.stops if len(self._plot.stops) else self._even_stops()
         if key not in WALKS:
             return int(stops[0 if key == Qt.Key.Key_Home else -1])
@@ -238,18 +235,18 @@ class LossPlotView(QWidget):
 
 
 SMOOTHINGS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
-"""Each about twice as smooth as the one before."""
+"""Each averages over about twice as many steps as the one before."""
 AXES = {"losses": "Log losses", "steps": "Log steps"}
 
 
 def smoother(look: PlotLook, by: int) -> PlotLook:
-    """Give a look that is smoother by so many of `SMOOTHINGS`, as far as there are."""
+    """Return options smoother by this many entries of `SMOOTHINGS`, within its ends."""
     at = SMOOTHINGS.index(look.smoothing) + by
     return replace(look, smoothing=SMOOTHINGS[min(max(at, 0), len(SMOOTHINGS) - 1)])
 
 
 class PlotPane(QWidget):
-    """The plot, and how it is looked at."""
+    """The plot under its controls."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     lookChosen = Signal(object)
@@ -287,7 +284,7 @@ class PlotPane(QWidget):
         self.setFocusProxy(self.view)
 
     def show_plot(self, plot: LossPlot, look: PlotLook, theme: Theme) -> None:
-        """Show losses, and how they are looked at."""
+        """Show losses and the plot's options."""
         self._look = look
         self.smoothing.setValue(SMOOTHINGS.index(look.smoothing))
         set_accessible_value(self.smoothing, f"{look.smoothing:g}")

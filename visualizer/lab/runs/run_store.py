@@ -1,4 +1,4 @@
-"""The runs that are kept: their folders, side by side in one, each named as its run."""
+"""The stored training runs: folders beside each other, each named as its run."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import TrainingSettings
 
 MOST_OF_PROBE = 2**20
-"""Bytes."""
+"""Largest size of a stored probe in bytes."""
 _FORBIDDEN = set('/\\:*?"<>|\0')
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run that is kept.
+    """A stored run.
 
     Parameters
     ----------
     changed : float
-        When it went on last, in seconds since 1970.
+        When it was last trained, in seconds since 1970.
     """
 
     folder: Path
@@ -43,7 +43,7 @@ class StoredRun:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its folder's name."""
         return self.folder.name
 
 
@@ -60,7 +60,7 @@ def _changed(folder: Path) -> float:
 
 
 def fresh(home: Path, settings: TrainingSettings) -> Path:
-    """Give a folder for a new run that nothing is in yet."""
+    """Return an unused folder for a new run."""
     name = f"{settings.source.kind}-{settings.model}"
     number = 1
     while os.path.lexists(home / f"{name}-{number}"):
@@ -69,12 +69,12 @@ def fresh(home: Path, settings: TrainingSettings) -> Path:
 
 
 def renamed(folder: Path, name: str) -> Path:
-    """Give a run another name; give its folder.
+    """Rename a run and return its folder.
 
     Raises
     ------
     InputError
-        Of ``name``, when it cannot be a folder's or is taken.
+        Of ``name``, when it is not a valid folder name or is taken.
     """
     name = name.strip()
     if not name or name in {".", ".."} or _FORBIDDEN & set(name):
@@ -92,14 +92,14 @@ def renamed(folder: Path, name: str) -> Path:
 
 
 def delete(folder: Path) -> None:
-    """Delete a run and all that was kept of it, but nothing that a link in it leads to.
+    """Delete a run with its files, without following links.
 
     Raises
     ------
     InputError
-        Of ``folder``, when it is no run's or could not be deleted.
+        Of ``folder``, when it is not a run or could not be deleted.
     """
-    if not RunFolder(folder).about.is_file():  # never anything else of the user's
+    if not RunFolder(folder).about.is_file():  # never any other folder of the user's
         raise InputError("folder", f"There is no run in {folder}.")
     if folder.is_symlink():
         sentence = f"“{folder.name}” is a link to a folder elsewhere. Delete that folder itself."
@@ -112,14 +112,14 @@ def delete(folder: Path) -> None:
 
 
 def keep_probe(folder: Path, text: str) -> None:
-    """Remember the text that a run's model read last; a folder that is closed forgets it."""
+    """Store the last probe of a run; a folder that cannot be written is ignored."""
     if text and RunFolder(folder).about.is_file():
         with suppress(InputError):
             write(RunFolder(folder).probe, lambda file: file.write(text.encode()))
 
 
 def kept_probe(folder: Path) -> str:
-    """Give the text that a run's model read last; empty where none is kept, or nonsense."""
+    """Return the last probe of a run; empty where none is stored, or it is invalid."""
     try:
         return RunFolder(folder).probe.read_bytes(MOST_OF_PROBE).decode()
     except (OSError, UnicodeDecodeError):
@@ -132,12 +132,12 @@ def losses_of(folder: Path, rest: Callable[[], None] = lambda: None) -> Losses:
     Parameters
     ----------
     rest : callable
-        Called after every thousand steps, for a thread that lets others come in.
+        Called after every thousand steps, so that a thread can yield to others.
 
     Raises
     ------
     InputError
-        Where they cannot be read.
+        When they cannot be read.
     """
     try:
         with TextIOWrapper(RunFolder(folder).losses.open(MOST_BYTES), "utf-8") as lines:

@@ -1,4 +1,4 @@
-"""The runs on the disk, from the hand's side: open, overlay, rename, delete, leave."""
+"""Controls the stored runs: opening, overlaying, renaming, deleting and leaving them."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 
 REST_S = 0.004
-"""How long reading losses stands back after each part, which takes about a millisecond: a thread
-that is always at work in Python holds up a window that looks on."""
+"""Pause after each part of reading losses, which takes about a millisecond: a thread that runs
+Python without pauses blocks the window."""
 LOOK_MS = 2000
-"""How often it is looked whether those in the background are still at work."""
+"""Interval at which background trainings are checked."""
 
 
 class RunController(QObject):
-    """Does with runs what is wanted, and asks before any is interrupted or lost."""
+    """Opens, overlays, renames and deletes runs; asks before one is interrupted or lost."""
 
     said = Signal(str)
     broke = Signal(str)
     settingsWanted = Signal()
     changed = Signal()
-    """Other runs are there, or others are laid over the plot."""
+    """The list of runs or the overlaid runs have changed."""
 
     def __init__(self, lab: LabController, pane: RunsPane, window: QWidget) -> None:
         super().__init__(window)
@@ -63,7 +63,7 @@ class RunController(QObject):
         self.look()
 
     def look(self) -> None:
-        """Look which runs there are."""
+        """Refresh the list of runs."""
         self.runs = run_store.kept(self._lab.home)
         names = {run.name for run in self.runs}
         self.overlaid = {name: one for name, one in self.overlaid.items() if name in names}
@@ -87,11 +87,11 @@ class RunController(QObject):
 
     @property
     def ticked(self) -> frozenset[str]:
-        """The runs that are laid over the plot, or will be once they are read."""
+        """The runs overlaid on the plot, including those whose losses are still being read."""
         return frozenset(self._wanted.union(self.overlaid))
 
     def close(self) -> None:
-        """Wait for what is being read, and look no more."""
+        """Wait for the reading thread, and stop checking runs."""
         self._watching.stop()
         self._is_closed.set()
         self._worker.stop()
@@ -99,9 +99,9 @@ class RunController(QObject):
     # ------------------------------------------------------------------ opening and leaving
 
     def leave(self, then: Callable[[], object]) -> bool:
-        """Let go of the run and do something then; say whether that could be done at once.
+        """Close the run and call `then`; return whether that was done at once.
 
-        A run that is training is asked about, and what comes then waits for the answer.
+        If it is training, the user is asked, and `then` waits for the answer.
         """
         run = self._lab.run
         if run is None or not self._lab.is_training:
@@ -120,7 +120,7 @@ class RunController(QObject):
             then()
 
     def begin_another(self) -> None:
-        """Have the settings be changed, for another run."""
+        """Unlock the settings for a new run."""
         self.leave(self._begin_another)
 
     def _begin_another(self) -> None:
@@ -132,24 +132,24 @@ class RunController(QObject):
         ask_for_folder(self._window, "Open run folder", self._lab.home, self.open)
 
     def open_chosen(self) -> None:
-        """Open the run that is chosen in the list."""
+        """Open the run selected in the list."""
         if self._pane.chosen:
             self.open_name(self._pane.chosen)
 
     def open_name(self, name: str) -> None:
-        """Open a run of the list."""
+        """Open a stored run by its name."""
         self.open(self._lab.home / name)
 
     def open(self, folder: Path | str) -> None:
-        """Open a run, in place of the one that is open."""
+        """Open a run, closing the one that is open."""
         run = self._lab.run
         if run is None or run.folder != Path(folder):
             self.leave(partial(self._lab.open, Path(folder)))
 
-    # ------------------------------------------------------------------ what is kept
+    # ------------------------------------------------------------------ the list
 
     def overlay(self, name: str, is_overlaid: bool) -> None:
-        """Lay the losses of a run over the plot, or no longer."""
+        """Overlay the losses of a run on the plot, or remove them."""
         if not is_overlaid:
             self.overlaid.pop(name, None)
             self._wanted.discard(name)
@@ -159,12 +159,12 @@ class RunController(QObject):
         self.changed.emit()
 
     def _read(self) -> None:
-        """Have the next losses read, off the GUI thread: of a long run, that takes seconds."""
+        """Read the next losses on a worker thread: for a long run, that takes seconds."""
         if self._wanted and not self._worker.is_working:
             self._worker.ask(partial(_losses, self._lab.home / min(self._wanted), self._rest))
 
     def _rest(self) -> None:
-        """Let the window come in while losses are read; once it is closed, read no more."""
+        """Yield to the window while losses are read; stop once it is closed."""
         if self._is_closed.wait(REST_S):
             raise InputError("losses", "The lab was closed.")
 
@@ -184,11 +184,11 @@ class RunController(QObject):
         self.broke.emit("".join(traceback.format_exception(error)))
 
     def rename(self) -> None:
-        """Let the name of the chosen run be typed."""
+        """Start editing the name of the selected run."""
         self._pane.edit_name()
 
     def rename_to(self, name: str, other: str) -> None:
-        """Give a run another name, unless it is in use."""
+        """Rename a run, unless it is in use."""
         folder = self._lab.home / name
         try:
             self._refuse_used(folder, "renamed")
@@ -204,7 +204,7 @@ class RunController(QObject):
         self.look()
 
     def delete(self) -> None:
-        """Ask whether the chosen run may be deleted."""
+        """Ask whether to delete the selected run."""
         name = self._pane.chosen
         if name:
             ask_delete(self._window, name, partial(self._delete, name))

@@ -1,6 +1,6 @@
-"""The list of runs that are kept: to be opened, laid over the plot, renamed and deleted.
+"""The list of stored runs, to open, overlay, rename and delete them.
 
-What the lab asks before something would be interrupted or lost; nothing else waits for it.
+Also the questions that are asked before a training is interrupted or a run is deleted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ AT_WORK = "It trains in the background. Open it to watch it here."
 
 
 class RunsPane(QWidget):
-    """The runs, the newest first. The signals carry names."""
+    """The stored runs, newest first. The signals carry names."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     opened = Signal(str)
@@ -80,12 +80,12 @@ class RunsPane(QWidget):
 
     @property
     def chosen(self) -> str:
-        """The name of the run that is chosen; empty where none is."""
+        """The name of the selected run; empty without a selection."""
         item = self.list.currentItem()
         return str(item.data(0, Qt.ItemDataRole.UserRole)) if item else ""
 
     def choose(self, name: str) -> bool:
-        """Choose a run by its name; say whether there is one."""
+        """Select a run by its name; return whether it exists."""
         for at in range(self.list.topLevelItemCount()):
             item = self.list.topLevelItem(at)
             if item and item.data(0, Qt.ItemDataRole.UserRole) == name:
@@ -94,7 +94,7 @@ class RunsPane(QWidget):
         return False
 
     def edit_name(self) -> None:
-        """Let the chosen run's name be typed."""
+        """Start editing the selected run's name."""
         item = self.list.currentItem()
         if item:
             self.list.editItem(item, 0)
@@ -106,9 +106,9 @@ class RunsPane(QWidget):
         at_work: frozenset[str],
         present: str,
     ) -> None:
-        """Show the list; the present run is written in bold, and always in the plot.
+        """Show the list; the open run is bold, and always in the plot.
 
-        Those at work in the background say so in place of when they went on last.
+        Runs that train in the background say so instead of when they were last trained.
         """
         shown = (tuple(runs), overlaid, at_work, present)
         if shown == self._shown:
@@ -128,7 +128,7 @@ class RunsPane(QWidget):
         self._enable()
 
     def _enable(self) -> None:
-        """Let be done with the chosen run what can be, where one is chosen."""
+        """Enable the actions that the selected run allows."""
         for action in self._actions:
             action.setEnabled(bool(self.chosen))
 
@@ -138,7 +138,7 @@ class RunsPane(QWidget):
     def _change(self, item: QTreeWidgetItem) -> None:
         name = str(item.data(0, Qt.ItemDataRole.UserRole))
         if item.text(0) != name:
-            self._shown = None  # the name is typed, and may be refused
+            self._shown = None  # the edited name may be rejected
             self.renamed.emit(name, item.text(0))
         else:
             self.overlaid.emit(name, item.checkState(0) is Qt.CheckState.Checked)
@@ -165,7 +165,7 @@ def _item(run: StoredRun, is_overlaid: bool, is_present: bool) -> QTreeWidgetIte
 def ask_leaving(
     window: QWidget, name: str, stop: Callable[[], object], go_on: Callable[[], object]
 ) -> None:
-    """Ask what becomes of a training that is left; called off, nothing happens. Once at a time."""
+    """Ask whether a training stops or continues in the background; one question at a time."""
     if window.findChild(QMessageBox, "leaving"):
         return
     said = f"“{name}” is training."
@@ -184,7 +184,7 @@ def ask_leaving(
 
 
 def ask_delete(window: QWidget, name: str, delete: Callable[[], object]) -> None:
-    """Ask whether a run may be deleted for good."""
+    """Ask whether to delete a run permanently."""
     if window.findChild(QMessageBox, "delete"):
         return
     said = f"Delete “{name}”, its losses and all weights that were kept?"

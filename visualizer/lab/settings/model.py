@@ -1,6 +1,6 @@
-"""The settings of a training as a table: what each is called, which values it takes.
+"""The training settings as a table of fields, and the panel that shows them.
 
-How the text begins that settings would have a model learn, before any of it is learned.
+Also the sample: the beginning of the text that the settings name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from visualizer.language.training_settings import (
 from visualizer.session.settings_table import Setting, SettingKind, SettingState, remedy_in_words
 
 OWN = ""
-"""Stands for the preset of settings that are none."""
+"""The preset name of settings that match no preset."""
 TEXTS = {
     CorpusKind.FILE: "A text file",
     CorpusKind.WORLD: "A small world of sentences",
@@ -39,7 +39,7 @@ TEXTS = {
 }
 _SOURCE = {"kind", "path", "size", "tokenizer"}
 AT_TEXT = {"text": "kind", "memory": "batch"}
-"""Where a problem is said that is of no setting: the text's, the memory's."""
+"""The setting at which a problem of the text or of memory is shown."""
 
 
 def _is_layered(settings: TrainingSettings) -> bool:
@@ -97,14 +97,14 @@ LAB_SETTINGS: tuple[Setting, ...] = (
 )
 # fmt: on
 STAYING = frozenset({"steps"})
-"""What can be changed of a run: the rest is what the run is."""
+"""Settings that an open run can still change."""
 RANGES: dict[str, tuple[float, float]] = {
     **{name: (0, 10 * most) for name, (_, most) in LIMITS.items()},
     "seed": (0, LIMITS["seed"][1]),
     "dropout": (0, 9),
     "rate": (0, 1_000),
 }
-"""What can be typed: more than what is right, as what is wrong is explained and not turned away."""
+"""Input ranges, wider than the valid ones: invalid values are explained, not refused."""
 
 
 def get(settings: TrainingSettings, name: str) -> Any:
@@ -116,7 +116,7 @@ def get(settings: TrainingSettings, name: str) -> Any:
 
 
 def put(settings: TrainingSettings, name: str, value: Any) -> TrainingSettings:
-    """Give settings with one of them changed, by its name in the table."""
+    """Return settings with one changed, by its name in the table."""
     if name == "preset":
         return settings if value == OWN else with_preset(settings, value)
     if name in _SOURCE:
@@ -126,20 +126,20 @@ def put(settings: TrainingSettings, name: str, value: Any) -> TrainingSettings:
 
 @dataclass(frozen=True, slots=True)
 class LabSettingsPanel:
-    """All settings as they stand.
+    """The settings pane.
 
     Parameters
     ----------
     sample : str
-        How the text begins.
+        The beginning of the text.
     says : str
-        What can be seen with the preset that they are; empty where they are none.
+        What the chosen preset shows; empty where settings match none.
     locked : str
-        Why they cannot be changed; empty where they can.
+        Why settings cannot be changed; empty where they can.
     elsewhere : tuple of str
-        Problems that are of no setting.
+        Problems that belong to no setting.
     notes : tuple of str
-        What is to be known of the text.
+        Notices about the text.
     """
 
     settings: tuple[SettingState, ...]
@@ -157,7 +157,7 @@ def present_setup(
     locked: str = "",
     notes: tuple[str, ...] = (),
 ) -> LabSettingsPanel:
-    """Show the settings, each problem at the one that it belongs to."""
+    """Present the settings, each problem at its setting."""
     found: dict[str, Problem | InputError] = {one.field: one for one in problems(settings)}
     if refused:
         found.setdefault(AT_TEXT.get(refused.field, refused.field), refused)
@@ -181,16 +181,16 @@ def _shown(
 
 LONGEST = 600
 MADE_SOON = 5_000_000
-"""Tokens that are made in a second or two; of a longer text, one of this length is shown."""
+"""Tokens that are generated in a second or two; a longer text is sampled at this length."""
 
 
 def sample_of(settings: TrainingSettings) -> str:
-    """Give the first letters of the text; nothing while the settings are wrong.
+    """Return the beginning of the text; empty while the settings are invalid.
 
     Raises
     ------
     InputError
-        When there is no such text.
+        When the text cannot be read.
     """
     if problems(settings):
         return ""

@@ -1,4 +1,4 @@
-"""Reads how the text begins that the settings name, off the GUI thread."""
+"""Reads the sample of the text that the settings name, on a worker thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TextSampleController(QObject):
-    """Shows the beginning of the text while the settings are being chosen."""
+    """Shows the beginning of the text while settings are edited."""
 
     broke = Signal(str)
 
@@ -33,7 +33,7 @@ class TextSampleController(QObject):
         lab.changed.connect(self.look)
 
     def look(self) -> None:
-        """Read the text anew where the settings name another one."""
+        """Read the sample again if the settings name another text."""
         draft, is_free = self._lab.draft, self._lab.run is None
         made_of = draft.source, draft.block
         if is_free and (self._of is None or made_of != (self._of.source, self._of.block)):
@@ -54,14 +54,14 @@ class TextSampleController(QObject):
         self.broke.emit("".join(traceback.format_exception(error)))
 
     def close(self) -> None:
-        """Wait for what is being read, and read no more."""
+        """Wait for the reading thread, and stop."""
         self._worker.stop()
 
 
 def _read(settings: TrainingSettings) -> tuple[TrainingSettings, str | InputError]:
     try:
         sample = sample_of(settings)
-        tokenize(sample, settings.source.tokenizer)  # what that loads is not loaded while one types
+        tokenize(sample, settings.source.tokenizer)  # imports the tokenizer early
         return settings, sample
     except InputError as refused:
         return settings, refused

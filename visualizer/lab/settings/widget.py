@@ -1,7 +1,4 @@
-"""The settings of a training, built from their table, and how the text begins.
-
-The controls that only the lab's settings need.
-"""
+"""The settings pane, built from the table of settings, and its input controls."""
 
 from __future__ import annotations
 
@@ -44,14 +41,14 @@ LINES = (
     ("block", "width"), ("heads", "layers"), ("dropout", "batch"), ("rate", "decay"),
     ("warmup", "steps"), ("seed", "device"),
 )  # fmt: skip
-"""Which settings stand beside each other."""
+"""Settings shown beside each other."""
 COMING = frozenset({"path", "tokenizer", "size"})
-"""What is seen only where it counts."""
+"""Settings shown only where they apply."""
 SAMPLE_LINES = 7
 
 
 class SettingsPane(QScrollArea):
-    """All settings, each with what is wrong with it; locked where a run is made of them."""
+    """All settings with their problems; locked while a run is open."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     chosen = Signal(str, object)
@@ -88,7 +85,7 @@ class SettingsPane(QScrollArea):
         self.setMinimumWidth(inner.minimumSizeHint().width() + bar)
 
     def _line(self, names: tuple[str, ...]) -> QVBoxLayout:
-        """Put settings beside each other; what is wrong with them has the whole width below."""
+        """Put settings beside each other; their problems span the whole width below."""
         whole, line = QVBoxLayout(), QHBoxLayout()
         whole.setSpacing(2)
         line.setSpacing(12)
@@ -122,11 +119,11 @@ class SettingsPane(QScrollArea):
         column.addStretch(1)
 
     def show_setup(self, setup: LabSettingsPanel, theme: Theme) -> None:
-        """Show the settings, and whether they can be changed."""
+        """Show the settings, and lock or unlock them."""
         if theme is not self._theme:
             self._theme, self._shown = theme, None
             for row in self.rows.values():
-                row.problem.clear()  # a link takes its colour when it is written
+                row.problem.clear()  # a link takes its colour when the text is set
                 row.control.show_theme(theme)
         if setup == self._shown:
             return
@@ -153,12 +150,12 @@ class SettingsPane(QScrollArea):
 
 TEXTS = "Texts (*.txt *.md *.csv *.json *.py);;All files (*)"
 NARROW = 72
-"""Wide enough for a usual number; what can be typed is far longer."""
+"""Width in pixels for a usual number; Qt reserves room for the longest one."""
 ADAPTIVE = QAbstractSpinBox.StepType.AdaptiveDecimalStepType
 
 
 class WholeNumberControl(TypedControl):
-    """A whole number, typed."""
+    """An input for a whole number."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -174,7 +171,7 @@ class WholeNumberControl(TypedControl):
 
 
 class ScientificSpinBox(QDoubleSpinBox):
-    """A number that may be small, with as many decimals as it has."""
+    """A spin box for small numbers, which shows as many decimals as needed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -186,7 +183,7 @@ class ScientificSpinBox(QDoubleSpinBox):
 
 
 class SmallNumberControl(TypedControl):
-    """A number that may be small, typed."""
+    """An input for a small number."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -203,7 +200,7 @@ class SmallNumberControl(TypedControl):
 
 
 class FileControl(SettingControl):
-    """A file: its name is typed, or it is chosen."""
+    """An input for a file: a typed path or a file dialog."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)

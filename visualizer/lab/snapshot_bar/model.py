@@ -1,6 +1,6 @@
-"""Training time to be scrubbed: the moments that were kept, on a log axis, and now at its end.
+"""The snapshot bar as a value: the kept steps on a logarithmic axis, with the present at its end.
 
-Most is learned early: on an axis of steps, all of it would be in the first pixels.
+Most is learned early: on a linear axis of steps, it would be in the first pixels.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ DECIMALS = 3
 
 @dataclass(frozen=True)
 class SnapshotTimeline:
-    """Where in training time one looks.
+    """The selectable steps of training, and the selected one.
 
     Parameters
     ----------
     stops : tuple of int or None
-        Steps that can be looked at, in order; the last is None: now.
+        Selectable steps in order; the last is None, the present.
     now : int
-        How many steps are done.
+        The number of steps done.
     at : int
-        Which of the stops is looked at.
+        The index of the selected stop.
     said : str
         The step and its losses in words.
     is_waiting : bool
-        Whether what it was then is still on its way.
+        Whether the selected step's reading is pending.
     """
 
     stops: tuple[int | None, ...] = (None,)
@@ -47,39 +47,39 @@ class SnapshotTimeline:
 
     @property
     def looked(self) -> int | None:
-        """The step that is looked at; None for now."""
+        """The selected step; None for the present."""
         return self.stops[self.at]
 
     @property
     def is_last(self) -> bool:
-        """Whether one looks at what is now."""
+        """Whether the present is selected."""
         return self.at == len(self.stops) - 1
 
     def share(self, step: int | None) -> float:
-        """Give where a step is on the axis, from 0 to 1."""
+        """Return a step's position on the axis, from 0 to 1."""
         if step is None or self.now == 0:
             return 1.0
         return min(1.0, math.log1p(step) / math.log1p(self.now))
 
     @cached_property
     def shares(self) -> tuple[float, ...]:
-        """Where each stop is."""
+        """Each stop's position on the axis, from 0 to 1."""
         return tuple(map(self.share, self.stops))
 
     def nearest(self, share: float) -> int:
-        """Give the number of the stop nearest to a place on the axis."""
+        """Return the index of the stop nearest to a position on the axis."""
         after = min(bisect_left(self.shares, share), len(self.stops) - 1)
         before = max(0, after - 1)
         is_nearer = share - self.shares[before] < self.shares[after] - share
         return before if is_nearer else after
 
     def beside(self, by: int) -> int:
-        """Give the number of the stop so many further on; at an end, the last there is."""
+        """Return the index of the stop this many further on, clipped at the ends."""
         return min(max(self.at + by, 0), len(self.stops) - 1)
 
     @property
     def ticks(self) -> tuple[tuple[int, float], ...]:
-        """Steps to be written under the axis, and where they are: powers of ten."""
+        """The ticks of the axis, powers of ten, with their positions."""
         powers = (10**power for power in range(len(str(self.now))))
         return ((0, 0.0), *((step, self.share(step)) for step in powers if step < self.now))
 
@@ -92,18 +92,18 @@ def present_scrub(
     validation: Measured | None = None,
     is_waiting: bool = False,
 ) -> SnapshotTimeline:
-    """Show where in training time one looks.
+    """Present the snapshot bar.
 
     Parameters
     ----------
     snapshots : iterable of int
-        Steps that were kept.
+        The steps of kept snapshots.
     looked : int or None
-        Of a step that is not kept any more, the nearest is looked at; None for now.
+        The selected step; the nearest if it is no longer kept; None for the present.
     training, validation : Measured or None
         The losses at that step, or the last before it, where they are known.
     is_waiting : bool
-        Whether what it was then is still on its way.
+        Whether the selected step's reading is pending.
     """
     stops = (*sorted({step for step in snapshots if step < now or step == looked}), None)
     at = len(stops) - 1
@@ -120,7 +120,7 @@ def _said(
     when = f"Now, step {now:,}" if looked is None else f"Step {looked:,} of {now:,}"
     step = now if looked is None else looked
     losses = []
-    if training:  # of a model after n steps, the last batch was step n − 1, counted from 0
+    if training:  # after n steps, the last batch was step n − 1, counted from 0
         losses.append(_written("training", training, {step, step - 1}))
     if validation:
         losses.append(_written("validation", validation, {step}))
@@ -128,6 +128,6 @@ def _said(
 
 
 def _written(name: str, measured: Measured, here: set[int]) -> str:
-    """Write a loss, with its step where that is another."""
+    """Format a loss, with its step if that is another."""
     said = f"{name} loss {format_number(measured.loss, DECIMALS)}"
     return said if measured.step in here else f"{said} at step {measured.step:,}"

@@ -1,4 +1,4 @@
-"""Drawing the axis of training time, in the window and under a film."""
+"""Paints the axis of training steps, in the window and in films."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ CENTRE = Qt.AlignmentFlag.AlignCenter
 
 
 def axis_height() -> float:
-    """Give the height that the knob and the steps need."""
+    """Return the height of the knob and the labels."""
     return metrics(12).height() + (2 * KNOB + 6) * text_scale()
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotAxis:
-    """Where the moments of training are on an axis of some width."""
+    """Places and paints the stops on an axis of a given width."""
 
     scrub: SnapshotTimeline
     width: float
 
     def x(self, share: float) -> float:
-        """Give where a part of the axis is."""
+        """Return the x of a share of the axis."""
         knob = KNOB * text_scale()
         return knob + share * (self.width - 2 * knob)
 
     def x_of(self, stop: int) -> float:
-        """Give where a stop is."""
+        """Return the x of a stop."""
         return self.x(self.scrub.shares[stop])
 
     def stop_at(self, x: float) -> int:
-        """Give the stop nearest to a place."""
+        """Return the stop nearest to an x."""
         start, end = self.x(0), self.x(1)
         return self.scrub.nearest((x - start) / max(1.0, end - start))
 
     def paint(self, painter: QPainter, theme: Theme) -> None:
-        """Draw the axis as far as one looks, a dot for each stop, and a knob."""
+        """Draw the axis up to the selected stop, a dot for each stop, and a knob."""
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
         scale, scrub = text_scale(), self.scrub
@@ -69,7 +69,7 @@ class SnapshotAxis:
         self._paint_labels(painter, middle + knob + 3 * scale, theme)
 
     def _paint_labels(self, painter: QPainter, top: float, theme: Theme) -> None:
-        """Write the step that is looked at, now, and as many round numbers as have room."""
+        """Write the selected step, the present, and as many round numbers as fit."""
         looked = self.scrub.looked
         labels = [(1.0, NOW, theme.ink if looked is None else theme.quiet)]
         if looked is not None:

@@ -1,7 +1,4 @@
-"""The bar of training time: look back at what was kept, step by step or as a film.
-
-The axis of training time: its kept moments as dots, a knob where one looks.
-"""
+"""The snapshot bar: selects a kept step of training, or plays through all of them."""
 
 from __future__ import annotations
 
@@ -28,17 +25,17 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QKeyEvent, QPaintEvent, QResizeEvent, QWheelEvent
 
 SAYING = 600
-"""Pixels: a narrower bar has no room for words; they are its track's tip still."""
+"""Least width in pixels for text in the bar; a narrower one has it only as tooltip."""
 SPEEDS = (0.5, 1.0, 2.0, 4.0, 8.0)
 FRAME_MS = 300
-"""How long each moment is seen while it plays at the usual speed."""
+"""How long each step is shown while playing at normal speed."""
 
 
 class SnapshotBar(QWidget):
-    """Says which moment of training is looked at, and lets one go to another.
+    """Shows the selected step of training, and selects another.
 
-    `stepLooked` carries a kept step, or None for now. While it plays, it goes on to the next moment
-    when the one before is seen.
+    `stepLooked` carries a kept step, or None for the present. While it plays, it selects the next
+    step once the one before is shown.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
@@ -55,7 +52,7 @@ class SnapshotBar(QWidget):
         self.track, self.said = SnapshotSlider(), PlainLabel()
         self.said.setProperty("role", "quiet")
         self.said.setWordWrap(True)
-        self.said.setMinimumWidth(1)  # it is cut off rather than the window widened
+        self.said.setMinimumWidth(1)  # elided rather than widening the window
         self.said.setMaximumHeight(2 * self.said.fontMetrics().lineSpacing())
         self.track.sought.connect(self._seek)
         row = QHBoxLayout(self)
@@ -91,10 +88,10 @@ class SnapshotBar(QWidget):
         super().resizeEvent(event)
         self.said.setVisible(self.width() >= SAYING * text_scale())
 
-    # ------------------------------------------------------------------ what is shown
+    # ------------------------------------------------------------------ content
 
     def show_scrub(self, scrub: SnapshotTimeline, theme: Theme) -> None:
-        """Show which moment is looked at."""
+        """Show the selected step."""
         if scrub == self._scrub and theme is self._theme and self.said.text():
             return
         self._scrub, self._theme = scrub, theme
@@ -103,7 +100,7 @@ class SnapshotBar(QWidget):
         for part in (self.said, self.track):
             part.setToolTip(plain_tooltip(scrub.said))
         self._widest = max(self._widest, self.said.fontMetrics().horizontalAdvance(scrub.said) + 4)
-        self.said.setMaximumWidth(self._widest)  # else the track would move while it plays
+        self.said.setMaximumWidth(self._widest)  # otherwise the track would move while playing
         set_accessible_value(self, scrub.said)
         is_alone = len(scrub.stops) == 1
         for button, can in (
@@ -124,15 +121,15 @@ class SnapshotBar(QWidget):
             name = "pause" if button is self.play and self.is_playing else button.objectName()
             button.setIcon(icon(name, self._theme.ink))
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ intents
 
     @property
     def is_playing(self) -> bool:
-        """Whether it goes on by itself."""
+        """Whether it plays."""
         return self._timer.isActive()
 
     def toggle(self) -> None:
-        """Play from here, or from the beginning if one looks at what is now; or pause."""
+        """Play from the selected step, or from the first at the present; or pause."""
         if self.is_playing:
             self.pause()
         elif len(self._scrub.stops) > 1:
@@ -141,13 +138,13 @@ class SnapshotBar(QWidget):
             self._look(0 if self._scrub.is_last else self._scrub.beside(1))
 
     def pause(self) -> None:
-        """Stay at this moment."""
+        """Stop playing at the selected step."""
         if self.is_playing:
             self._timer.stop()
             self._tell_playing()
 
     def change_speed(self, by: int) -> None:
-        """Play faster or slower, as far as there is a speed."""
+        """Play faster or slower, within the range of speeds."""
         at = self.speed.currentIndex() + by
         self.speed.setCurrentIndex(min(max(at, 0), self.speed.count() - 1))
 
@@ -155,15 +152,15 @@ class SnapshotBar(QWidget):
         self._timer.setInterval(round(FRAME_MS / SPEEDS[at]))
 
     def step_back(self) -> None:
-        """Look at the kept moment before."""
+        """Select the snapshot before."""
         self._seek(self._scrub.beside(-1))
 
     def step_on(self) -> None:
-        """Look at the next kept moment."""
+        """Select the next snapshot."""
         self._seek(self._scrub.beside(1))
 
     def go_to_now(self) -> None:
-        """Look at what is now."""
+        """Select the present."""
         self._seek(len(self._scrub.stops) - 1)
 
     def _seek(self, stop: int) -> None:
@@ -198,7 +195,7 @@ STEPS = {
 
 
 class SnapshotSlider(TrackSlider):
-    """Click or drag to look at another moment; `sought` carries the number of a stop."""
+    """The axis of steps to click and drag; `sought` carries the index of a stop."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Slider
     sought = Signal(int)
@@ -213,7 +210,7 @@ class SnapshotSlider(TrackSlider):
         return axis_height()
 
     def show_scrub(self, scrub: SnapshotTimeline, theme: Theme) -> None:
-        """Show where one looks."""
+        """Show the selected step."""
         self._scrub, self._theme = scrub, theme
         self.setRange(0, max(1, len(scrub.stops) - 1))
         self.setValue(scrub.at)
@@ -225,7 +222,7 @@ class SnapshotSlider(TrackSlider):
         return SnapshotAxis(self._scrub, self.width())
 
     def x_of(self, stop: int) -> float:
-        """Give where a stop is on the track."""
+        """Return the x of a stop on the track."""
         return self._axis.x_of(stop)
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -234,7 +231,7 @@ class SnapshotSlider(TrackSlider):
         self.paint_focus(painter)
         painter.end()
 
-    # ------------------------------------------------------------------ the hand
+    # ------------------------------------------------------------------ mouse and keys
 
     def point_at(self, x: float) -> None:
         self._seek(self._axis.stop_at(x))

@@ -1,4 +1,4 @@
-"""Trainings without a window: to let one go on after closing, and to know that one is at work."""
+"""Trainings without a window: starts, detects, stops and takes over background processes."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 NOT_ALONE = "“{}” could not be left to go on in the background"
 POLL_MS = 200
 MOST_ORDERS = 2**20
-"""Bytes."""
+"""Largest size of an orders file in bytes."""
 LONGEST_S = 60.0
-"""How long one that has its orders may take until it holds the run: torch has to be loaded."""
+"""How long a started process may take to lock its run: it imports torch first."""
 
 
 def order(folder: Path) -> None:
-    """Write what is said to a run that is to go on; from then on it is taken to be at work.
+    """Write the orders of a background training; from then on its run counts as training.
 
-    It reads its orders from a file, as nobody is left to say them.
+    The process reads its orders from a file, as no window sends them.
 
     Raises
     ------
@@ -58,14 +58,14 @@ def order(folder: Path) -> None:
 
 
 def go_on(folder: Path, command: Sequence[str] = SERVICE) -> None:
-    """Have a run that has its orders go on in a process that outlives this program.
+    """Continue a run that has its orders in a process that outlives this program.
 
     Raises
     ------
     InputError
         Of ``folder``, when they cannot be written, or the process cannot be started.
     """
-    order(folder)  # anew, as its time begins now
+    order(folder)  # written again, as `LONGEST_S` counts from now
     why = _start(RunFolder(folder), command)
     if why:
         take_back(folder)
@@ -74,7 +74,7 @@ def go_on(folder: Path, command: Sequence[str] = SERVICE) -> None:
 
 
 def _start(run: RunFolder, command: Sequence[str]) -> str:
-    """Start a process that reads a run's orders and outlives this one; say what is in the way."""
+    """Start a detached process that reads a run's orders; return an error, or nothing."""
     process = QProcess()
     process.setProcessEnvironment(environment())
     process.setProgram(command[0])
@@ -94,7 +94,7 @@ def _start(run: RunFolder, command: Sequence[str]) -> str:
 def take_over(
     folder: Path, command: Sequence[str], said: SignalInstance, ended: ProcessEnd
 ) -> None:
-    """Have a run go on that a window has let go of; what is in the way is said in a sentence."""
+    """Continue a run that a window has closed; emit a sentence if that fails."""
     try:
         if ended.failure:
             take_back(folder)
@@ -103,18 +103,18 @@ def take_over(
     except InputError as refused:
         try:
             said.emit(refused.sentence)
-        except RuntimeError:  # its window is closed
+        except RuntimeError:  # the window is closed
             say(refused.sentence)
 
 
 def take_back(folder: Path) -> None:
-    """Have a run not go on after all."""
+    """Withdraw a run's orders."""
     with suppress(OSError):
         RunFolder(folder).orders.unlink(missing_ok=True)
 
 
 def is_at_work(folder: Path) -> bool:
-    """Whether a run is being trained, here or elsewhere, or is about to be; nothing is written."""
+    """Whether a run is being trained by any process, or about to be; writes nothing."""
     return _has_orders(folder) or _is_held(folder)
 
 
@@ -133,20 +133,20 @@ def _is_held(folder: Path) -> bool:
 
 
 def ask_to_stop(folder: Path) -> None:
-    """Have whoever trains a run write a checkpoint and end."""
-    with suppress(OSError):  # it has no folder any more
+    """Ask the process that trains a run to write a checkpoint and end."""
+    with suppress(OSError):  # its folder is gone
         RunFolder(folder).stop.touch()
 
 
 class BackgroundTrainingWatcher(QObject):
-    """Has whoever trains a run stop, and waits until it has.
+    """Asks the process that trains a run to stop, and waits until it has.
 
-    Orders alone do not prove that somebody will train it, as they may have come with a folder from
-    elsewhere: nothing is written there before the run is held.
+    Orders alone do not prove that a process will train the run, as the folder may have been copied
+    from elsewhere: nothing is written there before the run is locked.
     """
 
     free = Signal(bool)
-    """The run can be had; whether it was trained until then."""
+    """The run is free; carries whether it was being trained until then."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
@@ -156,13 +156,13 @@ class BackgroundTrainingWatcher(QObject):
         self._polling.timeout.connect(self._look)
 
     def wait(self, folder: Path) -> None:
-        """Wait for a run."""
+        """Wait until a run is free."""
         self._folder, self._was_held = folder, False
         self._ask()
         self._polling.start()
 
     def stop(self) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         self._polling.stop()
 
     def _ask(self) -> None:
@@ -174,7 +174,7 @@ class BackgroundTrainingWatcher(QObject):
     def _look(self) -> None:
         assert self._folder
         if is_at_work(self._folder):
-            self._ask()  # again: it may just have begun
+            self._ask()  # again: the process may just have locked the run
             return
         self.stop()
         if self._was_held:

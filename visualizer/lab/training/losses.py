@@ -1,6 +1,6 @@
-"""The losses of a training, step by step, as they come.
+"""The losses of a run, and the append-only arrays that hold them.
 
-Numbers that only become more: what was handed out stays, what comes is cheap.
+An extended array shares its buffer with the one before: appending costs what is added.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Measured(NamedTuple):
 
 
 class EarlierLosses:
-    """What losses have in common that came from each other by extending alone."""
+    """Identity shared by losses that were extended from each other without replacing any."""
 
     __slots__ = ("longest",)
 
@@ -32,9 +32,9 @@ class EarlierLosses:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Losses:
-    """The losses of a run so far; to extend them costs what is added.
+    """The losses of a run so far; extending them costs only what is added.
 
-    Made by `Losses.of` and `extended`; steps rise, whatever is given.
+    Made by `Losses.of` and `extended`, which ensure that steps ascend.
     """
 
     _training: tuple[GrowingArray, GrowingArray, GrowingArray]
@@ -50,14 +50,14 @@ class Losses:
         validation_steps: ArrayLike = (),
         validation: ArrayLike = (),
     ) -> Losses:
-        """Hold losses.
+        """Make losses from arrays.
 
         Parameters
         ----------
         steps, training, rates : array_like
-            A loss of a training step's batch each, in nats a token, and its learning rate.
+            The steps, the loss of each step's batch in nats a token, and its learning rate.
         validation_steps, validation : array_like
-            Losses on text that is not trained on, where they were measured.
+            The steps of validation, and the losses in nats a token.
         """
         whole, real = GrowingArray.of((), np.int64), GrowingArray.of(())
         empty = cls((whole, real, real), (whole, real))
@@ -65,7 +65,7 @@ class Losses:
 
     @property
     def steps(self) -> np.ndarray:
-        """The steps of `training` and `rates`, int64 [step], rising."""
+        """The steps of `training` and `rates`, int64 [step], ascending."""
         return self._training[0].values
 
     @property
@@ -80,7 +80,7 @@ class Losses:
 
     @property
     def validation_steps(self) -> np.ndarray:
-        """The steps of `validation`, int64 [measure], rising."""
+        """The steps of `validation`, int64 [measure], ascending."""
         return self._validation[0].values
 
     @property
@@ -90,7 +90,7 @@ class Losses:
 
     @property
     def last_step(self) -> int:
-        """The last step of which anything is known; 0 where nothing is."""
+        """The last step with a loss; 0 without any."""
         parts = (self.steps, self.validation_steps)
         return max((int(part[-1]) for part in parts if len(part)), default=0)
 
@@ -105,10 +105,10 @@ class Losses:
         validation_steps: ArrayLike = (),
         validation: ArrayLike = (),
     ) -> Losses:
-        """Give these losses and further ones after them.
+        """Return these losses with further ones appended.
 
-        A run that was killed goes on from its checkpoint, and its steps come again: what is added
-        replaces all that stood from its first step on.
+        A killed run continues from its checkpoint and repeats steps: what is added replaces
+        everything from its first step on.
         """
         grown, is_further = _joined(self._training, (steps, training, rates))
         measured, is_measured_further = _joined(self._validation, (validation_steps, validation))
@@ -118,14 +118,14 @@ class Losses:
         return Losses((grown[0], grown[1], grown[2]), (measured[0], measured[1]), past)
 
     def continues(self, before: Losses) -> bool:
-        """Whether the training losses begin with another's, known without comparing them."""
+        """Whether the training losses begin with another's, without comparing values."""
         return self._past is before._past and len(before) <= len(self)
 
 
 def _joined(
     before: tuple[GrowingArray, ...], added: tuple[ArrayLike, ...]
 ) -> tuple[tuple[GrowingArray, ...], bool]:
-    """Put columns after columns; the first are steps. Also say whether nothing was replaced."""
+    """Append columns, the first being steps; also return whether nothing was replaced."""
     columns = [np.asarray(column).reshape(-1) for column in added]
     steps, kept = before[0].values, len(before[0])
     if len({len(column) for column in columns}) != 1:
@@ -143,15 +143,15 @@ def _joined(
 
 
 def _is_last(steps: np.ndarray) -> np.ndarray:
-    """Mark the rows that no later row goes back to or behind, bool [row]."""
+    """Mark the rows whose step is below that of every later row, bool [row]."""
     lowest_after = np.minimum.accumulate(steps[::-1])[::-1]
     return np.append(steps[:-1] < lowest_after[1:], True)
 
 
 class GrowingBuffer:
-    """A place for numbers, larger than what is in it.
+    """A buffer with spare capacity, shared by several `GrowingArray`.
 
-    Several values may show the beginning of one: all of it that they show is never written again.
+    The part that any of them shows is never written again.
     """
 
     __slots__ = ("array", "used")
@@ -161,7 +161,7 @@ class GrowingBuffer:
 
 
 class GrowingArray:
-    """An array that can be extended in time that follows what is added, not what is there.
+    """An immutable array whose extension costs time only for what is added.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class GrowingArray:
 
     @classmethod
     def of(cls, values: ArrayLike, dtype: type = np.float64) -> GrowingArray:
-        """Hold a copy of numbers."""
+        """Copy numbers into a new array."""
         array: np.ndarray = np.array(values, dtype=dtype).reshape(-1)
         return cls(GrowingBuffer(array), len(array))
 
@@ -186,7 +186,7 @@ class GrowingArray:
         return len(self.values)
 
     def extended(self, more: ArrayLike) -> GrowingArray:
-        """Give these numbers and others after them; this one stays as it is."""
+        """Return an array with more numbers appended; this one is unchanged."""
         added, begin = np.asarray(more, dtype=self.values.dtype).reshape(-1), len(self)
         end, room = begin + len(added), self._room
         if room.used != begin or end > len(room.array):  # another one grew there, or it is full
@@ -198,5 +198,5 @@ class GrowingArray:
         return GrowingArray(room, end)
 
     def until(self, length: int) -> GrowingArray:
-        """Give the first numbers of these."""
+        """Return the first `length` numbers."""
         return GrowingArray(self._room, length)

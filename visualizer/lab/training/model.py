@@ -1,4 +1,4 @@
-"""A run that is open in the lab: what it is, how far it is, and what its training said last."""
+"""The state of the open run: its phase, progress, and what its training reported last."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Phase(StrEnum):
-    """What a run is doing; the middle ones are as a training says them."""
+    """What a run is doing; the middle values are those that a training process sends."""
 
     WAITING = "waiting"
-    """Until whoever trains it elsewhere has stopped."""
+    """Until the process that trains it elsewhere has stopped."""
     OPENING = "opening"
     RUNNING = "running"
     PAUSED = "paused"
@@ -36,19 +36,19 @@ class Phase(StrEnum):
 
 
 BUSY = frozenset({Phase.WAITING, Phase.OPENING, Phase.ENDING})
-"""When it has to be waited for."""
+"""Phases in which the user has to wait."""
 OPEN = frozenset({Phase.RUNNING, Phase.PAUSED, Phase.DONE, Phase.STOPPED, Phase.DIVERGED})
-"""When its model can be asked."""
+"""Phases in which its model can be queried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a run came to an end that nobody wanted.
+    """Why a run ended unexpectedly.
 
     Parameters
     ----------
     details : str
-        For those who mend it; may be empty.
+        Technical details; may be empty.
     """
 
     sentence: str
@@ -57,30 +57,30 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunState:
-    """A run that is open.
+    """The state of an open run.
 
     Parameters
     ----------
     step : int
-        How many steps were done.
+        The number of steps done.
     seconds, seconds_left : float
-        Of training, so far and from now on.
+        Training time so far, and an estimate of the rest.
     rate : float
         The learning rate.
     snapshots : tuple of int
-        After which steps the weights are kept.
+        The steps at which the weights are kept.
     checkpoint : int
-        After which step all of it was saved last.
+        The step of the last checkpoint.
     tokens : tuple of str
         The vocabulary.
     frequency, bigram : float
-        The validation losses of guessing, in nats a token: lines to beat.
+        Validation losses of the unigram and bigram baselines, in nats a token.
     sample : str
-        How its text begins.
+        The beginning of its text.
     notice : str
-        What is to be known of it now, such as that it cannot be saved.
+        A notice about its present state, such as that it cannot be saved.
     final : tuple of (float, float) or None
-        When it is done, its training and its validation loss, each the mean of many batches.
+        Once it is done, its training and validation loss, each the mean of many batches.
     """
 
     folder: Path
@@ -107,12 +107,12 @@ class RunState:
 
     @property
     def name(self) -> str:
-        """What the run is called: its folder's name."""
+        """The run's name, its folder's."""
         return self.folder.name
 
     @property
     def losses_now(self) -> tuple[Measured | None, Measured | None]:
-        """The losses of the model as it is: of one that is done, those measured at its end."""
+        """The present losses: for a finished run, those measured at its end."""
         if self.final is None:
             return self.losses_at(self.step)
         training, validation = (Measured(loss, self.step) for loss in self.final)
@@ -120,11 +120,11 @@ class RunState:
 
     @property
     def is_open(self) -> bool:
-        """Whether its model can be asked."""
+        """Whether its model can be queried."""
         return self.phase in OPEN
 
     def losses_at(self, step: int) -> tuple[Measured | None, Measured | None]:
-        """Give the training and the validation loss that were measured last through a step."""
+        """Return the last training and validation loss up to a step."""
         losses = self.losses
         return (
             _last(losses.steps, losses.training, step),
@@ -137,9 +137,9 @@ _PROGRESS = ("step", "seconds", "tokens_a_second", "seconds_left", "rate", "chec
 
 
 def opened(run: RunState, message: Message) -> RunState:
-    """Take what a training said of a run when it had opened it."""
+    """Apply the message that a training sends once it has opened a run."""
     values = message.values
-    is_without_text = values["state"] == Phase.STOPPED  # the last of its notices says why
+    is_without_text = values["state"] == Phase.STOPPED  # the last notice says why
     return replace(
         run,
         phase=Phase(values["state"]),
@@ -158,13 +158,13 @@ def opened(run: RunState, message: Message) -> RunState:
 
 
 def progressed(run: RunState, message: Message) -> RunState:
-    """Take what a training said of how far it is."""
+    """Apply a progress message of a training."""
     values = message.values
     ending = run.phase is Phase.ENDING
     return replace(
         run,
         phase=run.phase if ending else Phase(values["state"]),
-        # It may have gone further by the time that it was told to end before.
+        # It may have done further steps before it was told to end.
         settings=replace(run.settings, steps=max(run.settings.steps, int(values["step"]))),
         snapshots=tuple(values["snapshots"]),
         losses=run.losses.extended(**message.arrays),
@@ -175,7 +175,7 @@ def progressed(run: RunState, message: Message) -> RunState:
 
 
 def refused_as(failure: Failure, values: Mapping[str, Any]) -> Message:
-    """Answer a question that a run was asked, and will not answer any more."""
+    """Make the refusal of a request that a failed run will not answer."""
     said = {"field": "folder", "sentence": failure.sentence}
     return Message("refused", {"id": values.get("id"), **said})
 

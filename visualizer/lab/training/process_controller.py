@@ -1,4 +1,4 @@
-"""A training in a process of its own: what it is told, what it says, and how it may end."""
+"""Controls the training process: its start, its messages and its end."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SERVICE = (sys.executable, "-P", "-m", "visualizer.language.training_process_main")
-"""The program that trains; it loads torch, which the window does not.
+"""The training program; it imports torch, which the window does not.
 
-Nothing that lies where the program was started is taken for a module.
+``-P`` keeps the working directory out of the module search path.
 """
 LONGEST_DETAILS = 64 * 1024
 PATIENCE_MS = 60_000
-"""How long one that was told to end may take to write its checkpoint."""
+"""How long a process may take to write its checkpoint before it is killed."""
 _KILLED = 9
 WHOLE = "Its last checkpoint is whole: open the run again to go on from there."
 NOTHING = "It had not begun, and nothing is changed."
@@ -39,22 +39,22 @@ NOTHING = "It had not begun, and nothing is changed."
 
 @dataclass(frozen=True, slots=True)
 class ProcessEnd:
-    """How a training's process ended.
+    """How a training process ended.
 
     Parameters
     ----------
     failure : Failure or None
-        Why, where nobody had asked for it.
+        The reason, if it ended unasked.
     """
 
     failure: Failure | None = None
 
 
 class TrainingProcess(QObject):
-    """A process that trains one run, and answers what is asked of its model.
+    """A process that trains one run and answers requests about its model.
 
-    Nothing here waits: what is told is written when the process reads, what it says is a signal.
-    It is over with `ended`, always, and nothing is said after that.
+    Nothing here blocks: messages are written when the process reads, its answers are signals.
+    `ended` is always emitted, and is the last signal.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class TrainingProcess(QObject):
     said = Signal(object)
     """A `Message`."""
     ended = Signal(object)
-    """How: an `ProcessEnd`."""
+    """A `ProcessEnd`."""
 
     def __init__(self, command: Sequence[str] = SERVICE, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -84,36 +84,36 @@ class TrainingProcess(QObject):
 
     @property
     def process_id(self) -> int:
-        """The number that the system has given the process; 0 where there is none."""
+        """The operating system's process id; 0 where there is none."""
         return int(self._process.processId())
 
     def start(self) -> None:
-        """Have the process begin."""
+        """Start the process."""
         self._process.start(self._command[0], self._command[1:])
 
     def tell(self, says: str, **values: Any) -> None:
-        """Say something to it; what it cannot be told any more is dropped."""
+        """Send a message; dropped once the process cannot receive any more."""
         if not self.is_over:
             self._process.write(Message(says, values).pack())
 
     def end(self) -> None:
-        """Have it write a checkpoint and end; see `see_off`."""
+        """Ask it to write a checkpoint and end; see `see_off`."""
         if self.is_over or self._may_end:
             return
         self._may_end = True
-        self.setParent(QCoreApplication.instance())  # whoever had it may be gone before it is over
+        self.setParent(QCoreApplication.instance())  # its owner may be gone before it ends
         self.tell("stop")
         self._process.closeWriteChannel()
         self._patience.start()
 
-    # ------------------------------------------------------------------ what it says
+    # ------------------------------------------------------------------ messages
 
     def _hear(self) -> None:
         try:
             for message in self._unpacker.feed(bytes(self._process.readAllStandardOutput().data())):
                 self._has_opened |= message.says == "opened"
                 self.said.emit(message)
-        except (ValueError, TypeError) as error:  # no message, but something printed
+        except (ValueError, TypeError) as error:  # not a message, but printed text
             self._details += f"\nNot understood: {error!r}".encode()
             self._process.kill()
 
@@ -148,8 +148,8 @@ class TrainingProcess(QObject):
 
 
 def see_off() -> None:
-    """Wait for the trainings that were told to end; their windows are gone already."""
-    while ending := _ending():  # anew each time, as others end too meanwhile and are gone then
+    """Wait for the trainings that were asked to end; their windows are already gone."""
+    while ending := _ending():  # queried each time, as others end meanwhile
         loop = QEventLoop()
         ending[0].ended.connect(loop.quit)
         loop.exec()
@@ -169,7 +169,7 @@ def _why(code: int, status: QProcess.ExitStatus) -> str:
 
 
 def environment() -> QProcessEnvironment:
-    """Give the surroundings of a training: it finds this very program, wherever it was started."""
+    """Return the environment of a training, in which it imports this very package."""
     made = QProcessEnvironment.systemEnvironment()
     home = str(PACKAGE.parent)
     paths = [home, *filter(None, made.value("PYTHONPATH").split(os.pathsep))]

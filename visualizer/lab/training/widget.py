@@ -1,7 +1,4 @@
-"""The bar of training: start, step, stop, go on for longer; how far it is, in one line.
-
-What must be known of a run: sentences, and of what broke the details to copy.
-"""
+"""The training bar, and the notices of a run with the details of a failure."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ MANY_MORE = 1_000
 
 
 class TrainingBar(QWidget):
-    """What can be done with a training now, and how far it is."""
+    """The buttons of a training and its progress."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     moreWanted = Signal(int)
@@ -55,7 +52,7 @@ class TrainingBar(QWidget):
         self.bar.setFixedHeight(3)
         self.bar.setAccessibleName("Steps done")
         self.line.setProperty("role", "quiet")
-        self.line.setMinimumWidth(1)  # it is cut off rather than the window widened
+        self.line.setMinimumWidth(1)  # elided rather than widening the window
         self.more = QSpinBox()
         self.more.setRange(1, 10_000_000)
         self.more.setValue(MANY_MORE)
@@ -83,7 +80,7 @@ class TrainingBar(QWidget):
         column.addLayout(row)
 
     def show_progress(self, progress: TrainingBarState) -> None:
-        """Show how far the training is."""
+        """Show the progress and enable the buttons."""
         self.bar.setValue(round(1_000 * progress.share))
         self.line.setText(progress.line)
         self.line.setToolTip(plain_tooltip(progress.line))
@@ -100,7 +97,7 @@ def _button(action: QAction, made: QToolButton | None = None) -> QToolButton:
 
 
 def text_button(action: QAction, words: str) -> QToolButton:
-    """Make a button that says in a word or two what an action does."""
+    """Make a button for an action with a shorter text."""
     action.setIconText(words)
     button = _button(action)
     button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
@@ -109,7 +106,7 @@ def text_button(action: QAction, words: str) -> QToolButton:
 
 
 class RunNotices(QWidget):
-    """Sentences under the pictures, which stay where they are; not there where there are none."""
+    """Notices under the pictures; hidden where there are none."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -124,7 +121,7 @@ class RunNotices(QWidget):
         row.addWidget(self.copy)
 
     def show_notices(self, notices: tuple[str, ...], failure: Failure | None) -> None:
-        """Show what is to be known, and first why it broke."""
+        """Show the notices, first the failure."""
         sentences = (*([failure.sentence] if failure else []), *notices)
         self._details = failure.details if failure else ""
         self.said.setText("\n".join(sentences))

@@ -1,4 +1,4 @@
-"""A film of training time: the attention of one text at every moment that was kept."""
+"""The frames of a film of training: the attention to one text at every kept step."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import ModelKind
 
 Losses = tuple["Measured | None", "Measured | None"]
-"""Of training and of validation, where they are known."""
+"""The training and the validation loss, where known."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingFilmSettings:
-    """How a film of training time looks.
+    """The settings of a film of training.
 
     Parameters
     ----------
     ms : float
-        How long each moment is seen.
+        How long each step is shown.
     width : int
-        How many pixels wide it is.
+        The width in pixels.
     title : str
-        What stands over it.
+        The title over the panels.
     """
 
     ms: float = 300.0
@@ -48,7 +48,7 @@ class TrainingFilmSettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingFilm:
-    """The moments of a film, a frame each: see `training_film`."""
+    """The steps of a film, a frame each; made by `training_film`."""
 
     readings: tuple[ProbeReading, ...]
     model: ModelKind
@@ -60,17 +60,17 @@ class TrainingFilm:
         return len(self.readings)
 
     def board(self, frame: int) -> Board:
-        """Give the panels of a frame."""
+        """Return the panels of a frame."""
         return board_of(self.readings[frame], self.model, colouring=self.look.colouring)
 
     def scrub(self, frame: int) -> SnapshotTimeline:
-        """Give where in training time a frame is, with its step and losses in words."""
+        """Return the snapshot bar of a frame, with its step and losses in words."""
         step = self.readings[frame].step
         steps = (reading.step for reading in self.readings)
         return present_scrub(steps, self.now, step, *self.losses.get(step, (None, None)))
 
     def durations(self, unit_ms: int) -> tuple[int, ...]:
-        """Give how many units each frame is seen."""
+        """Return how many time units each frame is shown."""
         return durations(len(self), self.look.ms, unit_ms)
 
 
@@ -81,21 +81,21 @@ def training_film(
     losses: Mapping[int, Losses],
     look: TrainingFilmSettings | None = None,
 ) -> TrainingFilm:
-    """Put a film together.
+    """Make a film of readings.
 
     Parameters
     ----------
-    readings : iterable of Reading
-        Of one text, each at a kept step, in any order.
+    readings : iterable of ProbeReading
+        Readings of one text, each at a kept step, in any order.
     now : int
-        How many steps are done.
+        The number of steps done.
     losses : mapping
-        By step, as far as they are known.
+        Losses by step, as far as known.
 
     Raises
     ------
     InputError
-        When there is nothing to film.
+        When there are no readings.
     """
     ordered = tuple(sorted(readings, key=lambda reading: reading.step))
     if not ordered:

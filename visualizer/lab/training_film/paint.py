@@ -1,4 +1,4 @@
-"""Painting and writing a film of training time."""
+"""Lays out, paints and writes a film of training."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
     from visualizer.lab.training_film.film_frames import TrainingFilm
 
 SHAPES = (0.62, 0.8, 1.0)
-"""Most height of the panels, of the width: the first with which they are as large as wished."""
+"""Limits of height / width of the panels, tried until a panel has `WISHED` pixels."""
 WISHED = 120
-"""Pixels of a panel's side; smaller ones make the film higher, if that makes them larger."""
+"""Wished side of a panel in pixels; for smaller ones the film becomes higher."""
 LARGER = (1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0)
-"""How much larger a window is tried for panels, which then are so much smaller."""
+"""Factors by which the layout area is enlarged, and the panels then shrunk, to fit all."""
 SAMPLES = 5
 SPACE = 8
 
 
 def write_training(path: Path, film: TrainingFilm, progress: Progress = no_progress) -> Path:
-    """Write a film in the format that the file's name asks for.
+    """Write a film in the format of the file's suffix.
 
     Parameters
     ----------
     progress : callable
-        Told how many frames are written; what it raises calls the writing off.
+        Called with the number of frames written; an exception from it cancels writing.
 
     Raises
     ------
@@ -64,12 +64,12 @@ def write_training(path: Path, film: TrainingFilm, progress: Progress = no_progr
 
 
 def film_format(path: Path) -> ExportFormat:
-    """Find the format of a film that a file's name asks for.
+    """Return the film format of a file's suffix.
 
     Raises
     ------
     InputError
-        When it is none, or one that cannot be written here.
+        When it is not a film format, or cannot be written here.
     """
     known, films = (
         format_of(path.name),
@@ -84,16 +84,16 @@ def film_format(path: Path) -> ExportFormat:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingFilmFrames:
-    """A film that has its places.
+    """A film with its layout.
 
     Parameters
     ----------
-    layout : Layout
-        Of the panels of every frame.
+    layout : BoardLayout
+        The layout of the panels, the same in every frame.
     shrunk : float
-        How much smaller than in the window the panels are.
+        The scale of the panels relative to the window.
     top : float
-        Where they begin, in pixels of the film, as all that stands around them.
+        The y at which panels start, in pixels of the film, as all margins.
     """
 
     film: TrainingFilm
@@ -106,16 +106,16 @@ class TrainingFilmFrames:
         return len(self.film)
 
     def durations(self, unit_ms: int) -> tuple[int, ...]:
-        """Give how many units each frame is seen."""
+        """Return how many time units each frame is shown."""
         return self.film.durations(unit_ms)
 
     def samples(self) -> list[int]:
-        """Name a few frames from all of the training."""
+        """Return a few frame numbers spread over the training."""
         last = len(self) - 1
         return sorted({round(last * part / (SAMPLES - 1)) for part in range(SAMPLES)})
 
     def pixels(self, frame: int) -> np.ndarray:
-        """Paint a frame as words 0xrrggbb, uint32 [row, column]."""
+        """Paint a frame as 0xrrggbb, uint32 [row, column]."""
         return words_of(self.picture(frame))
 
     def picture(self, frame: int) -> QImage:
@@ -152,12 +152,12 @@ class TrainingFilmFrames:
 
     @property
     def _left(self) -> float:
-        """Where panels begin that stand in the middle, at a whole pixel."""
+        """The x at which centred panels start, a whole pixel."""
         return max(0, round((self.film.look.width - self.layout.width * self.shrunk) / 2))
 
 
 def reel_of(film: TrainingFilm) -> TrainingFilmFrames:
-    """Place a film: all frames alike, as large as fits."""
+    """Lay a film out: all frames alike, as large as fits."""
     layout, shrunk = _placed(film)
     look = film.look
     top = math.ceil(text_height(look.title, 20, look.width))
@@ -167,7 +167,7 @@ def reel_of(film: TrainingFilm) -> TrainingFilmFrames:
 
 
 def _placed(film: TrainingFilm) -> tuple[BoardLayout, float]:
-    """Find the largest cells with which all panels fit, in a film no higher than it need be."""
+    """Find the largest cells with which all panels fit, in a film no higher than necessary."""
     wished = WISHED * film.look.width / TrainingFilmSettings().width
     found: list[tuple[BoardLayout, float]] = []
     for shape in SHAPES:
@@ -182,7 +182,7 @@ def _side(layout: BoardLayout, shrunk: float) -> float:
 
 
 def _fitted(film: TrainingFilm, shape: float) -> tuple[BoardLayout, float]:
-    """Find the largest cells with which all panels fit; where none fit, all of it is smaller."""
+    """Find the largest cells with which all panels fit; if none fit, everything is scaled down."""
     board, width = film.board(0), film.look.width
     rows = board.heatmaps[0].side[0]
     for larger in LARGER:

@@ -1,6 +1,6 @@
-"""Has a film of training time written: first all that was kept is read, then it is painted.
+"""Exports from a run: its weights, and a film of its training.
 
-What of a run is saved as a file of its own: the weights, and a film of its training.
+A film first reads the kept steps from the training process, then paints them.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from visualizer.language.wire_format import Message
 
 GONE = "step"
-"""What is refused where a moment is not kept any more: of a long training, some are let go."""
+"""The refused field where a snapshot is no longer kept: long trainings drop some."""
 
 ENDED = frozenset({Phase.ENDING, Phase.FAILED})
-"""When a run answers no more."""
+"""Phases in which a run does not answer any more."""
 
 MOST_BYTES = 512 * 2**20
-"""Of the readings that are held while they are painted."""
+"""Largest memory of the readings that a film holds, in bytes."""
 
 
 class TrainingFilmController(QObject):
-    """Films a run of the lab, one film at a time.
+    """Makes films of a run, one at a time.
 
-    A moment is asked for when the one before was answered, so that training goes on beside it.
-    The signals are those of an `ExportRunner`.
+    Each reading is requested when the one before has been answered, so that training continues
+    meanwhile. The signals are those of an `ExportRunner`.
     """
 
     said = Signal(str, int)
@@ -72,11 +72,11 @@ class TrainingFilmController(QObject):
 
     @property
     def is_working(self) -> bool:
-        """Whether a film is on its way."""
+        """Whether a film is being read or written."""
         return self._film is not None or self._exporter.is_working
 
     def film(self, path: Path, look: TrainingFilmSettings | None = None) -> None:
-        """Have a film of the probe written, unless one is being written."""
+        """Write a film of the probe, unless one is being written."""
         run = self._lab.run
         if run is None or self.is_working:
             return
@@ -93,14 +93,14 @@ class TrainingFilmController(QObject):
         self._go_on()
 
     def cancel(self) -> None:
-        """Call off the film that is being written."""
+        """Cancel the film."""
         self._thinned = ""
         if self._film is not None:
             self._end("Called off; nothing was written.")
         self._exporter.cancel()
 
     def close(self) -> None:
-        """Have what is painted written to its end, and end the thread."""
+        """Finish the film that is being written, and end the thread."""
         self._film = None
         self._exporter.close()
 
@@ -130,7 +130,7 @@ class TrainingFilmController(QObject):
         self._go_on()
 
     def _thin(self, size: int) -> None:
-        """Leave moments out, evenly, where all together would take too much memory."""
+        """Drop steps evenly where all together would take too much memory."""
         all_ = 1 + len(self._wanted)
         apart = -(-all_ * size // MOST_BYTES)
         if apart > 1 and self._wanted:
@@ -144,7 +144,7 @@ class TrainingFilmController(QObject):
         self.said.emit(words + self._thinned if words else "", for_ms)
 
     def _follow(self) -> None:
-        """Call off where there is another run, or none that can be asked."""
+        """Cancel if the run changes or does not answer any more."""
         run = self._lab.run
         if self._film and (run is None or run.folder != self._film[1].folder or run.phase in ENDED):
             self._end("Called off; nothing was written.")
@@ -177,7 +177,7 @@ FILMS = tuple(each for each in FORMATS if each.kind is FormatKind.FILM and not w
 
 
 class RunExportController(QObject):
-    """Asks where to, and has it written while all goes on."""
+    """Asks for a file and writes it in the background."""
 
     said = Signal(str)
 
@@ -189,20 +189,20 @@ class RunExportController(QObject):
         self.filmer.refused.connect(self.said)
         self.filmer.progressed.connect(self._count)
         self.colouring = ColourOptions()
-        """How weights are coloured in a film: as in the window."""
+        """The colour options of films, the window's."""
         self._saving: tuple[str, Path] | None = None
         self._saves = 0
         lab.answered.connect(self._take)
 
     def save_weights(self) -> None:
-        """Ask where the weights that are looked at are to be saved."""
+        """Ask for a file and save the weights of the selected step."""
         run, view = self._lab.run, self._lab.view
         if run:
             step = run.step if view.step is None else view.step
             self._ask("Save the weights", f"step-{step}.safetensors", WEIGHTS, self._save)
 
     def save_film(self) -> None:
-        """Ask where a film of the training is to be saved."""
+        """Ask for a file and save a film of the training."""
         kinds = ";;".join(f"{each.words} (*{each.suffix})" for each in FILMS)
         self._ask("Save a film of the training", f"training{FILMS[0].suffix}", kinds, self._film)
 
@@ -235,5 +235,5 @@ class RunExportController(QObject):
         self.said.emit(f"The film: {done:,} of {of:,}")
 
     def close(self) -> None:
-        """Have what is being written written to its end."""
+        """Finish the file that is being written."""
         self.filmer.close()
