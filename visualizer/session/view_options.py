@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from visualizer.session.colour_maps import AUTOMATIC, USUAL
+
 if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
 
@@ -97,10 +99,6 @@ class CodeDialect(StrEnum):
     SDPA = "sdpa"
 
 
-AUTOMATIC = "automatic"
-"""The name of the map that is light at 0 on light paper and dark at 0 on dark paper."""
-
-
 class ColourCurve(StrEnum):
     """How the numbers between the ends share the colours: by size, by power, or by order."""
 
@@ -139,7 +137,7 @@ class ColourOptions:
     curve: ColourCurve = ColourCurve.LINEAR
     limits: ColourLimits = ColourLimits.AUTO
     typed: tuple[tuple[str, float, float], ...] = ()
-    sequential: str = "viridis"
+    sequential: str = USUAL
     diverging: str = AUTOMATIC
 
     def ends(self, stage: str) -> tuple[float, float] | None:
