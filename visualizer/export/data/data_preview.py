@@ -107,7 +107,12 @@ LONGEST_LINE = 1000
 MOST_BYTES = 2**18
 LARGE = 50 * 2**20
 """Bytes of text from which on it is said that another format is smaller."""
-TEXTS = frozenset({".csv", ".md", ".json"})
+TEXT_SIZES: dict[str, Callable[[Run, Sequence[ExportMatrix]], int]] = {
+    ".csv": size_of_csv,
+    ".md": size_of_markdown,
+    ".json": lambda run, seen: size_of_json(run),
+}
+"""About how many bytes each of the formats has that are text."""
 
 
 class PreviewFullError(Exception):
@@ -136,7 +141,7 @@ def beginning(shot: Snapshot, wish: ExportSettings, progress: Progress) -> str:
     InputError
         When there can be no such file.
     """
-    if wish.suffix not in TEXTS:
+    if not wish.format.is_text:
         return "\n".join(_listed(shot.run, name) for name in _names(shot.run, wish.suffix))
     file = PreviewStream()
     with suppress(PreviewFullError):
@@ -170,14 +175,10 @@ def told(shot: Snapshot, wish: ExportSettings) -> str:
     """Say how large the file will be, and where the same numbers take less."""
     run, suffix = shot.run, wish.suffix
     arrays = size_of_arrays(run, _names(run, suffix))
-    if suffix not in TEXTS:
+    if not wish.format.is_text:
         return f"About {format_size(arrays)}"
     seen = matrices.shown(framed(shot, wish.asked))
-    count = {
-        ".csv": lambda: size_of_csv(run, seen),
-        ".md": lambda: size_of_markdown(run, seen),
-        ".json": lambda: size_of_json(run),
-    }[suffix]()
+    count = TEXT_SIZES[suffix](run, seen)
     if count < LARGE:
         return f"About {format_size(count)}"
     return (
