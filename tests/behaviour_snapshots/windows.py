@@ -30,6 +30,7 @@ from tests.behaviour_snapshots.driver import (
 from visualizer.app import open_window
 from visualizer.export.formats import FORMATS
 from visualizer.session.cell_address import Cell
+from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ SCENES: dict[str, tuple[Step, ...]] = {
     "colours of panels": ("Ends: each panel’s",),
     "colours typed": ("View>Panes>Colours", "Ends: typed"),
     **{f"colour map {name}": (name,)
-       for name in ("cividis", "magma", "blue (CET-CBL1)", "grey (CET-L1)")},
+       for name in (each.menu_text.replace("&", "") for each in maps_of(MapKind.SEQUENTIAL)[1:])},
     "signed dark at 0": ("Signed numbers dark at 0",),
     # panes
     **{f"pane {name}": (f"View>Panes>{name}",) for name in CLOSED},

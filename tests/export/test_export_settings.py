@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from visualizer.export.data.data_preview import TEXT_SIZES
 from visualizer.export.export_settings import (
     EXTENTS,
     OWN,
@@ -25,6 +26,7 @@ from visualizer.export.export_settings import (
 from visualizer.export.figure_settings import PRESETS, FigureExtent, FigurePaper, FigureSettings
 from visualizer.export.film_settings import WIDTHS, FilmPanels, FilmSettings
 from visualizer.export.formats import FORMATS
+from visualizer.export.writers import WRITERS
 from visualizer.session.timeline import ORDER, SPEEDS, Grain, Place
 
 
@@ -89,6 +91,15 @@ looks = st.builds(
     film=films,
     carries_document=st.booleans(),
 )
+
+
+def test_every_format_has_a_writer_and_every_text_a_size() -> None:
+    assert set(WRITERS) == {each.suffix for each in FORMATS}
+    assert set(TEXT_SIZES) == {each.suffix for each in FORMATS if each.is_text}
+    known = {each.name for each in fields(FigureSettings)}
+    assert all(set(each.decided_by) <= known for each in FORMATS)
+
+
 suffixes = st.sampled_from([each.suffix for each in FORMATS])
 
 

@@ -26,9 +26,10 @@ from visualizer.attention.spec import (
 from visualizer.heatmap.board import present_board
 from visualizer.heatmap.model import Board
 from visualizer.heatmap.panel_colour_scale import SHORT
+from visualizer.session.colour_maps import AUTOMATIC
 from visualizer.session.document import BOOK_SENTENCE
 from visualizer.session.view import View
-from visualizer.session.view_options import AUTOMATIC, ColourCurve, ColourLimits, ColourOptions
+from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions
 
 SIMPLE = spec_of(Mechanism.SIMPLIFIED, AttentionSpec(device=Device.CPU))
 BOOK = tuple(BOOK_SENTENCE.split())

@@ -25,11 +25,15 @@ from visualizer.heatmap.colour_table import (
 )
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.resources import resource
-from visualizer.session.view_options import AUTOMATIC, ColourCurve, ColourLimits
+from visualizer.session.colour_maps import AUTOMATIC, COLOUR_MAPS, MapKind
+from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 
 MAPS = json.loads(resource("colormaps.json").read_text(encoding="utf-8"))
-NAMES = [*MAPS["sequential"], *MAPS["diverging"]]
+SEQUENTIAL, DIVERGING = (
+    [each.id for each in COLOUR_MAPS if each.kind is kind and each.id != AUTOMATIC]
+    for kind in MapKind
+)
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK, PRINT], ids=lambda theme: theme.name)
 ROW = ColourScale("viridis", ColourCurve.LINEAR, ColourLimits.ROW, 0.0, 1.0)
 
@@ -41,14 +45,22 @@ def channels(words: np.ndarray) -> np.ndarray:
 # ------------------------------------------------------------------------------------- tables
 
 
-@pytest.mark.parametrize("name", NAMES)
+def test_every_map_has_its_colours_and_all_colours_are_a_maps() -> None:
+    for kind, names in zip(MapKind, (SEQUENTIAL, DIVERGING), strict=True):
+        assert sorted(MAPS[kind]) == sorted(names)
+        assert {len(colours) for colours in MAPS[kind].values()} == {256}
+    ids = [each.id for each in COLOUR_MAPS]
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize("name", SEQUENTIAL + DIVERGING)
 def test_our_tables_are_pyqtgraphs(name: str) -> None:
     ours = MAPS["sequential"].get(name) or MAPS["diverging"][name]
     theirs = pyqtgraph.colormap.get(name).getLookupTable(nPts=256)
     assert ours == [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in theirs[:, :3]]
 
 
-@pytest.mark.parametrize("name", MAPS["sequential"])
+@pytest.mark.parametrize("name", SEQUENTIAL)
 def test_more_is_lighter_all_along_a_sequential_map(name: str) -> None:
     steps = np.diff(lightness(channels(table(name, LIGHT)[: LARGEST + 1])))
     ups = steps if steps.sum() > 0 else -steps
@@ -60,7 +72,7 @@ def shades(name: str, theme: Theme = LIGHT) -> np.ndarray:
     return channels(table(name, theme)[: LARGEST + 1])
 
 
-@pytest.mark.parametrize("name", MAPS["diverging"])
+@pytest.mark.parametrize("name", DIVERGING)
 @pytest.mark.parametrize("eyes", EYES)
 def test_a_diverging_map_is_lightest_or_darkest_at_0(name: str, eyes: str) -> None:
     along = oklab(shades(name), eyes)[:, 0]
@@ -71,13 +83,13 @@ def test_a_diverging_map_is_lightest_or_darkest_at_0(name: str, eyes: str) -> No
     assert min(abs(along[[0, -1]] - along[middle])) > 0.25
 
 
-@pytest.mark.parametrize("name", MAPS["diverging"])
+@pytest.mark.parametrize("name", DIVERGING)
 def test_the_sides_of_a_diverging_map_are_as_far_from_0(name: str) -> None:
     along = lightness(shades(name))
     assert np.abs(along - along[::-1]).max() < 3
 
 
-@pytest.mark.parametrize("name", MAPS["diverging"])
+@pytest.mark.parametrize("name", DIVERGING)
 @pytest.mark.parametrize("eyes", EYES)
 def test_the_sides_of_a_diverging_map_are_told_apart(name: str, eyes: str) -> None:
     seen = oklab(shades(name), eyes)
@@ -99,7 +111,7 @@ def test_0_is_near_the_paper(theme: Theme, name: str) -> None:
 
 
 @THEMES
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SEQUENTIAL + DIVERGING)
 def test_what_is_no_number_has_a_colour_of_the_theme(name: str, theme: Theme) -> None:
     words = table(name, theme)
     assert len(words) == 256
@@ -113,7 +125,7 @@ def test_what_is_no_number_has_a_colour_of_the_theme(name: str, theme: Theme) ->
 
 
 @THEMES
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SEQUENTIAL + DIVERGING)
 def test_numbers_can_be_read_on_every_colour(name: str, theme: Theme) -> None:
     grounds = luminance(channels(table(name, theme)[: LARGEST + 1]))
     ink = np.where(light_entries(name, theme)[: LARGEST + 1], 0.0, 1.0)  # black or white

@@ -15,7 +15,8 @@ import visualizer
 from tests.support.command_calls import called
 from tests.support.window_input import CONTROL, SHIFT
 from visualizer.session.cell_address import Cell
-from visualizer.session.view_options import AUTOMATIC, ColourCurve, ColourLimits
+from visualizer.session.colour_maps import AUTOMATIC, MapKind, maps_of
+from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.shell.commands import COMMANDS, WITHIN, shortcut_list
 from visualizer.shell.panes import PANES
 from visualizer.widgets.dialogs import ShortcutListDialog
@@ -24,6 +25,7 @@ from visualizer.widgets.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
+    from visualizer.session.colour_maps import ColourMap
     from visualizer.shell.window import MainWindow
 
 
@@ -190,25 +192,25 @@ def test_every_setting_by_keys(hand: Hand) -> None:
     hand.until(lambda: not seed.visibleRegion().isEmpty())
 
 
+def in_turn(kind: MapKind) -> list[ColourMap]:
+    """Give the maps of a kind, the usual one last, so that every key has something to change."""
+    usual, *others = maps_of(kind)
+    return [*others, usual]
+
+
 def test_colour_maps_by_keys(hand: Hand) -> None:
-    alt = CONTROL | Qt.KeyboardModifier.AltModifier
-    for key, name in ((Qt.Key.Key_3, "magma"), (Qt.Key.Key_5, "CET-L1")):
-        hand.press(key, alt)
-        assert hand.panel("weights").colour.map == name
+    for each in in_turn(MapKind.SEQUENTIAL):
+        QTest.keySequence(hand.window, QKeySequence(each.shortcut))
+        assert hand.panel("weights").colour.map == each.id
         assert hand.panel("scores").colour.map == AUTOMATIC
-        assert hand.window.actions_.by_id[f"gaze.set_map {name}"].isChecked()
+        assert hand.window.actions_.by_id[f"gaze.set_map {each.id}"].isChecked()
 
 
 def test_colours_of_signed_numbers_by_keys(hand: Hand) -> None:
-    alt = CONTROL | Qt.KeyboardModifier.AltModifier
-    for key, name in (
-        (Qt.Key.Key_0, "CET-D6"),
-        (Qt.Key.Key_7, "CET-CBD1"),
-        (Qt.Key.Key_6, AUTOMATIC),
-    ):
-        hand.press(key, alt)
-        assert hand.panel("scores").colour.map == name
-        assert hand.window.actions_.by_id[f"gaze.set_diverging {name}"].isChecked()
+    for each in in_turn(MapKind.DIVERGING):
+        QTest.keySequence(hand.window, QKeySequence(each.shortcut))
+        assert hand.panel("scores").colour.map == each.id
+        assert hand.window.actions_.by_id[f"gaze.set_diverging {each.id}"].isChecked()
 
 
 def test_what_is_on_has_a_tick(hand: Hand) -> None:

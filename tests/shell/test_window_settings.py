@@ -53,9 +53,10 @@ def test_what_is_remembered_is_named_as_ever(open_window: Open) -> None:
     """By ids that no title and no class decides: else it would be lost with the next version."""
     window = open_window()
     ids = [dock.objectName() for dock in window.findChildren(QDockWidget)]
-    assert sorted(ids) == [
+    assert sorted(ids) == sorted(pane.id for pane in PANES)
+    assert set(ids) >= {
         *("Cell", "Code", "Colours", "Heads", "Lesson", "Lines", "Numbers", "Setup", "Shapes")
-    ]
+    }
     assert [bar.objectName() for bar in window.findChildren(QToolBar)] == ["Playback"]
     window.actions_.by_id["motion.toggle"].trigger()
     window.close()

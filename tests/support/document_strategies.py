@@ -29,6 +29,7 @@ from visualizer.attention.stages import TABLE
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.language.tokenizers import Tokenizer
 from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.comparison import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineSplit
 from visualizer.session.prediction import Prediction, PredictionQuestion
@@ -140,8 +141,8 @@ COLOURINGS = st.builds(
     curve=st.sampled_from(ColourCurve),
     limits=st.sampled_from(ColourLimits),
     typed=st.lists(ends(), max_size=3).map(tuple),
-    sequential=st.sampled_from(["viridis", "magma", "CET-CBL1"]),
-    diverging=st.sampled_from(["automatic", "CET-D6"]),
+    sequential=st.sampled_from([each.id for each in maps_of(MapKind.SEQUENTIAL)]),
+    diverging=st.sampled_from([each.id for each in maps_of(MapKind.DIVERGING)]),
 )
 PLAYHEADS = st.builds(
     Playhead,

@@ -61,11 +61,13 @@ def shared_window(
 def open_window(application: QApplication, qtbot: QtBot, shared: SharedWindow) -> Open:
     """Opens windows at the size of a usual screen, and closes them after the test."""
     shared.close()  # a test's own windows are the only ones
+    opened = []  # else garbage collection may take a closed one in the midst of its own event
 
     def open_(
         document: Document | None = None, size: tuple[int, int] | None = (1280, 800)
     ) -> MainWindow:
         window = app.open_window(document or Document())
+        opened.append(window)
         if size:  # the offscreen platform's screen is smaller
             window.resize(*size)
         qtbot.addWidget(window, before_close_func=_let_through)

@@ -13,11 +13,12 @@ import numpy as np
 
 from visualizer.attention.captured import MOST_LAYERS, MOST_TOKENS
 from visualizer.attention.spec import LARGEST
+from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.comparison import ComparisonKind
 from visualizer.session.dropout_samples import LARGEST_COUNT
 from visualizer.session.timeline import ORDER, SPEEDS
 from visualizer.session.view_changes import LONGEST as LONGEST_TRAIL
-from visualizer.session.view_options import AUTOMATIC, FOLLOWS
+from visualizer.session.view_options import FOLLOWS
 from visualizer.storage.json_coding import LONGEST, DamagedError, shown
 
 if TYPE_CHECKING:
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from visualizer.session.document import Document
     from visualizer.session.view import View
     from visualizer.session.view_options import ColourOptions
-
-SEQUENTIAL = ("viridis", "cividis", "magma", "CET-L1", "CET-CBL1")
-DIVERGING = (AUTOMATIC, "CET-CBD1", "CET-D6")
 
 Claim = tuple[bool, str]
 """Whether a condition holds, and the subject of the message if it does not."""
@@ -123,8 +121,11 @@ def _view(view: View) -> Iterator[Claim]:
 
 
 def _colouring(colouring: ColourOptions) -> Iterator[Claim]:
-    yield colouring.sequential in SEQUENTIAL, f"a colour map “{shown(colouring.sequential)}”"
-    yield colouring.diverging in DIVERGING, f"a colour map “{shown(colouring.diverging)}”"
+    for kind, id_ in (
+        (MapKind.SEQUENTIAL, colouring.sequential),
+        (MapKind.DIVERGING, colouring.diverging),
+    ):
+        yield id_ in {each.id for each in maps_of(kind)}, f"a colour map “{shown(id_)}”"
     yield _are_stages(stage for stage, _, _ in colouring.typed), "a stage of its colours"
     yield (
         all(-math.inf < low < high < math.inf for _, low, high in colouring.typed),

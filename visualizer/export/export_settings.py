@@ -48,11 +48,6 @@ LEAST_DPI, MOST_DPI = SMALLEST_DPI, LARGEST_DPI
 LEAST_POINTS, MOST_POINTS = 3.0, 144.0
 _SIZE = ("paper", "width_mm", "height_mm", "dpi", "points", "is_trimmed")
 """The fields that a preset sets."""
-_DECIDE = {
-    ".html": ("extent", "paper", "title", "has_caption", "has_marks", "carries_document"),
-    ".csv": ("extent",),
-    ".md": ("extent",),
-}
 _FILMS = ("extent", "paper", "points", "title", "has_caption", "has_marks", "film")
 _FIGURES = (*_SIZE, "extent", "title", "has_caption", "has_marks", "carries_document")
 
@@ -114,7 +109,7 @@ class ExportSettings:
             FormatKind.NUMBERS: (),
             FormatKind.DOCUMENT: (),
         }
-        return frozenset(_DECIDE.get(self.suffix, by_kind[self.format.kind]))
+        return frozenset(self.format.decided_by or by_kind[self.format.kind])
 
     @property
     def extents(self) -> dict[FigureExtent, str]:

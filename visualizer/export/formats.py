@@ -34,30 +34,48 @@ class ExportFormat:
         The content in words.
     needs : str
         The package that writes it, where it is not always installed.
+    is_text : bool
+        Whether its beginning can be read before it is written; its size then has a line in
+        ``TEXT_SIZES`` of ``data/data_preview.py``.
+    decided_by : tuple of str
+        The fields of `FigureSettings` that it heeds, where they are not those of its kind.
     """
 
     suffix: str
     words: str
     kind: FormatKind
     needs: str = ""
+    is_text: bool = False
+    decided_by: tuple[str, ...] = ()
 
 
+# fmt: off
 FORMATS: tuple[ExportFormat, ...] = (
     ExportFormat(".png", "Picture of the heatmaps", FormatKind.FIGURE),
     ExportFormat(".svg", "Drawing of the heatmaps", FormatKind.FIGURE),
     ExportFormat(".pdf", "Page with the heatmaps", FormatKind.FIGURE),
-    ExportFormat(".html", "Web page with numbers to point at", FormatKind.FIGURE),
+    ExportFormat(
+        ".html", "Web page with numbers to point at", FormatKind.FIGURE,
+        decided_by=("extent", "paper", "title", "has_caption", "has_marks", "carries_document"),
+    ),
     ExportFormat(".gif", "Film of the computation", FormatKind.FILM),
     ExportFormat(".apng", "Film, in exact colours", FormatKind.FILM),
     ExportFormat(".webp", "Film, exact and small", FormatKind.FILM),
     ExportFormat(".mp4", "Film, as video", FormatKind.FILM, needs="av"),
     ExportFormat(".npz", "Numbers of every stage", FormatKind.NUMBERS),
-    ExportFormat(".csv", "Numbers of the panels, as a table", FormatKind.NUMBERS),
-    ExportFormat(".md", "Numbers of the panels, as Markdown", FormatKind.NUMBERS),
-    ExportFormat(".json", "Settings, weights and numbers", FormatKind.NUMBERS),
+    ExportFormat(
+        ".csv", "Numbers of the panels, as a table", FormatKind.NUMBERS,
+        is_text=True, decided_by=("extent",),
+    ),
+    ExportFormat(
+        ".md", "Numbers of the panels, as Markdown", FormatKind.NUMBERS,
+        is_text=True, decided_by=("extent",),
+    ),
+    ExportFormat(".json", "Settings, weights and numbers", FormatKind.NUMBERS, is_text=True),
     ExportFormat(".safetensors", "Weights of the module", FormatKind.NUMBERS),
     ExportFormat(".attention", "Document, to be opened again", FormatKind.DOCUMENT),
 )
+# fmt: on
 
 
 def format_of(name: str) -> ExportFormat | None:

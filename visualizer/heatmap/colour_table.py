@@ -11,7 +11,8 @@ from PySide6.QtGui import QColor, QImage
 
 from visualizer.heatmap.panel_colour_scale import counted
 from visualizer.resources import resource
-from visualizer.session.view_options import AUTOMATIC, ColourCurve, ColourLimits
+from visualizer.session.colour_maps import AUTOMATIC, MapKind
+from visualizer.session.view_options import ColourCurve, ColourLimits
 
 if TYPE_CHECKING:
     from visualizer.heatmap.model import Heatmap
@@ -29,7 +30,7 @@ LIGHT_CENTRED, DARK_CENTRED = "CET-CBD1", "CET-D6"
 @cache
 def _tables() -> dict[str, np.ndarray]:
     loaded = json.loads(resource("colormaps.json").read_text(encoding="utf-8"))
-    maps = {**loaded["sequential"], **loaded["diverging"]}
+    maps = {name: colours for kind in MapKind for name, colours in loaded[kind].items()}
     return {
         name: np.array([0xFF000000 | int(colour[1:], 16) for colour in colours], dtype=np.uint32)
         for name, colours in maps.items()

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from visualizer.session.colour_maps import AUTOMATIC, USUAL
+
 if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
 
@@ -97,10 +99,6 @@ class CodeDialect(StrEnum):
     SDPA = "sdpa"
 
 
-AUTOMATIC = "automatic"
-"""The colour map that is light at 0 in the light theme and dark at 0 in the dark theme."""
-
-
 class ColourCurve(StrEnum):
     """How numbers between the limits map to colours: linearly, by logarithm or by rank."""
 
@@ -139,7 +137,7 @@ class ColourOptions:
     curve: ColourCurve = ColourCurve.LINEAR
     limits: ColourLimits = ColourLimits.AUTO
     typed: tuple[tuple[str, float, float], ...] = ()
-    sequential: str = "viridis"
+    sequential: str = USUAL
     diverging: str = AUTOMATIC
 
     def ends(self, stage: str) -> tuple[float, float] | None:

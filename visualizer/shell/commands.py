@@ -19,6 +19,7 @@ from visualizer.features.tokens.model import TOKENS
 from visualizer.features.view_controls.model import LOOKS
 from visualizer.heatmap.board_picture import PICTURE
 from visualizer.heatmap.model import target_of
+from visualizer.session.colour_maps import COLOUR_MAPS, MapKind, maps_of
 from visualizer.session.comparison import ComparisonKind
 from visualizer.session.timeline import Grain
 from visualizer.session.view_options import CodeDialect, ColourCurve, ColourLimits
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from visualizer.features.tokens.controller import TokenSelectionController
     from visualizer.features.view_controls.controller import ViewController
     from visualizer.heatmap.controller import CellSelectionController
+    from visualizer.session.colour_maps import ColourMap
     from visualizer.session.document import Document
     from visualizer.session.screen import Screen
     from visualizer.session.view import View
@@ -192,6 +194,33 @@ VIEW, LESSONS, LAB, HELP = "&View", "&Lessons", "L&ab", "&Help"
 RECENT = "&File>Open &recent"
 MOVE, LAYOUT, WEIGHTS = "&View>&Move what is seen", "&View>Layou&t", "&View>Wei&ghts as"
 COLOURS, OPEN_PANES = "&View>Co&lours", "&View>Pan&es"
+
+
+def _map_row(each: ColourMap) -> Row:
+    """Make the command that chooses a colour map; a line divides the kinds in the menu."""
+    is_first = each is maps_of(each.kind)[0]
+    if each.kind is MapKind.SEQUENTIAL:
+        return Row(
+            f"gaze.set_map {each.id}",
+            COLOURS,
+            each.menu_text,
+            lambda c: c.gaze.set_map(each.id),
+            (each.shortcut,),
+            group="map",
+            divides=is_first,
+            is_checked=lambda now: now.view.colouring.sequential == each.id,
+        )
+    return Row(
+        f"gaze.set_diverging {each.id}",
+        COLOURS,
+        each.menu_text,
+        lambda c: c.gaze.set_diverging(each.id),
+        (each.shortcut,),
+        group="signed",
+        divides=is_first,
+        is_checked=lambda now: now.view.colouring.diverging == each.id,
+    )
+
 
 # fmt: off
 COMMANDS: tuple[Row, ...] = (
@@ -388,29 +417,7 @@ COMMANDS: tuple[Row, ...] = (
         is_checked=lambda now: now.view.dialect is CodeDialect.SDPA),
     Row("shapes.drawing.turn", VIEW, "Split or &join the heads’ columns",
         lambda c: c.shapes.drawing.turn(), ("Ctrl+J",), divides=True, is_enabled=_has_split),
-    Row("gaze.set_map viridis", COLOURS, "&viridis", lambda c: c.gaze.set_map("viridis"),
-        ("Ctrl+Alt+1",), group="map", divides=True,
-        is_checked=lambda now: now.view.colouring.sequential == "viridis"),
-    Row("gaze.set_map cividis", COLOURS, "&cividis", lambda c: c.gaze.set_map("cividis"),
-        ("Ctrl+Alt+2",), group="map",
-        is_checked=lambda now: now.view.colouring.sequential == "cividis"),
-    Row("gaze.set_map magma", COLOURS, "&magma", lambda c: c.gaze.set_map("magma"), ("Ctrl+Alt+3",),
-        group="map", is_checked=lambda now: now.view.colouring.sequential == "magma"),
-    Row("gaze.set_map CET-CBL1", COLOURS, "&blue (CET-CBL1)", lambda c: c.gaze.set_map("CET-CBL1"),
-        ("Ctrl+Alt+4",), group="map",
-        is_checked=lambda now: now.view.colouring.sequential == "CET-CBL1"),
-    Row("gaze.set_map CET-L1", COLOURS, "gr&ey (CET-L1)", lambda c: c.gaze.set_map("CET-L1"),
-        ("Ctrl+Alt+5",), group="map",
-        is_checked=lambda now: now.view.colouring.sequential == "CET-L1"),
-    Row("gaze.set_diverging automatic", COLOURS, "&Signed numbers as the theme",
-        lambda c: c.gaze.set_diverging("automatic"), ("Ctrl+Alt+6",), group="signed", divides=True,
-        is_checked=lambda now: now.view.colouring.diverging == "automatic"),
-    Row("gaze.set_diverging CET-CBD1", COLOURS, "Signed numbers &light at 0",
-        lambda c: c.gaze.set_diverging("CET-CBD1"), ("Ctrl+Alt+7",), group="signed",
-        is_checked=lambda now: now.view.colouring.diverging == "CET-CBD1"),
-    Row("gaze.set_diverging CET-D6", COLOURS, "Signed numbers &dark at 0",
-        lambda c: c.gaze.set_diverging("CET-D6"), ("Ctrl+Alt+0",), group="signed",
-        is_checked=lambda now: now.view.colouring.diverging == "CET-D6"),
+    *(_map_row(each) for each in COLOUR_MAPS),
     Row("set_scheme system", VIEW, "Theme: as the &system", lambda c: c.set_scheme(Scheme.SYSTEM),
         ("Ctrl+Alt+S",), icon="theme", group="scheme", divides=True,
         is_checked=lambda now: now.scheme is Scheme.SYSTEM),

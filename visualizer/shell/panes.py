@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QApplication, QDockWidget, QMainWindow, QTabBar, QToolBar, QWidget
@@ -19,6 +19,17 @@ from visualizer.features.setup.widget import SetupPane
 from visualizer.features.shapes.widget import ShapesPane
 from visualizer.features.tensor_editor.widget import NumberTablePane
 from visualizer.features.view_controls.colours_widget import ColoursPane
+from visualizer.shell.pane_connections import (
+    connect_cell,
+    connect_code,
+    connect_colours,
+    connect_heads,
+    connect_lesson,
+    connect_lines,
+    connect_numbers,
+    connect_setup,
+    connect_shapes,
+)
 from visualizer.widgets.labels import PlainLabel
 
 if TYPE_CHECKING:
@@ -27,6 +38,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QAction
     from PySide6.QtWidgets import QMenu
 
+    from visualizer.shell.pane_connections import PaneControllers
 
 _DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 LEFT, RIGHT = Qt.DockWidgetArea.LeftDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
@@ -42,6 +54,8 @@ class Pane:
         The id in saved window states and views, independent of its title.
     make : callable
         Makes its widget, which has ``show_screen(screen, theme)``.
+    connect : callable
+        Leads the widget's signals to what the panes share, or to a controller of its own.
     keys : str
         The shortcut that opens and closes it.
     height : int
@@ -55,6 +69,7 @@ class Pane:
     id: str
     title: str
     make: Callable[[], QWidget]
+    connect: Callable[[Any, PaneControllers], None]
     keys: str
     side: Qt.DockWidgetArea
     height: int
@@ -68,15 +83,15 @@ class Pane:
 
 
 PANES: tuple[Pane, ...] = (
-    Pane("Lesson", "Lesson", LessonPane, "F6", LEFT, 430),
-    Pane("Setup", "Setup", SetupPane, "F2", LEFT, 220),
-    Pane("Lines", "Lines", LinePane, "F9", RIGHT, 0, width=300),
-    Pane("Cell", "Cell", CellPane, "F3", RIGHT, 360),
-    Pane("Code", "Code", CodePane, "F4", RIGHT, 280),
-    Pane("Colours", "Colours", ColoursPane, "F11", RIGHT, 280, beside="Code"),
-    Pane("Numbers", "Numbers", NumberTablePane, "F7", RIGHT, 280, beside="Code"),
-    Pane("Shapes", "Shapes", ShapesPane, "Shift+F4", RIGHT, 280, beside="Code"),
-    Pane("Heads", "Heads", HeadTablePane, "F8", RIGHT, 280, beside="Code"),
+    Pane("Lesson", "Lesson", LessonPane, connect_lesson, "F6", LEFT, 430),
+    Pane("Setup", "Setup", SetupPane, connect_setup, "F2", LEFT, 220),
+    Pane("Lines", "Lines", LinePane, connect_lines, "F9", RIGHT, 0, width=300),
+    Pane("Cell", "Cell", CellPane, connect_cell, "F3", RIGHT, 360),
+    Pane("Code", "Code", CodePane, connect_code, "F4", RIGHT, 280),
+    Pane("Colours", "Colours", ColoursPane, connect_colours, "F11", RIGHT, 280, beside="Code"),
+    Pane("Numbers", "Numbers", NumberTablePane, connect_numbers, "F7", RIGHT, 280, beside="Code"),
+    Pane("Shapes", "Shapes", ShapesPane, connect_shapes, "Shift+F4", RIGHT, 280, beside="Code"),
+    Pane("Heads", "Heads", HeadTablePane, connect_heads, "F8", RIGHT, 280, beside="Code"),
 )
 LEFT_WIDTH, RIGHT_WIDTH = 248, 264
 

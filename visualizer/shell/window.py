@@ -14,7 +14,6 @@ from visualizer.features.comparison_bar.model import COMPARISON
 from visualizer.features.comparison_bar.widget import CompareBar
 from visualizer.features.lessons.controller import LessonController
 from visualizer.features.lessons.model import LESSON
-from visualizer.features.line_view.controller import LineViewController
 from visualizer.features.mask_editor.controller import MaskEditController
 from visualizer.features.mask_editor.model import PAINTING
 from visualizer.features.mask_editor.widget import MaskBrushHandler, MaskEditBar
@@ -25,7 +24,6 @@ from visualizer.features.setup.controller import SetupController
 from visualizer.features.setup.model import SETUP
 from visualizer.features.stage_bar.model import RAIL
 from visualizer.features.stage_bar.widget import StageBar
-from visualizer.features.tensor_editor.controller import TensorEditController
 from visualizer.features.tokens.controller import TokenSelectionController
 from visualizer.features.tokens.model import TOKENS
 from visualizer.features.tokens.widget import TokenPane
@@ -47,6 +45,7 @@ from visualizer.shell.commands import (
 )
 from visualizer.shell.document_controller import DocumentController
 from visualizer.shell.drop_handler import DropHandler
+from visualizer.shell.pane_connections import PaneControllers
 from visualizer.shell.panel_table import STATUS
 from visualizer.shell.panes import LEFT, PANES, PaneDocks, PaneFocusCycle, add_bar
 from visualizer.shell.presenter_mode import PresenterMode
@@ -136,11 +135,7 @@ class MainWindow(QMainWindow):
             PlaybackController(self.workspace, self),
             CellSelectionController(self.workspace, self),
         )
-        self.typist, self.chooser = (
-            TensorEditController(self.workspace, self),
-            TokenSelectionController(self.workspace, self),
-        )
-        self.liner = LineViewController(self.workspace, self)
+        self.chooser = TokenSelectionController(self.workspace, self)
         self.painter = MaskEditController(self.workspace, self.pointer, self)
         self.comparer = ComparisonController(self.workspace, self.pointer, self)
         self.gaze, self.setup = (
@@ -364,13 +359,10 @@ def _connect(window: MainWindow) -> None:
     """Connect widget signals to controllers."""
     _connect_state(window)
     _connect_files(window)
-    _connect_setup(window)
     _connect_tokens(window)
     _connect_board(window)
     _connect_playback(window)
     _connect_panes(window)
-    _connect_numbers(window)
-    _connect_lines(window)
     _connect_painting(window)
     QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
 
@@ -400,17 +392,6 @@ def _connect_files(window: MainWindow) -> None:
     window.recents.chosen.connect(filer.open)
     drops.fileDropped.connect(filer.open)
     drops.textDropped.connect(window.editor.take_text)
-
-
-def _connect_setup(window: MainWindow) -> None:
-    editor, workspace = window.editor, window.workspace
-    editor.textTyped.connect(workspace.set_text)
-    editor.textTooLong.connect(workspace.refuse_text)
-    editor.chosen.connect(window.setup.choose)
-    editor.settled.connect(workspace.seal)
-    editor.remedied.connect(window.setup.remedy)
-    editor.textStepped.connect(window.gaze.step_text)
-    editor.captured.left.connect(workspace.leave_captured)
 
 
 def _connect_tokens(window: MainWindow) -> None:
@@ -458,42 +439,18 @@ def _connect_playback(window: MainWindow) -> None:
 
 
 def _connect_panes(window: MainWindow) -> None:
-    lesson, reader = window.lesson, window.reader
-    lesson.stepped.connect(reader.step)
-    lesson.returned.connect(reader.back)
-    lesson.closed.connect(reader.close)
-    window.inspector.followed.connect(window.pointer.follow)
-    colours, gaze = window.panes["Colours"], window.gaze
-    colours.lensChosen.connect(gaze.set_lens)
-    colours.curveChosen.connect(gaze.set_curve)
-    colours.limitsChosen.connect(gaze.set_limits)
-    colours.mapChosen.connect(gaze.set_map)
-    colours.endsTyped.connect(gaze.type_limits)
-    window.shapes.stageChosen.connect(window.show_stage)
-    window.panes["Heads"].headChosen.connect(window.gaze.solo_head)
-    window.twin.dialectChosen.connect(window.gaze.set_dialect)
-    window.twin.scriptWanted.connect(window.publisher.copy_script)
-
-
-def _connect_numbers(window: MainWindow) -> None:
-    numbers, typist = window.panes["Numbers"], window.typist
-    numbers.tensorChosen.connect(typist.choose)
-    numbers.headChosen.connect(typist.choose_head)
-    numbers.cellPinned.connect(typist.pin)
-    numbers.numberTyped.connect(typist.type)
-    numbers.numbersPasted.connect(typist.paste)
-    numbers.copyWanted.connect(typist.copy)
-    numbers.drawnAgain.connect(typist.draw_again)
-
-
-def _connect_lines(window: MainWindow) -> None:
-    lines, liner = window.lines, window.liner
-    lines.chosen.connect(liner.choose)
-    lines.view.cellHovered.connect(liner.hover)
-    lines.view.cellClicked.connect(liner.pin)
-    lines.view.tokenHovered.connect(liner.point)
-    lines.view.tokenClicked.connect(liner.hold)
-    lines.view.walked.connect(window.walk)
+    shared = PaneControllers(
+        workspace=window.workspace,
+        setup=window.setup,
+        pointer=window.pointer,
+        gaze=window.gaze,
+        reader=window.reader,
+        publisher=window.publisher,
+        show_stage=window.show_stage,
+        walk=window.walk,
+    )
+    for pane in PANES:
+        pane.connect(window.panes[pane.id], shared)
 
 
 def _connect_painting(window: MainWindow) -> None:

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit
 
 from tests.support.window_input import CONTROL, SHIFT, Hand, words
 from visualizer.attention.spec import BooleanMatrix, Mask, NumberMatrix
+from visualizer.features.tensor_editor.controller import TensorEditController
 from visualizer.features.tensor_editor.model import TABLE
 from visualizer.features.tensor_editor.spreadsheet_clipboard import parse_block
 from visualizer.features.tensor_editor.widget import NumberTableModel
@@ -422,7 +423,8 @@ def test_a_part_of_a_stage_is_copied_as_plain_numbers(clerk: Clerk) -> None:
 
 def an_edit(chance: random.Random, hand: Hand) -> None:
     """Change anything: a setting, the text, the matrix of the mask, a number, a block."""
-    workspace, typist = hand.window.workspace, hand.window.typist
+    workspace, typist = hand.window.workspace, hand.window.findChild(TensorEditController)
+    assert typist
     settings: dict[str, list[Any]] = {
         "d_in": [2, 3, 4],
         "d_out": [2, 4],

@@ -104,7 +104,12 @@ LONGEST_LINE = 1000
 MOST_BYTES = 2**18
 LARGE = 50 * 2**20
 """Bytes of text from which a smaller format is recommended."""
-TEXTS = frozenset({".csv", ".md", ".json"})
+TEXT_SIZES: dict[str, Callable[[Run, Sequence[ExportMatrix]], int]] = {
+    ".csv": size_of_csv,
+    ".md": size_of_markdown,
+    ".json": lambda run, seen: size_of_json(run),
+}
+"""The estimated number of bytes of each text format."""
 
 
 class PreviewFullError(Exception):
@@ -133,7 +138,7 @@ def beginning(shot: Snapshot, wish: ExportSettings, progress: Progress) -> str:
     InputError
         When the file cannot be written.
     """
-    if wish.suffix not in TEXTS:
+    if not wish.format.is_text:
         return "\n".join(_listed(shot.run, name) for name in _names(shot.run, wish.suffix))
     file = PreviewStream()
     with suppress(PreviewFullError):
@@ -167,14 +172,10 @@ def told(shot: Snapshot, wish: ExportSettings) -> str:
     """Describe the estimated file size, and a smaller format if it is large."""
     run, suffix = shot.run, wish.suffix
     arrays = size_of_arrays(run, _names(run, suffix))
-    if suffix not in TEXTS:
+    if not wish.format.is_text:
         return f"About {format_size(arrays)}"
     seen = matrices.shown(framed(shot, wish.asked))
-    count = {
-        ".csv": lambda: size_of_csv(run, seen),
-        ".md": lambda: size_of_markdown(run, seen),
-        ".json": lambda: size_of_json(run),
-    }[suffix]()
+    count = TEXT_SIZES[suffix](run, seen)
     if count < LARGE:
         return f"About {format_size(count)}"
     return (

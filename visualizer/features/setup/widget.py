@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 
+_DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
+
+
 class MaskMatrixControl(SettingControl):
     """A text box for a matrix of 0 and 1; emits the text, which the document parses."""
 
@@ -239,7 +242,7 @@ class SetupPane(QScrollArea):
                 parts.append(part)
             part = part.nextInFocusChain()
         self._sections.addWidget(widget)
-        siblings = [child for child in self.texts.parent().children() if isinstance(child, QWidget)]
+        siblings = self.texts.parentWidget().findChildren(QWidget, options=_DIRECT)
         widget.stackUnder(siblings[siblings.index(self.texts) + 1])  # which screen readers follow
         for before, after in pairwise([self.text_steps[1], *parts]):
             self.setTabOrder(before, after)

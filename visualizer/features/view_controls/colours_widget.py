@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from visualizer.attention.weight_transforms import WeightTransform
 from visualizer.features.view_controls.model import LOOKS, ViewControlsPanel
+from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.theme import LIGHT, Theme
@@ -45,13 +46,7 @@ LIMITS = {
     ColourLimits.SHARED: "Shared by all heads",
     ColourLimits.TYPED: "Typed",
 }
-SEQUENTIAL = {
-    "viridis": "viridis",
-    "cividis": "cividis",
-    "magma": "magma",
-    "CET-CBL1": "Blue (CET-CBL1)",
-    "CET-L1": "Grey (CET-L1)",
-}
+SEQUENTIAL = {each.id: each.title for each in maps_of(MapKind.SEQUENTIAL)}
 
 
 class ColoursPane(QScrollArea):

@@ -21,6 +21,7 @@ from visualizer.features.tokens.paint import CENTRE, GAP, NUMBER_SIZE, ROUND, ch
 from visualizer.heatmap import colour_table
 from visualizer.lab.generation.model import GeneratedToken, GenerationPanel
 from visualizer.number_format import format_share
+from visualizer.session.colour_maps import USUAL
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.buttons import FixedWidthButton
 from visualizer.widgets.icons import icon
@@ -146,7 +147,6 @@ def _icon(name: str, theme: Theme) -> QIcon:
     return icon(name, theme.ink)
 
 
-MAP = "viridis"
 SAID = 100
 """How many of the last tokens screen readers are given."""
 
@@ -337,5 +337,5 @@ def _colours(chip: GeneratedToken, theme: Theme) -> tuple[str, str]:
     if chip.probability is None:
         return theme.raised, theme.ink
     entry = round(min(max(chip.probability, 0.0), 1.0) * colour_table.LARGEST)
-    fill = QColor(int(colour_table.table(MAP, theme)[entry])).name()
-    return fill, "#000000" if colour_table.light_entries(MAP, theme)[entry] else "#FFFFFF"
+    fill = QColor(int(colour_table.table(USUAL, theme)[entry])).name()
+    return fill, "#000000" if colour_table.light_entries(USUAL, theme)[entry] else "#FFFFFF"

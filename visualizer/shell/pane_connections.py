@@ -1,0 +1,121 @@
+"""What the signals of each pane lead to: a function a pane, named in the pane's row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from visualizer.features.line_view.controller import LineViewController
+from visualizer.features.tensor_editor.controller import TensorEditController
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.export.export_controller import ExportController
+    from visualizer.features.cell.widget import CellPane
+    from visualizer.features.code.widget import CodePane
+    from visualizer.features.head_table.widget import HeadTablePane
+    from visualizer.features.lessons.controller import LessonController
+    from visualizer.features.lessons.widget import LessonPane
+    from visualizer.features.line_view.widget import LinePane
+    from visualizer.features.setup.controller import SetupController
+    from visualizer.features.setup.widget import SetupPane
+    from visualizer.features.shapes.widget import ShapesPane
+    from visualizer.features.tensor_editor.widget import NumberTablePane
+    from visualizer.features.view_controls.colours_widget import ColoursPane
+    from visualizer.features.view_controls.controller import ViewController
+    from visualizer.heatmap.controller import CellSelectionController
+    from visualizer.session.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PaneControllers:
+    """What the panes share; what only one of them needs is made where that is connected.
+
+    Parameters
+    ----------
+    show_stage : callable
+        Has a stage in sight, by its name.
+    walk : callable
+        Goes so many cells down and to the right.
+    """
+
+    workspace: Workspace
+    setup: SetupController
+    pointer: CellSelectionController
+    gaze: ViewController
+    reader: LessonController
+    publisher: ExportController
+    show_stage: Callable[[str], object]
+    walk: Callable[[int, int], object]
+
+
+def connect_lesson(pane: LessonPane, to: PaneControllers) -> None:
+    """Turn the pages of the lesson that is read."""
+    pane.stepped.connect(to.reader.step)
+    pane.returned.connect(to.reader.back)
+    pane.closed.connect(to.reader.close)
+
+
+def connect_setup(pane: SetupPane, to: PaneControllers) -> None:
+    """Change the text and the settings of the document."""
+    pane.textTyped.connect(to.workspace.set_text)
+    pane.textTooLong.connect(to.workspace.refuse_text)
+    pane.chosen.connect(to.setup.choose)
+    pane.settled.connect(to.workspace.seal)
+    pane.remedied.connect(to.setup.remedy)
+    pane.textStepped.connect(to.gaze.step_text)
+    pane.captured.left.connect(to.workspace.leave_captured)
+
+
+def connect_lines(pane: LinePane, to: PaneControllers) -> None:
+    """Choose lines, and share hovering, pinning and walking with the heatmaps."""
+    liner = LineViewController(to.workspace, pane)
+    pane.chosen.connect(liner.choose)
+    pane.view.cellHovered.connect(liner.hover)
+    pane.view.cellClicked.connect(liner.pin)
+    pane.view.tokenHovered.connect(liner.point)
+    pane.view.tokenClicked.connect(liner.hold)
+    pane.view.walked.connect(to.walk)
+
+
+def connect_cell(pane: CellPane, to: PaneControllers) -> None:
+    """Pin the cell whose link was followed."""
+    pane.followed.connect(to.pointer.follow)
+
+
+def connect_code(pane: CodePane, to: PaneControllers) -> None:
+    """Change the words of the code, and copy it as a script."""
+    pane.dialectChosen.connect(to.gaze.set_dialect)
+    pane.scriptWanted.connect(to.publisher.copy_script)
+
+
+def connect_colours(pane: ColoursPane, to: PaneControllers) -> None:
+    """Change how numbers become colours."""
+    pane.lensChosen.connect(to.gaze.set_lens)
+    pane.curveChosen.connect(to.gaze.set_curve)
+    pane.limitsChosen.connect(to.gaze.set_limits)
+    pane.mapChosen.connect(to.gaze.set_map)
+    pane.endsTyped.connect(to.gaze.type_limits)
+
+
+def connect_numbers(pane: NumberTablePane, to: PaneControllers) -> None:
+    """Read and edit the numbers of one tensor."""
+    typist = TensorEditController(to.workspace, pane)
+    pane.tensorChosen.connect(typist.choose)
+    pane.headChosen.connect(typist.choose_head)
+    pane.cellPinned.connect(typist.pin)
+    pane.numberTyped.connect(typist.type)
+    pane.numbersPasted.connect(typist.paste)
+    pane.copyWanted.connect(typist.copy)
+    pane.drawnAgain.connect(typist.draw_again)
+
+
+def connect_shapes(pane: ShapesPane, to: PaneControllers) -> None:
+    """Show the stage that was chosen."""
+    pane.stageChosen.connect(to.show_stage)
+
+
+def connect_heads(pane: HeadTablePane, to: PaneControllers) -> None:
+    """Show a head alone."""
+    pane.headChosen.connect(to.gaze.solo_head)
