@@ -18,6 +18,10 @@ if asked := os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM"):
     os.environ["QT_QPA_PLATFORM"] = asked
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
+# Before torch is: workers side by side have a core each, and teams of threads would share them.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from PySide6.QtCore import (
     QCoreApplication,
     QEvent,

@@ -242,7 +242,9 @@ class SetupPane(QScrollArea):
                 parts.append(part)
             part = part.nextInFocusChain()
         self._sections.addWidget(widget)
-        siblings = self.texts.parentWidget().findChildren(QWidget, options=_DIRECT)
+        controls = self.texts.parentWidget()
+        assert controls
+        siblings = controls.findChildren(QWidget, options=_DIRECT)
         widget.stackUnder(siblings[siblings.index(self.texts) + 1])  # which screen readers follow
         for before, after in pairwise([self.text_steps[1], *parts]):
             self.setTabOrder(before, after)
