@@ -156,7 +156,7 @@ def test_a_run_is_named_on_the_command_line(
 
 BROKEN = """
 import sys
-import visualizer.ui.lab.window as made
+import visualizer.lab.window as made
 from visualizer import app
 
 def broken(*parts, **more):

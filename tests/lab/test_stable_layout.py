@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtTest import QTest
@@ -19,7 +20,6 @@ from visualizer.widgets.splitter import KeepingSplitter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pytest
     from PySide6.QtWidgets import QWidget
     from pytestqt.qtbot import QtBot
 
@@ -80,6 +80,7 @@ def test_sliders_stay_where_they_are_while_one_draws_from_less(student: Student)
     assert pane.legend.text()
 
 
+@pytest.mark.slow  # plays in real time
 def test_the_buttons_of_a_text_stay_where_they_are(student: Student) -> None:
     watch(student)
     story = student.window.story

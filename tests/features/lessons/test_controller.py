@@ -128,6 +128,7 @@ def test_colours_words_and_speed_chosen_in_a_lesson_stay(hand: Hand) -> None:
     assert view.playhead.speed == chosen.playhead.speed == 2
 
 
+@pytest.mark.slow  # plays in real time
 def test_play_ends_where_the_page_says_and_begins_there_again(hand: Hand) -> None:
     open_lesson(hand, 4)
     for _ in range(2):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication
@@ -103,6 +104,7 @@ def test_seeking_equals_stepping(viewer: Viewer) -> None:
     assert viewer.picture() == stepped
 
 
+@pytest.mark.slow  # plays in real time
 def test_playing_to_the_end_shows_what_was_there_before(viewer: Viewer) -> None:
     before = viewer.picture()
     viewer.choose("Steps", "by stage")
