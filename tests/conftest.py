@@ -54,7 +54,7 @@ QT_KEEPS = {"QTipLabel"}
 """Windows that Qt itself keeps for a while after their last use."""
 
 # A first run that imports torch is slow; that says nothing about the test.
-# How thorough every property is, is said here alone; tests.examples scales it.
+# How thorough every property is, is said here alone; tests.support.examples scales it.
 IS_CI = bool(os.environ.get("CI"))
 settings.register_profile("quick", deadline=None, derandomize=IS_CI, max_examples=20)
 settings.register_profile("thorough", deadline=None, derandomize=IS_CI, max_examples=100)
