@@ -322,6 +322,8 @@ def is_first(step: int, growth: float) -> bool:
 def thin(folder: RunFolder) -> None:
     """Remove every other snapshot if all together exceed `MOST_SNAPSHOT_BYTES`."""
     kept = folder.snapshots()
+    if not kept:
+        return  # the folder became unreadable: there is nothing to thin
     size = folder.snapshot(kept[-1]).stat().st_size
     if size * len(kept) > MOST_SNAPSHOT_BYTES and len(kept) > 2:
         for step in kept[1:-1:2]:
