@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import BinaryIO
 
 Progress = Callable[[int, int], None]
 """Called with the done and the total amount; raises `CancelledError` to stop the work."""
@@ -42,23 +41,3 @@ def part_of_progress(progress: Progress, first: int, last: int) -> Progress:
         progress((first + (last - first) * done // max(1, of)) // 10, 10)
 
     return tell
-
-
-class ProgressReporter:
-    """File wrapper that reports progress at each write.
-
-    For libraries that write a whole file in one call: an exception of the callback ends it.
-    """
-
-    def __init__(self, file: BinaryIO, progress: Progress, of: int) -> None:
-        self._file, self._progress, self._of, self._written = file, progress, max(1, of), 0
-
-    def write(self, data: bytes) -> int:
-        """Report the progress, then write the bytes."""
-        self._written += len(data)
-        self._progress(min(self._written, self._of), self._of)
-        return self._file.write(data)
-
-    def flush(self) -> None:
-        """Flush the wrapped file."""
-        self._file.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
@@ -41,7 +41,6 @@ class TrainingBar(QWidget):
     """The buttons of a training and its progress."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
-    moreWanted = Signal(int)
 
     def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
         super().__init__(parent)
