@@ -78,7 +78,7 @@ function light() {
     const {figure} = panel.box;
     for (const old of figure.querySelectorAll(".lit, .band, .here")) old.remove();
     for (const old of figure.querySelectorAll(".covered")) old.classList.remove("covered");
-    const isKin = cell && panel.text === cell.panel.text && !panel.isAlone && !cell.panel.isAlone;
+    const isKin = cell && panel.leading === cell.panel.leading && !panel.isAlone && !cell.panel.isAlone;
     if (!cell || (!isKin && panel !== cell.panel)) continue;
     const isColumn = panel.columns.name !== "key" && panel.stage === cell.panel.stage;
     band(panel, lit[panel.role], true);

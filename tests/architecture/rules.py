@@ -221,6 +221,18 @@ def class_names_are_unique(project: Project) -> Iterator[str]:
     yield from (f"{name}: {', '.join(paths)}" for name, paths in places.items() if len(paths) > 1)
 
 
+def only_attention_asks_whether_a_run_is_captured(project: Project) -> Iterator[str]:
+    """Above `attention/`, a trace says what it lacks: nothing asks a run for what was captured."""
+    for module in project.program:
+        if module.path.startswith("visualizer/attention/"):
+            continue
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Attribute) and node.attr == "captured":
+                holder = name_of(node.value)
+                if holder == "run" or holder.endswith("_run") or holder == "kept":
+                    yield f"{module.path}:{node.lineno} asks {holder}.captured"
+
+
 def no_text_is_taken_for_html(project: Project) -> Iterator[str]:
     """Widgets that guess the format of a text stay in their homes, and tool tips are plain."""
     for module in project.program:
@@ -311,6 +323,7 @@ RULES: dict[str, Callable[[Project], Iterator[str]]] = {
         no_circles,
         nothing_takes_its_window,
         class_names_are_unique,
+        only_attention_asks_whether_a_run_is_captured,
         no_text_is_taken_for_html,
         packages_import_nothing_heavy,
         imports_give_the_whole_name,

@@ -91,6 +91,10 @@ BREACHES: list[tuple[str, dict[str, str]]] = [
         "class_names_are_unique",
         {CELL: "class Reading: ...", "visualizer/session/view.py": "class Reading: ..."},
     ),
+    (
+        "only_attention_asks_whether_a_run_is_captured",
+        {"visualizer/session/view.py": "def f(one):\n    return one.run.captured"},
+    ),
     *(
         ("no_text_is_taken_for_html", {"visualizer/lab/window.py": text})
         for text in (

@@ -124,7 +124,7 @@ def test_context_is_torchs_scaled_dot_product_attention(case: Case) -> None:
     trace = case.trace()
     q, k, v = (trace.tensor(name) for name in ("queries", "keys", "values"))
     cells = allowed(case.spec, lengths_of(case), trace.tokens)[:, None]  # text 1 query key
-    cells = cells if trace.batch else cells[0]
+    cells = cells if trace.axes else cells[0]
     context = functional.scaled_dot_product_attention(
         q, k, v, attn_mask=cells, scale=1 / divisor(case.spec)
     )
@@ -158,7 +158,7 @@ def test_weights_and_output_are_those_of_torchs_multihead_attention(case: Case) 
     forbidden = (~cells & some).repeat_interleave(case.spec.heads, 0)  # text×head query key
     with torch.no_grad():
         output, weights = module(x, x, x, attn_mask=forbidden, average_attn_weights=False)
-    some = some if trace.batch else some[0]
+    some = some if trace.axes else some[0]
     assert_close(trace.tensor("output").where(some, 0.0), output.where(some, 0.0), trace)
     some = some.unsqueeze(-3)
     assert_close(trace.tensor("weights"), weights.where(some, 0.0), trace)

@@ -61,8 +61,8 @@ def test_one_token_reads_itself() -> None:
 
 
 def test_one_text_has_no_batch_axis_and_several_have() -> None:
-    assert run((TEXT,), SPEC).trace.batch == ()
-    assert run((TEXT, TEXT), SPEC).trace.batch == (2,)
+    assert run((TEXT,), SPEC).trace.leading == ()
+    assert run((TEXT, TEXT), SPEC).trace.leading == (2,)
 
 
 def test_shorter_texts_are_padded_and_padding_is_not_read() -> None:
@@ -81,14 +81,14 @@ def test_texts_of_one_length_need_no_padding() -> None:
 
 def test_padding_needs_a_row_that_can_be_normalised() -> None:
     spec = replace(SPEC, mask=Mask.NONE, normalisation=Normalisation.SUM)
-    assert run((TEXT, TEXT), spec).trace.batch == (2,)
+    assert run((TEXT, TEXT), spec).trace.leading == (2,)
     for route in Route:
         with pytest.raises(InputError, match="Padding puts −∞ in a row") as refused:
             run((TEXT, TEXT[:2]), replace(spec, route=route))
         assert refused.value.remedy
         field, value = refused.value.remedy
         mended = replace(spec, **{field: value})  # type: ignore[arg-type]
-        assert run((TEXT, TEXT[:2]), mended).trace.batch == (2,)
+        assert run((TEXT, TEXT[:2]), mended).trace.leading == (2,)
 
 
 def test_a_problem_of_the_spec_is_said() -> None:

@@ -165,7 +165,7 @@ def test_captured_attention_is_shown_as_it_was_and_so_is_that_of_a() -> None:
     assert CAPTURED.captured
     assert CAPTURED_A.captured
     assert (again.captured, again.device) == (CAPTURED.captured, "Not computed here")
-    assert again.texts == (("Un", "chat"),) * 2
+    assert again.texts == (("Un", "chat"),)
     assert again.key_tokens == ("The", "cat", "sat")
     np.testing.assert_array_equal(again.trace.read("weights"), CAPTURED.captured.array())
     assert seen.comparison

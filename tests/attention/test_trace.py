@@ -64,7 +64,7 @@ def test_what_learns_can_be_read_too() -> None:
 
 def test_it_knows_its_own_sizes() -> None:
     trace = run((TEXT, TEXT[:3]), SPEC).trace
-    assert (trace.tokens, trace.batch, trace.last) == (6, (2,), "output")
+    assert (trace.tokens, trace.leading, trace.last) == (6, (2,), "output")
     assert trace.stage("scores").symbol == "QKᵀ"
     assert "masked" in trace
     assert "unmasked" not in trace

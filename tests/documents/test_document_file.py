@@ -272,7 +272,7 @@ REFUSED = [
     (put("view", "colouring", "sequential", "jet"), "a colour map “jet” that cannot be"),
     (put("view", "colouring", "typed", [["scores", "nan", 1.0]]), "an end that cannot be"),
     (put("view", "colouring", "typed", [["scores", 1.0]]), "a list of 3"),
-    (put("view", "text", -1), "a text or head that cannot be"),
+    (put("view", "text", -1), "a text, layer or head that cannot be"),
     (put("view", "guess", GUESS), "a mark that cannot be"),
     (put("view", "lines", "solo", -2), "a choice of lines that cannot be"),
 ]

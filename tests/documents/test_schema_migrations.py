@@ -48,17 +48,26 @@ def test_what_was_before_captured_attention_has_none() -> None:
     older = {"schema": 1, "document": {"text": "a"}, "view": {"comparison": {"document": {}}}}
     none = {"captured": None, "labels": ""}
     assert migrated(older) == {
-        "schema": 2,
+        "schema": SCHEMA,
         "document": {"text": "a", **none},
-        "view": {"comparison": {"document": none}},
+        "view": {"comparison": {"document": none}, "layer": 0},
     }
 
 
 @pytest.mark.parametrize(
-    "tree", [{}, {"view": None}, {"document": [], "view": {"comparison": None}}, {"view": {}}]
+    ("captured", "view"),
+    [(None, {"text": 2, "layer": 0}), ({"layers": 3}, {"text": 0, "layer": 2})],
+)
+def test_a_place_in_captured_attention_is_a_layer(captured: object, view: dict[str, int]) -> None:
+    older = {"schema": 2, "document": {"captured": captured}, "view": {"text": 2}}
+    assert migrated(older) == {"schema": SCHEMA, "document": {"captured": captured}, "view": view}
+
+
+@pytest.mark.parametrize(
+    "tree", [{}, {"view": None}, {"document": [], "view": None}, {"document": {"captured": 1}}]
 )
 def test_a_step_leaves_what_is_damaged_to_who_reads_it(tree: dict[str, object]) -> None:
-    assert migrated({"schema": 1, **tree}) == {"schema": SCHEMA, **tree}
+    assert migrated({"schema": 2, **tree}) == {"schema": SCHEMA, **tree}
 
 
 @pytest.mark.parametrize("schema", range(1, SCHEMA + 1))

@@ -29,7 +29,7 @@ from visualizer.explanations.equation_line import SHOWN_SHIFTED, SHOWN_TERMS, Eq
 from visualizer.explanations.step_equation import Equation, equation
 from visualizer.explanations.step_values import trimmed
 from visualizer.number_format import format_number
-from visualizer.session.timeline import leading
+from visualizer.session.timeline import described_cell
 
 if TYPE_CHECKING:
     from tests.features.playback.test_step_captions import Said
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 
 def line(said: Said) -> Equation:
-    return equation(said.run, said.text, said.step, said.head)
+    return equation(said.run, said.leading, said.step, said.head)
 
 
 def explained(said: Said) -> Explanation:
     trace = said.run.trace
-    place = leading(said.run, said.text, said.step, said.head)
-    return explain(trace, said.step.stage, (*((said.text,) if trace.batch else ()), *place))
+    place = described_cell(said.run, said.leading, said.step, said.head)
+    return explain(trace, said.step.stage, (*said.leading, *place))
 
 
 def reckoned(told: str) -> float:
@@ -150,25 +150,25 @@ BARE = {"projection": Projection.NONE, "heads": 1}
     ],
 )  # fmt: skip
 def test_a_cell_is_one_line(stage: str, column: int, fields: dict[str, Any], plain: str) -> None:
-    assert equation(a_run(**fields), 0, cell(stage, 1, column), 0).plain == plain
+    assert equation(a_run(**fields), (), cell(stage, 1, column), 0).plain == plain
 
 
 def test_what_is_dropped_and_what_is_kept() -> None:
     kept = BooleanMatrix.of(np.tri(6)[::-1])
     run = a_run(dropout=0.5, own_kept=kept)
-    lines = [equation(run, 0, cell("dropped", 5, key), 0).plain for key in (0, 1)]
+    lines = [equation(run, (), cell("dropped", 5, key), 0).plain for key in (0, 1)]
     assert lines == [
         "weight after dropout = 0.1649 × 2 = 0.3298",
         "weight after dropout = 0 in place of 0.1726, as it is dropped",
     ]
     assert (
-        equation(run, 0, cell("dropped", 0, 5), 0).plain
+        equation(run, (), cell("dropped", 0, 5), 0).plain
         == "weight after dropout = 0.0000 × 2 = 0.0000"
     )
 
 
 def test_numbers_that_were_read_are_lit_and_the_rest_is_not() -> None:
-    assert equation(a_run(), 0, row(a_run(), "weights", 1), 0).parts == (
+    assert equation(a_run(), (), row(a_run(), "weights", 1), 0).parts == (
         EquationPart("exp("),
         EquationPart("0.2631", True),
         EquationPart(") ÷ (exp("),
@@ -177,43 +177,43 @@ def test_numbers_that_were_read_are_lit_and_the_rest_is_not() -> None:
         EquationPart("0.2631", True),
         EquationPart("))"),
     )
-    queries = equation(a_run(), 0, cell("queries", 1, 0), 0)
+    queries = equation(a_run(), (), cell("queries", 1, 0), 0)
     assert [part.text for part in queries.parts if part.is_lit] == ["0.5500", "0.8700", "0.6600"]
 
 
 def test_of_a_long_row_four_terms_are_written_and_the_chosen_is_among_them() -> None:
     run = a_run(" ".join(f"w{at}" for at in range(70)), mask=Mask.NONE)
     for key in range(70):
-        shown = equation(run, 0, cell("weights", 3, key), 0)
+        shown = equation(run, (), cell("weights", 3, key), 0)
         assert shown.plain.count("exp(") == 1 + SHOWN_TERMS
         over, below = shown.plain.split(" ÷ ")
         assert over.removeprefix("weight = ") in below
         assert f"… {70 - SHOWN_TERMS} more)" in below
-    assert "… 60 more" in equation(a_run(d_in=64), 0, whole(a_run(d_in=64), "queries"), 0).plain
+    assert "… 60 more" in equation(a_run(d_in=64), (), whole(a_run(d_in=64), "queries"), 0).plain
 
 
 @pytest.mark.parametrize("route", [Route.BEFORE, Route.AFTER_RENORMALISED])
 def test_a_row_that_may_read_nothing_shares_nothing_out(route: Route) -> None:
     nothing = BooleanMatrix.of(np.array([[0, 0], [1, 1]]))
     run = a_run("a b", mask=Mask.OWN, own_mask=nothing, route=route, mode=Mode.EVAL)
-    told = equation(run, 0, row(run, "weights", 0), 0).plain
+    told = equation(run, (), row(run, "weights", 0), 0).plain
     assert told == "weight = 0, as there is nothing to share out"
-    assert equation(run, 0, row(run, "context", 0), 0).result == "0.0000"
+    assert equation(run, (), row(run, "context", 0), 0).result == "0.0000"
 
 
 def test_what_softmax_subtracts_is_written_where_it_must() -> None:
     fields: dict[str, Any] = {"heads": 1, "mask": Mask.NONE, "scale": Scale.NONE}
-    hot = equation(a_run("a b", temperature=0.001, **fields), 0, cell("weights", 0, 0), 0)
+    hot = equation(a_run("a b", temperature=0.001, **fields), (), cell("weights", 0, 0), 0)
     largest = hot.parts[1].text
     assert float(largest) > 88
     assert hot.plain.startswith(f"weight = exp({largest} − {trimmed(float(largest))}) ÷ exp(")
-    warm = equation(a_run("a b", **fields), 0, cell("weights", 0, 0), 0)
+    warm = equation(a_run("a b", **fields), (), cell("weights", 0, 0), 0)
     assert re.match(r"weight = exp\([−\d.]+\) ÷ \(exp\([−\d.]+\) \+ exp", warm.plain)
     naive = a_run("a b", normalisation=Normalisation.NAIVE_SOFTMAX, temperature=0.001, **fields)
-    assert " − " not in equation(naive, 0, cell("weights", 0, 0), 0).plain
+    assert " − " not in equation(naive, (), cell("weights", 0, 0), 0).plain
 
 
 def test_numbers_that_overflow_are_written_as_what_they_are() -> None:
     run = a_run(normalisation=Normalisation.NAIVE_SOFTMAX, temperature=1e-4, mask=Mask.NONE)
     row_ = int(np.isnan(run.trace.read("weights", (0,))).any(axis=1).argmax())
-    assert equation(run, 0, cell("weights", row_, 1), 0).plain.endswith("= NaN")
+    assert equation(run, (), cell("weights", row_, 1), 0).plain.endswith("= NaN")

@@ -61,7 +61,7 @@ def shot(**fields: object) -> Snapshot:
 @pytest.mark.parametrize("extent", FigureExtent)
 def test_a_figure_has_the_layer_that_is_looked_at(extent: FigureExtent) -> None:
     figure = figure_of(
-        shot(text=1, pinned=Cell("weights", (1, 2, 4))), FigureSettings(extent=extent)
+        shot(layer=1, pinned=Cell("weights", (1, 2, 4))), FigureSettings(extent=extent)
     )
     assert figure.caption.startswith(CAPTION)
     for heatmap in figure.board.heatmaps:
@@ -87,9 +87,9 @@ def test_the_layers_side_by_side_have_their_names() -> None:
 @pytest.mark.parametrize("suffix", FIGURES)
 def test_a_figure_opens_as_what_it_is_a_picture_of(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"a{suffix}"
-    export(path, shot(text=1), FigureSettings())
+    export(path, shot(layer=1), FigureSettings())
     saved = open_document(path)
-    assert (saved.document.captured, saved.view.text) == (elsewhere(), 1)
+    assert (saved.document.captured, saved.view.layer) == (elsewhere(), 1)
 
 
 def test_a_figure_does_not_carry_attention_of_any_size() -> None:
@@ -115,7 +115,7 @@ def test_a_film_shows_a_query_a_frame(suffix: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("grain", "frames"), [(Grain.STAGE, 1), (Grain.ROW, 3), (Grain.CELL, 15)])
 def test_a_film_goes_by_stage_by_query_or_by_cell(grain: Grain, frames: int) -> None:
-    reel = reel_of(shot(text=1), FigureSettings(film=FilmSettings(grain=grain)))
+    reel = reel_of(shot(layer=1), FigureSettings(film=FilmSettings(grain=grain)))
     assert len(reel) == frames
     assert reel.film.stages == ("weights",)
     shape = reel.pixels(0).shape
@@ -151,7 +151,7 @@ def test_a_browser_names_queries_and_keys_and_lights_up_both(tmp_path: Path) -> 
       [...panel.box.figure.querySelectorAll(".label.lit")].map((one) => one.textContent)];
     """
     seen, said = headless_browser.see(
-        page(board(replayed(), text=1), theme=LIGHT), script, tmp_path
+        page(board(replayed(), layer=1), theme=LIGHT), script, tmp_path
     )
     assert said == []
     words, shape, bands, lit = seen
@@ -180,11 +180,11 @@ def test_a_browser_says_which_part_is_seen(zoom: Zoom, said: str, tmp_path: Path
 
 
 def test_a_document_of_it_is_opened_again(tmp_path: Path) -> None:
-    taken = shot(text=1, heads=frozenset({1}), room=512)
+    taken = shot(layer=1, heads=frozenset({1}), room=512)
     export(tmp_path / "a.attention", taken, FigureSettings())
     saved = open_document(tmp_path / "a.attention")
     assert saved.document == taken.document
-    assert (saved.view.text, saved.view.heads) == (1, frozenset({1}))
+    assert (saved.view.layer, saved.view.heads) == (1, frozenset({1}))
     assert saved.recorded is None
     again = compute(saved.document, None)
     np.testing.assert_array_equal(again.trace.read("weights"), elsewhere().array())

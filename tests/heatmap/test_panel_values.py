@@ -64,11 +64,11 @@ class Looked:
         trace = self.run.trace
         whole = made(self.run, self.stage, self.view.lens)
         if self.fold:
-            axis = len(trace.batch)
+            axis = len(trace.axes)
             whole = whole.mean(axis) if self.fold is HeadAggregate.MEAN else whole.max(axis)
         is_signed = bool((whole[np.isfinite(whole)] < 0).any())
         head = () if self.head is None else (self.head,)
-        return whole[(*self.run.index(self.view.text), *head)], is_signed
+        return whole[(*self.run.trace.leading_index(text=self.view.text), *head)], is_signed
 
 
 FIELDS = ("stages", "heads", "folds", "lens", "zoom", "room", "text", "colouring")
@@ -188,7 +188,7 @@ def test_labels_and_marks_are_of_the_same_tokens(given_: Looked) -> None:
         assert heatmap.forbidden is None
         return
     may = np.broadcast_to(allowed(spec, TOKENS, given_.stage), run.trace.read(given_.stage).shape)[
-        (*run.index(given_.view.text), 0)
+        (*run.trace.leading_index(text=given_.view.text), 0)
     ]
     assert heatmap.forbidden is not None
     for at, row in enumerate(blocks(heatmap.rows)):
@@ -205,7 +205,7 @@ def test_dropped_cells_are_of_the_same_tokens(given_: Looked) -> None:
         assert heatmap.dropped is None
         return
     assert given_.head is not None
-    index = (*given_.run.index(given_.view.text), given_.head)
+    index = (*given_.run.trace.leading_index(text=given_.view.text), given_.head)
     before, left = (given_.run.trace.read(name, index) for name in ("weights", "dropped"))
     assert heatmap.dropped is not None
     for at, row in enumerate(blocks(heatmap.rows)):
@@ -424,4 +424,4 @@ def test_texts_side_by_side_have_a_head_though_only_folds_are_shown() -> None:
         folds=frozenset({HeadAggregate.MEAN}),
         spread=True,
     )
-    assert [(heatmap.text, heatmap.head) for heatmap in shown.heatmaps] == [(0, 0), (1, 0)]
+    assert [(heatmap.leading, heatmap.head) for heatmap in shown.heatmaps] == [((0,), 0), ((1,), 0)]

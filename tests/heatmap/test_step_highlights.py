@@ -42,7 +42,7 @@ def cells_of(one: HighlightBlock) -> set[tuple[str, Whole]]:
 
 def read_by(run: Run, text: int, made: set[tuple[str, Whole]]) -> set[tuple[str, Whole]]:
     """The cells that the explanations of cells name, one after the other."""
-    batch = (text,) if run.trace.batch else ()
+    batch = (text,) if run.trace.axes else ()
     found = set()
     for stage, place in made:
         for group in explain(run.trace, stage, (*batch, *place)).groups:

@@ -42,7 +42,9 @@ def texts(open_window: Open, qtbot: QtBot) -> Hand:
 def place(hand: Hand, text: int, row: int, column: int) -> QPoint:
     slots = hand.board._layout.slots
     (slot,) = (
-        slot for slot in slots if slot.heatmap.stage == "weights" and slot.heatmap.text == text
+        slot
+        for slot in slots
+        if slot.heatmap.stage == "weights" and slot.heatmap.leading == (text,)
     )
     return slot.cell(row, column).center().toPoint() - hand.board._offset().toPoint()
 
@@ -95,10 +97,10 @@ def test_another_head_is_seen_by_pinning_or_choosing_it(texts: Hand) -> None:
 def test_while_something_is_played_there_is_one_text(texts: Hand) -> None:
     texts.window.player.seek_stage("weights")
     texts.settle()
-    assert {shown.text for shown in texts.shown.heatmaps} == {0}
+    assert {shown.leading for shown in texts.shown.heatmaps} == {(0,)}
     texts.window.player.to_end()
     texts.settle()
-    assert {shown.text for shown in texts.shown.heatmaps} == {0, 1, 2}
+    assert {shown.leading for shown in texts.shown.heatmaps} == {(0,), (1,), (2,)}
 
 
 def test_a_single_text_cannot_be_spread(hand: Hand) -> None:

@@ -87,7 +87,7 @@ def test_any_shape_is_shown_cell_by_cell(
 ) -> None:
     array = weights(shape, seed)
     layer = data.draw(st.integers(0, shape[0] - 1))
-    shown = screen(captured_run(captured(array)), text=layer).panel(PICTURE).board
+    shown = screen(captured_run(captured(array)), layer=layer).panel(PICTURE).board
     ((*panels,),) = shown.columns
     assert len(panels) == shape[1]
     for head, panel in enumerate(panels):
@@ -122,7 +122,7 @@ def views(draw: st.DrawFn, shape: tuple[int, int, int, int], stage: str) -> View
     pair = (draw(st.integers(0, heads - 1)), draw(st.integers(0, heads - 1)))
     rows = draw(st.integers(1, queries))
     return View(
-        text=draw(st.integers(0, layers)),
+        layer=draw(st.integers(0, layers)),
         panes=PANES,
         pinned=cell,
         hovered=draw(st.none() | st.just(Cell(stage, place))),
@@ -341,13 +341,10 @@ def test_samples_of_dropout_are_refused_in_a_sentence() -> None:
     assert bar.said.startswith("What was captured has no dropout of its own")
 
 
-def test_the_layers_stand_where_texts_do() -> None:
-    shown = screen(a_run((3, 2, 4, 4)), text=1, spread=True)
-    assert (shown.panel(TOKENS).part, shown.panel(TOKENS).text, shown.panel(TOKENS).texts) == (
-        "layer",
-        1,
-        3,
-    )
+def test_layers_stand_side_by_side_as_texts_do() -> None:
+    shown = screen(a_run((3, 2, 4, 4)), layer=1, spread=True)
+    assert shown.resolved
+    assert shown.resolved.leading_in_words == "layer 2 of 3"
     ((*panels,),) = shown.panel(PICTURE).board.columns
     assert [panel.label for panel in panels] == ["Layer 1", "Layer 2", "Layer 3"]
 

@@ -40,16 +40,18 @@ def test_every_trail_ends_at_a_number_that_is_given(case: Case, data: st.DataObj
     cell = Cell(stage, data.draw(st.sampled_from(list(places(run, stage)))))
     view = View()
     order = list(run.trace.names)
+    leading = run.trace.leading_index(text=text)
     for _ in range(len(order) + 1):
         view = pin_cell(view, cell)
         readout = read(run, text, cell)
-        value = float(run.trace.read(cell.stage, (*run.index(text), *cell.place)))
+        value = float(run.trace.read(cell.stage, (*leading, *cell.place)))
         assert readout.value == format_number(value)
         for term in readout.terms:
             for piece in term.pieces:
                 if piece.source and "exp" not in piece.text:
                     found = run.trace.read(
-                        piece.source.stage, (*run.index(text), *piece.source.place)
+                        piece.source.stage,
+                        (*run.trace.leading_index(text=text), *piece.source.place),
                     )
                     assert format_number(float(found)) in piece.text
         there_are = links(readout)

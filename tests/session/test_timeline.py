@@ -12,7 +12,7 @@ from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
 from tests.support.small_runs import a_run
 from visualizer.attention.stages import TABLE
-from visualizer.session.timeline import ORDER, Grain, Place, Step, Timeline, leading
+from visualizer.session.timeline import ORDER, Grain, Place, Step, Timeline, described_cell
 
 GRAINS = st.sampled_from(Grain)
 HUGE = 2**16
@@ -128,8 +128,8 @@ def test_the_leading_cell_is_the_largest_of_its_step(
     head = data.draw(st.integers(0, run.trace.spec.heads - 1))
     assert place is not None
     step = line.step(place)
-    found = leading(run, text, step, head)
-    batch = (text,) if run.trace.batch else ()
+    found = described_cell(run, (text,) if run.trace.axes else (), step, head)
+    batch = (text,) if run.trace.axes else ()
     heads = (head,) if "head" in run.trace.stage(step.stage).dims else ()
     numbers = run.trace.read(step.stage, (*batch, *heads))
     block = [numbers[row, column] for _, row, column in cells(step)]

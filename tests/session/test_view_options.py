@@ -45,7 +45,7 @@ def screen(run: Run, view: View, previous: Screen | None = None) -> Screen:
 def test_where_only_folds_have_a_row_texts_side_by_side_are_of_the_first_head() -> None:
     computed = a_run("one two three", "four five", heads=2)
     shown = board(computed, spread=True, stages=frozenset({"weights"}), **MEAN_ALONE)
-    assert [(one.text, one.head) for one in shown.heatmaps] == [(0, 0), (1, 0)]
+    assert [(one.leading, one.head) for one in shown.heatmaps] == [((0,), 0), ((1,), 0)]
 
 
 # ------------------------------------------------------------------------------ the overview

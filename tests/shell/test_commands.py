@@ -41,7 +41,7 @@ def test_every_action_can_be_used(hand: Hand, key: str) -> None:
     hand.press(Qt.Key.Key_Z)  # so that there is something to redo, and to undo
     hand.press(Qt.Key.Key_T)
     action = hand.window.actions_.by_id[key]
-    if key.startswith("step_text"):
+    if key.startswith("step_leading"):
         assert not action.isEnabled()
         return
     hand.settle()
@@ -247,7 +247,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
         *("pointer.mark", "pointer.go -1", "pointer.go 1", "presenter.hide_all"),
         *("shapes.drawing.turn", "chooser.let_go", "painter.paint_pinned"),
         *("gaze.whole", "gaze.further"),
-        *("step_text 1", "step_text -1", "gaze.toggle_spread", *READING, *COMPARING),
+        *("step_leading 1", "step_leading -1", "gaze.toggle_spread", *READING, *COMPARING),
     }
     hand.press(Qt.Key.Key_Plus)
     hand.settle()
@@ -266,7 +266,7 @@ def test_what_cannot_be_done_is_greyed(hand: Hand) -> None:
         *("workspace.redo", "pointer.mark", "player.reveal", "presenter.hide_all"),
         *("pointer.go -1", "pointer.go 1", "shapes.drawing.turn", "chooser.let_go"),
         *("painter.paint_pinned", "gaze.whole", "gaze.further"),
-        *("step_text 1", "step_text -1", "gaze.toggle_spread", *READING, *COMPARING),
+        *("step_leading 1", "step_leading -1", "gaze.toggle_spread", *READING, *COMPARING),
     }
 
 

@@ -201,6 +201,7 @@ PAINTINGS = st.builds(
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "stages": st.frozensets(STAGES),
     "text": COUNTS,
+    "layer": COUNTS,
     "panes": st.frozensets(ANY_TEXT, max_size=2),
     "hovered": st.none() | CELLS,
     "pinned": st.none() | CELLS,

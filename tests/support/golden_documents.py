@@ -61,7 +61,7 @@ CAPTURED = Document(
 )
 CAPTURED_A = Document(captured=CapturedAttention.of("a.npy", SHARES - np.pi))
 CAPTURED_VIEW = View(
-    text=1,
+    layer=1,
     pinned=Cell("weights", (1, 0, 2)),
     comparison=Comparison(ComparisonKind.KEPT, document=CAPTURED_A),
 )

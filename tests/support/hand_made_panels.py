@@ -31,7 +31,7 @@ def a_heatmap(values: Any, **fields: Any) -> Heatmap:
         "symbol": "softmax",
         "head": 0,
         "fold": None,
-        "text": 0,
+        "leading": (),
         "label": "Head 1",
         "values": numbers,
         "rows": axis("query", rows),

@@ -61,7 +61,7 @@ def panel(run: Run, stage: str, head: int | None = 0, **fields: Any) -> Heatmap:
 
 def places(run: Run, stage: str) -> Iterator[tuple[int, ...]]:
     """Yield every index within a stage's named dims."""
-    sizes = run.trace.tensor(stage).shape[len(run.trace.batch) :]
+    sizes = run.trace.tensor(stage).shape[len(run.trace.axes) :]
     return itertools.product(*(range(size) for size in sizes))
 
 

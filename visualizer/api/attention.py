@@ -133,8 +133,7 @@ class Attention:
 
         Tokens without a label are numbered, from 1.
         """
-        is_batch = self.run.trace.batch and not self.run.captured
-        return self.run.texts if is_batch else self.run.texts[0]
+        return self.run.texts if len(self.run.texts) > 1 else self.run.texts[0]
 
     @property
     def key_tokens(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
@@ -150,8 +149,8 @@ class Attention:
         InputError
             Where attention was captured, so that its spec is unknown.
         """
-        if self.run.captured:
-            sentence = f"{self.run.captured.called} does not say which module computed it."
+        if not self.run.trace.has_module:
+            sentence = f"{self.run.source} does not say which module computed it."
             raise InputError("spec", sentence)
         return self.run.trace.spec
 
@@ -173,8 +172,7 @@ class Attention:
 
     def dims(self, stage: str) -> tuple[str, ...]:
         """Return the axes of a stage: ``("head", "query", "key")`` for the weights."""
-        batch = (self.run.part,) if self.run.trace.batch else ()
-        return (*batch, *self.run.trace.stage(self._checked(stage)).dims)
+        return (*self.run.trace.axes, *self.run.trace.stage(self._checked(stage)).dims)
 
     def explain(self, stage: str, **place: int) -> Explained:
         """Explain how one number is computed.
@@ -191,21 +189,25 @@ class Attention:
         InputError
             When there is no such stage or place.
         """
-        dims = self.run.trace.stage(self._checked(stage)).dims
-        place = {self.run.part: 0, **place}
-        if self.run.trace.spec.heads == 1:
+        trace = self.run.trace
+        dims = trace.stage(self._checked(stage)).dims
+        sizes = trace.tensor(stage).shape[-len(dims) :]
+        axes = trace.counted_axes
+        place = {**dict.fromkeys(axes, 0), **place}
+        if trace.spec.heads == 1:
             place = {"head": 0, **place} if "head" in dims else place
-        if place.keys() != {self.run.part, *dims}:
+        if place.keys() != {*axes, *dims}:
             raise InputError("place", f"The stage “{stage}” takes {', '.join(dims)}.")
-        sizes = self.run.trace.tensor(stage).shape[-len(dims) :]
-        for dim, size in (*zip(dims, sizes, strict=True), (self.run.part, len(self.run.texts))):
+        counts = ((axis, trace.count(axis)) for axis in axes)
+        for dim, size in (*zip(dims, sizes, strict=True), *counts):
             if not 0 <= place[dim] < size:
                 raise InputError("place", f"There is no {dim} {place[dim]}, only 0 to {size - 1}.")
-        cell, text = Cell(stage, tuple(place[dim] for dim in dims)), place[self.run.part]
-        resolved = resolve(self.document, View(text=text), self.run)
+        cell = Cell(stage, tuple(place[dim] for dim in dims))
+        view = View(layer=place.get("layer", 0), text=place.get("text", 0))
+        resolved = resolve(self.document, view, self.run)
         readout = present_readout(resolved, cell, is_pinned=False)
-        index = (*self.run.index(text), *cell.place)
-        return Explained(readout, float(self.run.trace.read(stage, index)))
+        index = (*resolved.leading, *cell.place)
+        return Explained(readout, float(trace.read(stage, index)))
 
     def figure(
         self,
@@ -238,11 +240,10 @@ class Attention:
         """
         shown = None if stages is None else named_stages(_several(stages))
         rows = None if heads is None else frozenset(heads)
-        at = layer if self.run.captured else text
         count = self.run.trace.spec.heads
         if rows and not rows <= {*range(count)}:
             raise InputError("heads", f"There is no head {max(rows)}, only 0 to {count - 1}.")
-        view = looked_at(self.run, replace(self.view, text=at), shown, rows)
+        view = looked_at(self.run, replace(self.view, text=text, layer=layer), shown, rows)
         return Figure(Snapshot(self.document, view, self.run), look_given(look))
 
     def save(self, *paths: str | Path) -> None:

@@ -70,7 +70,8 @@ def attend(
             read = [held[name].tensor for name in stage.reads]
             held[stage.name] = CachedTensor(_COMPUTE[stage.operation](work, stage, *read))
             recomputed.add(stage.name)
-    return Trace(spec, stages(spec), dict(parameters), held, frozenset(recomputed))
+    axes = ("text",)[: given.ndim - 2]
+    return Trace(spec, stages(spec), dict(parameters), held, frozenset(recomputed), axes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from visualizer.attention import masks
 from visualizer.attention.embedding import sinusoids
 from visualizer.attention.spec import (
     Arrangement,
@@ -39,7 +38,7 @@ def explain(trace: Trace, stage: str, cell: CellIndex) -> Explanation:
     Parameters
     ----------
     cell : tuple of int
-        The full index of the cell: batch axes first, then the stage's dims.
+        The full index of the cell: leading axes first, then the stage's dims.
     """
     row = trace.stage(stage)
     value = float(trace.read(stage, cell))
@@ -69,16 +68,16 @@ class ExplainedCell:
         return self.trace.spec
 
     @property
-    def batch(self) -> CellIndex:
-        return self.cell[: len(self.trace.batch)]
+    def leading(self) -> CellIndex:
+        return self.cell[: len(self.trace.axes)]
 
     @property
     def place(self) -> CellIndex:
-        return self.cell[len(self.trace.batch) :]
+        return self.cell[len(self.trace.axes) :]
 
     def factor(self, name: str, *place: int | None, form: str = "{}") -> Factor:
         """Read a factor from a stage at an index into its named dims."""
-        return self._read(name, (*self.batch, *place), form)
+        return self._read(name, (*self.leading, *place), form)
 
     def weight(self, name: str, *place: int | None) -> Factor:
         return self._read(name, place, "{}")
@@ -90,8 +89,7 @@ class ExplainedCell:
 
     def allowed(self) -> np.ndarray:
         """Return which keys the cell's query may read, boolean [key]."""
-        cells = masks.allowed(self.spec, self.trace.tokens, self.stage.name)
-        row: np.ndarray = (cells[(*self.batch, 0)] if cells.ndim > 2 else cells)[self.place[1]]
+        row: np.ndarray = self.trace.allowed(self.stage.name, self.leading)[self.place[1]]
         return row
 
 
@@ -282,7 +280,7 @@ class Factor:
     name : str
         The stage or parameter that is read; empty for a constant.
     index : tuple of int or None
-        Its index, batch axes first; None stands for the number of the term.
+        Its index, leading axes first; None stands for the number of the term.
     read : numpy.ndarray
         The values read, [n].
     used : numpy.ndarray
@@ -322,7 +320,7 @@ class Explanation:
     Parameters
     ----------
     cell : tuple of int
-        Its index in the stage, batch axes first.
+        Its index in the stage, leading axes first.
     value : float
         The value in the trace.
     chosen : int

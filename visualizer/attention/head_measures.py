@@ -24,7 +24,7 @@ ROWS = 1024
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeadMeasures:
-    """Measures of each head: arrays [text, head], or [head] for a single text; read-only.
+    """Measures of each head, read-only arrays [..., head] with the leading axes of the trace.
 
     Each is a mean over the queries with nonzero weights, without padding; left out are queries
     without allowed keys and those whose weights dropout removed. NaN where there is no such query
@@ -64,15 +64,15 @@ def measure(weights: Tensor, lengths: tuple[int, ...]) -> HeadMeasures:
     Parameters
     ----------
     weights : Tensor
-        [..., head, query, key].
+        [..., head, query, key]; of a padded batch [..., text, head, query, key].
     lengths : tuple of int
         Tokens of each text without padding; empty where nothing is padded.
     """
     heads, queries = weights.shape[:-2], weights.shape[-2]
     is_square = queries == weights.shape[-1]
-    means = weights.new_empty((*heads, READS + 1))  # text head measure
+    means = weights.new_empty((*heads, READS + 1))  # … text head measure
     for place in np.ndindex(heads):
-        real = lengths[place[0]] if lengths else queries
+        real = lengths[place[-2]] if lengths else queries
         means[place] = _means(_of_queries(weights[place][:real], is_square=is_square))
     array = means.cpu().numpy().astype(np.float64)
     array.flags.writeable = False

@@ -80,6 +80,12 @@ def allowed_by(masking: Masking, tokens: int) -> np.ndarray:
     return cells
 
 
+def allowed_in_text(masking: Masking, tokens: int, text: int) -> np.ndarray:
+    """Return which cells one text of a batch allows, boolean, read-only [query, key]."""
+    cells = allowed_by(masking, tokens)
+    return cells[text, 0] if cells.ndim > 2 else cells
+
+
 def own_cells(
     field: str, own: BooleanMatrix, tokens: int, remedy: Remedy | None = None
 ) -> np.ndarray:

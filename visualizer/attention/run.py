@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from visualizer.attention.buffer_pool import BufferPool
     from visualizer.attention.captured import CapturedAttention
     from visualizer.attention.spec import NumberMatrix
-    from visualizer.attention.trace import Trace
+    from visualizer.attention.trace import LeadingIndex, Trace
 
 Texts = tuple[tuple[str, ...], ...]
 
@@ -56,8 +56,7 @@ class Run:
     notices : tuple of str
         Remarks on the numbers, each a sentence.
     captured : CapturedAttention or None
-        The captured attention shown instead of a computation; its layers take the place of the
-        batch's texts.
+        The captured attention that the trace holds, for reuse; what it lacks, the trace says.
     key_tokens : tuple of str
         Tokens of the keys, where they differ from those of the queries.
     """
@@ -69,22 +68,30 @@ class Run:
     captured: CapturedAttention | None = None
     key_tokens: tuple[str, ...] = ()
 
-    def words(self, text: int, axis: str = "query") -> tuple[str, ...]:
-        """Return the tokens along an axis of a text's stages."""
-        return self.key_tokens if axis == "key" and self.key_tokens else self.texts[text]
+    def words(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
+        """Return the tokens along an axis of the stages, at a place on the leading axes."""
+        is_key = axis == "key" and self.key_tokens
+        return self.key_tokens if is_key else self.texts[self.trace.at("text", leading)]
 
     @property
-    def part(self) -> str:
-        """Noun for one entry of the batch: text, or layer of captured attention."""
-        return "layer" if self.captured else "text"
+    def has_same_keys(self) -> bool:
+        """Whether the keys are the queries' own tokens."""
+        return not self.key_tokens or (self.key_tokens,) == self.texts
 
-    def nearest(self, text: int) -> int:
-        """Return the number of a text, limited to the last one."""
-        return min(text, len(self.texts) - 1)
+    @property
+    def source(self) -> str:
+        """Name of the file that the numbers were read from; empty for a module's numbers."""
+        return self.captured.called if self.captured else ""
 
-    def index(self, text: int) -> tuple[int, ...]:
-        """Return the batch index of a text in every stage; empty for a single text."""
-        return (self.nearest(text),) if self.trace.batch else ()
+    @property
+    def source_file(self) -> str:
+        """The whole name of that file, which may hold anything."""
+        return self.captured.name if self.captured else ""
+
+    @property
+    def size(self) -> str:
+        """The sizes of captured numbers as text: layers × heads × queries × keys."""
+        return self.captured.size if self.captured else ""
 
 
 def share_cores(texts: Texts, spec: AttentionSpec) -> None:
@@ -222,7 +229,8 @@ def _given(texts: Texts, spec: AttentionSpec, target: torch.device) -> torch.Ten
 
 def _is_at(run: Run, target: torch.device) -> bool:
     """Whether a run was computed on a device, so that its stages may be reused."""
-    return run.captured is None and run.trace.tensor("input").device.type == target.type
+    trace = run.trace
+    return trace.has_module and trace.tensor(trace.names[0]).device.type == target.type
 
 
 def _reads_alike(spec: AttentionSpec, old: AttentionSpec) -> bool:

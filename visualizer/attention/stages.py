@@ -90,6 +90,16 @@ class Stage:
         return self.name in {"unmasked", "zeroed", "weights", "dropped"}
 
     @property
+    def noun(self) -> str:
+        """What one of its numbers is called."""
+        return NOUNS.get(self.name, (self.name, ""))[0]
+
+    @property
+    def nouns(self) -> str:
+        """What its numbers are called."""
+        return NOUNS.get(self.name, ("", self.title.lower()))[1]
+
+    @property
     def is_before_mask(self) -> bool:
         """Whether the mask acts on these weights only later."""
         return self.name == "unmasked"
@@ -221,6 +231,26 @@ TABLE: tuple[Stage, ...] = (
           lambda spec: spec.output_projection),
 )
 # fmt: on
+
+# One number of a stage, and several, where its name and its title do not say it.
+NOUNS = {
+    "embedding": ("embedding", "numbers of the embedding"),
+    "position": ("position", "numbers of the position"),
+    "input": ("input", "numbers of the input"),
+    "queries": ("query", "queries"),
+    "keys": ("key", "keys"),
+    "values": ("value", "values"),
+    "scores": ("score", "scores"),
+    "scaled": ("scaled score", "scaled scores"),
+    "masked": ("masked score", "masked scores"),
+    "unmasked": ("weight before the mask", "weights before the mask"),
+    "zeroed": ("weight after the mask", "weights after the mask"),
+    "weights": ("weight", "weights"),
+    "dropped": ("weight after dropout", "weights after dropout"),
+    "context": ("context", "numbers of the context vectors"),
+    "concat": ("concat", "numbers of all heads side by side"),
+    "output": ("output", "numbers of the output"),
+}
 
 # Where a spec has no such stage, its readers read the stage named here.
 READ_THROUGH = {"masked": "scaled", "scaled": "scores", "dropped": "weights"}

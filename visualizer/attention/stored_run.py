@@ -49,7 +49,8 @@ def recorded_run(spec: AttentionSpec, recorded: RecordedNumbers) -> Run:
     if {row.name for row in rows} != recorded.stages.keys():
         raise InputError("open", "The recorded numbers are not those of these settings.")
     held = {row.name: CachedTensor(torch.from_numpy(recorded.stages[row.name])) for row in rows}
-    trace = Trace(spec, rows, _tensors(recorded.parameters), held, frozenset())
+    axes = ("text",)[: len(texts) - 1]
+    trace = Trace(spec, rows, _tensors(recorded.parameters), held, frozenset(), axes)
     try:
         trace.check()
     except AssertionError as error:
@@ -87,7 +88,7 @@ def captured_run(
     if not keys:
         keys = queries if captured.is_square else numbered(captured.keys)
     trace, notices = _kept(captured, previous) or _made(captured)
-    return Run((queries,) * captured.layers, trace, "Not computed here", notices, captured, keys)
+    return Run((queries,), trace, "Not computed here", notices, captured, keys)
 
 
 def _kept(
@@ -99,12 +100,12 @@ def _kept(
 
 def _made(captured: CapturedAttention) -> tuple[Trace, tuple[str, ...]]:
     whole = torch.tensor(captured.array())  # layer head query key
-    tensor = whole if captured.layers > 1 else whole[0]
+    axes = ("layer",)[: captured.layers - 1]
+    tensor = whole if axes else whole[0]
     is_weights = not any(bool((layer < 0).any()) for layer in whole)
     stage = stage_of(is_weights=is_weights)
-    trace = Trace(
-        captured.spec, (stage,), {}, {stage.name: CachedTensor(tensor)}, frozenset({stage.name})
-    )
+    held = {stage.name: CachedTensor(tensor)}
+    trace = Trace(captured.spec, (stage,), {}, held, frozenset(held), axes)
     return trace, tuple(_remarks(whole, is_weights=is_weights))
 
 

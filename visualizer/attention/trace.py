@@ -7,11 +7,13 @@ tensors.
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from visualizer.attention.head_measures import HeadMeasures, measure
-from visualizer.attention.stages import Stage, shape
+from visualizer.attention.masks import Masking, allowed_in_text
+from visualizer.attention.stages import Operation, Stage, shape
 from visualizer.attention.tensor_cache import CachedTensor, Index, readable
 from visualizer.attention.weight_transforms import (
     HeadAggregate,
@@ -22,12 +24,15 @@ from visualizer.attention.weight_transforms import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import numpy as np
     from torch import Tensor
 
     from visualizer.attention.spec import AttentionSpec
+
+LeadingIndex = tuple[int, ...]
+"""A place on a trace's leading axes: which layer, which text; empty where there are none."""
 
 
 class Trace:
@@ -45,6 +50,9 @@ class Trace:
         The stages' tensors, as `holding` returns them.
     recomputed : frozenset of str
         The newly computed stages; the others are tensors of an earlier trace.
+    axes : tuple of str
+        The names of the axes that precede every stage's own dims, outermost first: ``layer`` and
+        ``text``.
     """
 
     def __init__(
@@ -54,11 +62,13 @@ class Trace:
         parameters: Mapping[str, Tensor],
         held: Mapping[str, CachedTensor],
         recomputed: frozenset[str],
+        axes: tuple[str, ...] = (),
     ) -> None:
         self.spec = spec
         self.stages = stages
         self.parameters = parameters
         self.recomputed = recomputed
+        self.axes = axes
         self.names = tuple(stage.name for stage in stages)
         """The stages' names, in order."""
         self._rows = dict(zip(self.names, stages, strict=True))
@@ -69,25 +79,57 @@ class Trace:
 
     @cached_property
     def tokens(self) -> int:
-        """Number of tokens, padding included; of captured attention, of queries."""
+        """Number of tokens, padding included; where queries and keys differ, of queries."""
         return self.tensor(self.stages[0].name).shape[-2]
 
     @cached_property
     def sides(self) -> tuple[int, int]:
-        """Numbers of queries and keys; they differ in captured attention only."""
+        """Numbers of queries and keys."""
         first = self.stages[0]
         keys = self.tensor(first.name).shape[-1] if first.dims[-1] == "key" else self.tokens
         return self.tokens, keys
 
     @cached_property
-    def batch(self) -> tuple[int, ...]:
-        """Sizes of the axes before the named dims; empty for a single text."""
+    def leading(self) -> tuple[int, ...]:
+        """Sizes of the leading axes; empty for one text in one layer."""
         first = self.stages[0]
         return tuple(self.tensor(first.name).shape[: -len(first.dims)])
 
     @property
+    def counted_axes(self) -> tuple[str, ...]:
+        """The leading axes, or the one that a second text or layer would be counted on."""
+        return self.axes or ("text" if self.has_module else "layer",)
+
+    def count(self, axis: str) -> int:
+        """Return the size of a leading axis; 1 where there is none of that name."""
+        return dict(zip(self.axes, self.leading, strict=True)).get(axis, 1)
+
+    def at(self, axis: str, leading: LeadingIndex) -> int:
+        """Return the position on a leading axis; 0 where there is none of that name."""
+        return dict(zip(self.axes, leading, strict=True)).get(axis, 0)
+
+    def leading_index(self, **positions: int) -> LeadingIndex:
+        """Return the index of positions given by axis name, each limited to the last there is."""
+        sized = zip(self.axes, self.leading, strict=True)
+        return tuple(min(positions.get(axis, 0), size - 1) for axis, size in sized)
+
+    def leading_indices(self) -> Iterator[LeadingIndex]:
+        """Yield every index of the leading axes, the innermost fastest; at least the empty one."""
+        return product(*map(range, self.leading))
+
+    def allowed(self, stage: str, leading: LeadingIndex) -> np.ndarray:
+        """Return which cells the masks allow at a stage, boolean, read-only [query, key]."""
+        masking = Masking.of(self.spec, stage)
+        return allowed_in_text(masking, self.tokens, self.at("text", leading))
+
+    @property
+    def has_module(self) -> bool:
+        """Whether it has the stages of a module whose settings are known, from its input on."""
+        return self.stages[0].operation is not Operation.CAPTURED
+
+    @property
     def attention(self) -> str:
-        """Name of the stage that shows attention: weights, or captured scores."""
+        """Name of the stage that shows attention: weights, or scores where there are no weights."""
         return "weights" if "weights" in self._held else self.last
 
     @property
@@ -108,6 +150,15 @@ class Trace:
     def tensor(self, name: str) -> Tensor:
         """Return the torch tensor of a stage or parameter."""
         return self._held[name].tensor if name in self._held else self.parameters[name]
+
+    @cached_property
+    def dropout_stage(self) -> str | None:
+        """Name of the stage of weights after dropout; None where nothing is dropped."""
+        return next((row.name for row in self.stages if row.operation is Operation.DROP), None)
+
+    def before_dropout(self, stage: str) -> str | None:
+        """Name of the stage that dropout was applied to; None for stages without dropped cells."""
+        return self.stage(stage).reads[0] if stage == self.dropout_stage else None
 
     def holding(self, stage: str) -> CachedTensor:
         """Return a stage's tensor with its cache, for reuse by a later trace."""
@@ -171,7 +222,7 @@ class Trace:
         name : str
             A stage, or a parameter by its ``state_dict`` name.
         index : tuple of int and slice
-            Into the batch axes first, then the stage's dims; axes left out are read whole.
+            Into the leading axes first, then the stage's dims; axes left out are read whole.
 
         Returns
         -------
@@ -195,7 +246,7 @@ class Trace:
     def check(self) -> None:
         """Compare every stage's shape with the stage table; a difference is a bug."""
         for stage in self.stages:
-            expected = self.batch + shape(self.spec, stage.dims, self.tokens)
+            expected = self.leading + shape(self.spec, stage.dims, self.tokens)
             actual = tuple(self.tensor(stage.name).shape)
             if actual != expected:
                 raise AssertionError(f"{stage.name} has shape {actual} and not {expected}")

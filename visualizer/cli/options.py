@@ -214,7 +214,7 @@ def complaint(options: argparse.Namespace, document: Document) -> str | None:
 def _idle_on_captured(options: argparse.Namespace, document: Document) -> str | None:
     """Return which option needs a module where attention is captured."""
     names = [option for option in _GROUPS["Module"] if _is_given(options, option)]
-    if not document.captured or not names:
+    if document.captured is None or not names:
         return None
     return f"argument {names[0]}: is for a module, and {document.captured.called} is attention."
 

@@ -27,7 +27,7 @@ LONGEST_NOTICE = 1_000
 
 def is_of(run: Run, document: Document) -> bool:
     """Whether a run was computed from a document; never for captured attention."""
-    if run.captured or document.captured:
+    if not (run.trace.has_module and document.has_module):
         return False
     is_spec = replace(run.trace.spec, lengths=()) == replace(document.spec, lengths=())
     return is_spec and unpadded(run) == document.tokens()
@@ -74,7 +74,7 @@ def taken(
     DamagedError
         When a number array is missing or has the wrong size or type.
     """
-    if document.captured or f"{place}/about.json" not in texts:
+    if not document.has_module or f"{place}/about.json" not in texts:
         return None
     device, notices = _about(texts.pop(f"{place}/about.json"))
     read = _texts(

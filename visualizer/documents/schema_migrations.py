@@ -88,7 +88,7 @@ def _lasting(comparison: Comparison | None) -> Comparison | None:
     return replace(comparison, kept=None, tally=SampleTally())
 
 
-SCHEMA = 2
+SCHEMA = 3
 """Schema number, raised with every change of the saved fields, together with a step in `STEPS`."""
 
 Tree = dict[str, Any]
@@ -100,6 +100,15 @@ def _without_captured(tree: Tree) -> Tree:
     return _filled(_filled(tree, none, "document"), none, "view", "comparison", "document")
 
 
+def _with_layer(tree: Tree) -> Tree:
+    """Take the place of captured attention for a layer, and not for a text (schema 2 to 3)."""
+    document, view = tree.get("document"), tree.get("view")
+    is_captured = isinstance(document, dict) and document.get("captured") is not None
+    if is_captured and isinstance(view, dict) and "text" in view:
+        return _filled(tree, {"layer": view["text"], "text": 0}, "view")
+    return _filled(tree, {"layer": 0}, "view")
+
+
 def _filled(tree: Tree, more: Tree, *way: str) -> Tree:
     """Add fields to the table at a path; a missing path is left for decoding to reject."""
     if not way:
@@ -109,7 +118,7 @@ def _filled(tree: Tree, more: Tree, *way: str) -> Tree:
     return {**tree, step: _filled(inner, more, *rest)} if isinstance(inner, dict) else tree
 
 
-STEPS: dict[int, Callable[[Tree], Tree]] = {1: _without_captured}
+STEPS: dict[int, Callable[[Tree], Tree]] = {1: _without_captured, 2: _with_layer}
 """By schema number, converts a ``document.json`` to the next schema."""
 
 

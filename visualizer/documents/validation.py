@@ -103,7 +103,8 @@ def _view(view: View) -> Iterator[Claim]:
     yield all(_counts(place.row, place.column) for place in places), "a step's place"
     yield playhead.span is None or playhead.span[1] in ORDER, "a span's stage"
     yield playhead.speed in SPEEDS, "a speed"
-    yield _counts(view.text, *(view.heads or ()), view.table.head), "a text or head"
+    shown = (view.text, view.layer, *(view.heads or ()), view.table.head)
+    yield _counts(*shown), "a text, layer or head"
     yield zoom is None or min(len(zoom.queries), len(zoom.keys)) > 0, "a zoom"
     pinned = (view.pinned,) if view.pinned else ()
     marks = guess.marks if guess else ()

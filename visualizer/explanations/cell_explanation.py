@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.masks import allowed
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_number, format_share, shorten
 
 if TYPE_CHECKING:
     from visualizer.attention.explain import Explanation
     from visualizer.attention.run import Run
+    from visualizer.attention.trace import LeadingIndex
     from visualizer.session.cell_address import Cell
 
 
@@ -23,7 +23,7 @@ class CellFacts:
     """A cell with the words for its parts."""
 
     run: Run
-    text: int
+    leading: LeadingIndex
     cell: Cell
     explanation: Explanation
 
@@ -41,7 +41,7 @@ class CellFacts:
         return f"<b>{escape(self.word(at, dim))}</b> ({kind} {at + 1})"
 
     def word(self, at: int, dim: str = "query") -> str:
-        return shorten(visible(self.run.words(self.text, dim)[at]))
+        return shorten(visible(self.run.words(self.leading, dim)[at]))
 
     @property
     def in_head(self) -> str:
@@ -54,14 +54,14 @@ class CellFacts:
 
     @property
     def is_forbidden(self) -> bool:
-        cells = allowed(self.run.trace.spec, self.run.trace.tokens, self.cell.stage)
-        cells = cells[self.text, 0] if cells.ndim > 2 else cells
+        cells = self.run.trace.allowed(self.cell.stage, self.leading)
         return not cells[self.place["query"], self.place["key"]]
 
     @property
     def is_padding(self) -> bool:
         lengths = self.run.trace.spec.lengths
-        return bool(lengths) and self.place["key"] >= lengths[self.text]
+        text = self.run.trace.at("text", self.leading)
+        return bool(lengths) and self.place["key"] >= lengths[text]
 
 
 def weights_sentence(told: CellFacts) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from visualizer.attention.stages import Operation
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_count, format_number, shorten
 from visualizer.session.cell_address import Cell
@@ -15,42 +16,29 @@ from visualizer.session.prediction import Prediction, PredictionQuestion, Predic
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
+    from visualizer.attention.trace import LeadingIndex
     from visualizer.session.resolved_view import Resolved
-
-# Numbers of stages whose title does not name them.
-PLURALS = {
-    "embedding": "numbers of the embedding",
-    "position": "numbers of the position",
-    "input": "numbers of the input",
-    "scaled": "scaled scores",
-    "masked": "masked scores",
-    "unmasked": "weights before the mask",
-    "zeroed": "weights after the mask",
-    "dropped": "weights after dropout",
-    "context": "numbers of the context vectors",
-    "concat": "numbers of all heads side by side",
-    "output": "numbers of the output",
-}
 
 
 def instruction(run: Run, guess: Prediction) -> str:
     """Say what to do (HTML)."""
-    title = PLURALS.get(guess.stage, run.trace.stage(guess.stage).title.lower())
+    title = run.trace.stage(guess.stage).nouns
     marks = f" {format_count(len(guess.marks), 'mark')} so far." if guess.marks else ""
     if guess.question is PredictionQuestion.ZERO:
-        asked = f"Which {title} will be {_nothing(guess)}?"
+        asked = f"Which {title} will be {_nothing(run, guess)}?"
         return f"{asked} Click them, or walk there and press Enter; then reveal.{marks}"
     asked = f"In a row of your choice, which of the {title} will be largest?"
     return f"{asked} Click it, or walk there and press Enter.{marks}"
 
 
-def _nothing(guess: Prediction) -> str:
-    return "−∞" if guess.stage == "masked" else "0"
+def _nothing(run: Run, guess: Prediction) -> str:
+    is_forbidden = run.trace.stage(guess.stage).operation is Operation.FORBID
+    return "−∞" if is_forbidden else "0"
 
 
 def judge(resolved: Resolved, guess: Prediction) -> PredictionVerdict:
     """Compare the marks with the numbers."""
-    judging = PredictionJudge(resolved.run, resolved.index, guess)
+    judging = PredictionJudge(resolved.run, resolved.leading, guess)
     is_right = judging.is_zero if guess.question is PredictionQuestion.ZERO else judging.is_largest
     right = tuple(mark for mark in guess.marks if is_right(mark))
     wrong = tuple(mark for mark in guess.marks if mark not in right)
@@ -65,17 +53,17 @@ class PredictionJudge:
     """A prediction, with short ways to the numbers and the words."""
 
     run: Run
-    batch: tuple[int, ...]
+    leading: LeadingIndex
     guess: Prediction
 
     def value(self, cell: Cell) -> float:
-        return float(self.run.trace.read(cell.stage, (*self.batch, *cell.place)))
+        return float(self.run.trace.read(cell.stage, (*self.leading, *cell.place)))
 
     def is_zero(self, cell: Cell) -> bool:
         return self.value(cell) in {0.0, -np.inf}
 
     def largest_beside(self, cell: Cell) -> Cell:
-        row = self.run.trace.read(cell.stage, (*self.batch, *cell.place[:-1]))
+        row = self.run.trace.read(cell.stage, (*self.leading, *cell.place[:-1]))
         largest = int(np.nan_to_num(row, nan=-np.inf).argmax())
         return Cell(cell.stage, (*cell.place[:-1], largest))
 
@@ -83,7 +71,7 @@ class PredictionJudge:
         return self.value(cell) == self.value(self.largest_beside(cell))
 
     def word(self, at: int, kind: str = "query") -> str:
-        words = self.run.words(self.batch[0] if self.batch else 0, kind)
+        words = self.run.words(self.leading, kind)
         return f"<b>{escape(shorten(visible(words[at])))}</b>"
 
     def told(self, cell: Cell) -> str:
@@ -121,7 +109,7 @@ class PredictionJudge:
             yes = "the cell you marked is"
             if right > 1:
                 yes = f"{'both' if right == 2 else f'all {right}'} cells you marked are"
-            return f"Yes: {yes} {_nothing(self.guess)}. {self.zeros()}"
+            return f"Yes: {yes} {_nothing(self.run, self.guess)}. {self.zeros()}"
         first = f"{self.row(wrong[0])}, {self.told(wrong[0])}, is not one"
         return f"{right} of {len(marks)} as you said; {first}. {self.zeros()}"
 
@@ -130,9 +118,9 @@ class PredictionJudge:
         marks, stage = self.guess.marks, self.guess.stage
         has_heads = "head" in self.run.trace.stage(stage).dims
         head = marks[0].place[:-2] if marks else (0,) * has_heads
-        numbers = self.run.trace.read(stage, (*self.batch, *head))
+        numbers = self.run.trace.read(stage, (*self.leading, *head))
         zeros = int(((numbers == 0) | np.isneginf(numbers)).sum())
         where = f"head {head[0] + 1}" if head and self.run.trace.spec.heads > 1 else "all"
         are = "is" if zeros == 1 else "are"
         cells = f"Of {format_count(numbers.size, 'cell')} in {where}"
-        return f"{cells}, {zeros:,} {are} {_nothing(self.guess)}."
+        return f"{cells}, {zeros:,} {are} {_nothing(self.run, self.guess)}."

@@ -10,25 +10,12 @@ from visualizer.attention.explain import explain
 from visualizer.explanations.equation_line import EquationLine, EquationPart
 from visualizer.explanations.operation_registry import TEXTS
 from visualizer.number_format import format_number
-from visualizer.session.timeline import leading
+from visualizer.session.timeline import described_cell
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
+    from visualizer.attention.trace import LeadingIndex
     from visualizer.session.timeline import Step
-
-NAMES = {
-    "queries": "query",
-    "keys": "key",
-    "values": "value",
-    "scores": "score",
-    "scaled": "scaled score",
-    "masked": "masked score",
-    "unmasked": "weight before the mask",
-    "zeroed": "weight after the mask",
-    "weights": "weight",
-    "dropped": "weight after dropout",
-    "concat": "concat",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +41,15 @@ class Equation:
         return " = ".join(filter(None, (self.left, told, self.result)))
 
 
-def equation(run: Run, text: int, step: Step, head: int) -> Equation:
+def equation(run: Run, leading: LeadingIndex, step: Step, head: int) -> Equation:
     """Write how the leading cell of a step arose."""
     trace = run.trace
-    batch = run.index(text)
-    explanation = explain(trace, step.stage, (*batch, *leading(run, text, step, head)))
+    place = described_cell(run, leading, step, head)
+    explanation = explain(trace, step.stage, (*leading, *place))
     written = TEXTS[explanation.stage.operation].equation(EquationLine(trace, explanation))
     parts = tuple(
         EquationPart("".join(part.text for part in alike), is_lit)
         for is_lit, alike in groupby(written.parts, lambda part: part.is_lit)
     )
     result = format_number(explanation.value) if written.is_reckoned else ""
-    return Equation(NAMES.get(step.stage, step.stage), parts, result)
+    return Equation(explanation.stage.noun, parts, result)

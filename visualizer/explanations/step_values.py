@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.masks import Masking, allowed
+from visualizer.attention.masks import Masking
 from visualizer.language.tokenizers import visible
 from visualizer.number_format import format_number, shorten
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
+    from visualizer.attention.trace import LeadingIndex
     from visualizer.session.timeline import Step
 
 # What stands for a token without a letter.
@@ -79,7 +80,7 @@ class StepValues:
     """
 
     run: Run
-    text: int
+    leading: LeadingIndex
     step: Step
     head: int
 
@@ -110,8 +111,8 @@ class StepValues:
         return self.stage.is_before_mask
 
     def _index(self, name: str) -> tuple[int, ...]:
-        batch = self.run.index(self.text)
-        return (*batch, self.head) if "head" in self.run.trace.stage(name).dims else batch
+        has_heads = "head" in self.run.trace.stage(name).dims
+        return (*self.leading, self.head) if has_heads else self.leading
 
     def matrix(self, name: str = "") -> np.ndarray:
         """Read one head of a stage, of the step's own where none is named."""
@@ -125,8 +126,7 @@ class StepValues:
 
     def allowed(self) -> np.ndarray:
         """Say which keys may be read, boolean [query, key]."""
-        cells = allowed(self.spec, self.tokens, self.stage.name)
-        return cells[self.text, 0] if cells.ndim > 2 else cells
+        return self.run.trace.allowed(self.stage.name, self.leading)
 
     @property
     def masking(self) -> Masking:
@@ -135,16 +135,17 @@ class StepValues:
     @property
     def is_padded(self) -> bool:
         """Whether the text has padding."""
-        return bool(self.spec.lengths) and self.spec.lengths[self.text] < self.tokens
+        text = self.run.trace.at("text", self.leading)
+        return bool(self.spec.lengths) and self.spec.lengths[text] < self.tokens
 
     def word(self, at: int, kind: str = "query") -> str:
         """Write a token in bold."""
-        token = self.run.words(self.text, kind)[at]
+        token = self.run.words(self.leading, kind)[at]
         return f"<b>{escape(shorten(visible(token))) or EMPTY}</b>"
 
     def named(self, at: int, kind: str) -> str:
         """Write a token in bold, with its place where the text has the same token twice."""
-        tokens = self.run.words(self.text, kind)
+        tokens = self.run.words(self.leading, kind)
         place = f" ({kind} {at + 1})" if tokens.count(tokens[at]) > 1 else ""
         return self.word(at, kind) + place
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.masks import Masking, allowed_by
+from visualizer.attention.masks import Masking, allowed_in_text
 from visualizer.attention.stages import is_hatched
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.heatmap.model import Axis, Board, Heatmap
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.stages import Stage
     from visualizer.attention.tensor_cache import CachedTensor
-    from visualizer.attention.trace import Trace
+    from visualizer.attention.trace import LeadingIndex, Trace
     from visualizer.session.resolved_view import PoolingExtent, Resolved
 
 UNEVEN = 1.1e-4
@@ -37,8 +37,8 @@ class PanelSource:
 
     Parameters
     ----------
-    text : int, optional
-        Which text it is of; the one that is looked at, where it is not given.
+    leading : tuple of int, optional
+        Which layer and text it is of; what is looked at, where it is not given.
     look : Look, optional
         What of it is drawn; what is seen of every panel, where it is not given.
     lens : Lens, optional
@@ -56,7 +56,7 @@ class PanelSource:
         head: int | None,
         by: HeadAggregate | None,
         *,
-        text: int | None = None,
+        leading: LeadingIndex | None = None,
         look: PoolingExtent | None = None,
         lens: WeightTransform | None = None,
     ) -> None:
@@ -64,7 +64,7 @@ class PanelSource:
         self.resolved, self.run, self.stage, self.head, self.by = resolved, run, stage, head, by
         self.trace, self.spec, self.title = run.trace, run.trace.spec, stage.title
         self.chosen = resolved.view.colouring
-        self.text = resolved.text if text is None else text
+        self.leading = resolved.leading if leading is None else leading
         self.wanted_lens = resolved.view.lens if lens is None else lens
         self.lens = (
             run.trace.possible(self.wanted_lens) if stage.is_weights else WeightTransform.PLAIN
@@ -72,7 +72,7 @@ class PanelSource:
         self.held: CachedTensor = self.trace.seen(stage.name, self.wanted_lens, by)
         self.beside: tuple[CachedTensor, ...] = ()
         self.look = look or resolved.extent(stage)
-        self.index = (*run.index(self.text), *(() if head is None else (head,)))
+        self.index = (*self.leading, *(() if head is None else (head,)))
         self.whole = (*self.index, *self.look.cells)
 
     def heatmap(self, known: dict[Hashable, Heatmap]) -> Heatmap:
@@ -80,20 +80,20 @@ class PanelSource:
         stage, hatch = self.stage, self._hatch()
         before = self._before()
         colour = self._colour()
-        labels = self.run.words(self.text), self.run.words(self.text, "key")
-        key = (self.held, before, self.text, self.head, self.by, self.lens, self.look, colour,
+        labels = self.run.words(self.leading), self.run.words(self.leading, "key")
+        key = (self.held, before, self.leading, self.head, self.by, self.lens, self.look, colour,
                hatch, labels, stage.symbol, self.beside, self.part, self.title, self.kin,
                self._label(), self.wanted_lens,
                )  # fmt: skip
         if key in known:
             return known[key]
         forbidden = self._forbidden(hatch) if hatch else None
-        dropped = self._dropped(forbidden) if before else None
+        dropped = self._dropped(before, forbidden) if before else None
         hidden = self._hidden()
         rows, columns = self._axes(*map(all_visible, labels))
         values = self.held.read_pooled(*self.look.blocks, self.whole)
         return Heatmap(
-            key, stage.name, self.title, stage.symbol, self.head, self.by, self.text,
+            key, stage.name, self.title, stage.symbol, self.head, self.by, self.leading,
             self._label(), values, rows, columns,
             colour, forbidden, dropped, self._sums(),
             self._notes(colour, values, (forbidden, dropped, hidden)), self._unit(), self.look.side,
@@ -101,13 +101,19 @@ class PanelSource:
             self._uneven(), self.part, self.kin, self.is_alone,
         )  # fmt: skip
 
+    @property
+    def text(self) -> int:
+        """The text that it is of."""
+        return self.trace.at("text", self.leading)
+
     def _hatch(self) -> Masking | None:
         name = self.stage.name
         return Masking.of(self.spec, name) if is_hatched(self.spec, name) else None
 
     def _before(self) -> CachedTensor | None:
         """Give what dropout was drawn over, where dropped cells are to be marked."""
-        return self.trace.holding("weights") if self.stage.name == "dropped" else None
+        before = self.trace.before_dropout(self.stage.name)
+        return self.trace.holding(before) if before else None
 
     def _colour(self) -> ColourScale:
         return self._colour_beside(self.trace)
@@ -162,10 +168,10 @@ class PanelSource:
         rows, keys = queries[:: self.look.blocks[0]][self.look.cells[0]], keys[self.look.cells[1]]
         return np.broadcast_to(np.array(keys) == 0, (len(rows), len(keys)))
 
-    def _dropped(self, forbidden: np.ndarray | None) -> np.ndarray | None:
+    def _dropped(self, source: CachedTensor, forbidden: np.ndarray | None) -> np.ndarray | None:
         if self.by or self.lens is not WeightTransform.PLAIN:
             return None
-        before = self.trace.holding("weights").read_pooled(*self.look.blocks, self.whole)
+        before = source.read_pooled(*self.look.blocks, self.whole)
         left = self.held.read_pooled(*self.look.blocks, self.whole)
         dropped: np.ndarray = (left == 0) & (before != 0)
         return dropped if forbidden is None else dropped & ~forbidden
@@ -218,11 +224,11 @@ class PanelSource:
         return self.stage.title.lower() + times if len(self.stage.title) > 1 else self.stage.name
 
 
-class TextPanelSource(PanelSource):
+class SpreadPanelSource(PanelSource):
     """A panel among those of other texts, or of other layers."""
 
     def _label(self) -> str:
-        return f"{self.run.part.capitalize()} {self.text + 1}"
+        return f"{self.trace.axes[-1].capitalize()} {self.leading[-1] + 1}"
 
     def _notes(
         self, colour: ColourScale, values: np.ndarray, marks: tuple[np.ndarray | None, ...]
@@ -236,8 +242,7 @@ class TextPanelSource(PanelSource):
 @lru_cache(maxsize=8)
 def forbidden_by(masking: Masking, tokens: int, text: int, rows: int, columns: int) -> np.ndarray:
     """Say which drawn cells, of so many rows and columns, hold only forbidden ones."""
-    allowed = allowed_by(masking, tokens)
-    cells = allowed[text, 0] if allowed.ndim > 2 else allowed
+    cells = allowed_in_text(masking, tokens, text)
     if (rows, columns) != (1, 1):
         cells = np.maximum.reduceat(cells, np.arange(0, tokens, rows), axis=0)
         cells = np.maximum.reduceat(cells, np.arange(0, tokens, columns), axis=1)
@@ -260,19 +265,19 @@ def present_board(resolved: Resolved, previous: Board) -> Board:
         tuple(panel.heatmap(known) for panel in _panels(resolved, stage))
         for stage in resolved.shown_stages
     )
-    text = resolved.text if resolved.is_spread else None
-    return Board(columns, overview_of(resolved, known), resolved.zoom, text)
+    current = resolved.leading if resolved.is_spread else None
+    return Board(columns, overview_of(resolved, known), resolved.zoom, current)
 
 
 def _panels(resolved: Resolved, stage: Stage) -> Iterator[PanelSource]:
-    """Give a stage's panels: of every text, or of the heads of one."""
+    """Give a stage's panels: of every text or layer, or of the heads of one."""
     if not resolved.is_spread:
         for whose in resolved.rows_of(stage):
             yield PanelSource(resolved, stage, *whose)
         return
     head = resolved.spread_head(stage)
-    for text in range(len(resolved.run.texts)):
-        yield TextPanelSource(resolved, stage, head, None, text=text)
+    for leading in resolved.spread_indices:
+        yield SpreadPanelSource(resolved, stage, head, None, leading=leading)
 
 
 def overview_of(resolved: Resolved, known: dict[Hashable, Heatmap]) -> Heatmap | None:

@@ -87,7 +87,7 @@ def _board_key(resolved: Resolved) -> Hashable:
     view, overview, pinned = resolved.view, resolved.overview, resolved.pinned
     return (
         resolved.run,
-        resolved.text,
+        resolved.leading,
         resolved.stages,
         resolved.heads,
         resolved.folds,
@@ -104,4 +104,4 @@ def _same(board: Board, previous: Board) -> Board:
 
 
 def _parts(board: Board) -> tuple[object, ...]:
-    return board.columns, board.overview, board.zoom, board.text
+    return board.columns, board.overview, board.zoom, board.current

@@ -79,7 +79,7 @@ class HeadPanelSource(PanelSource):
         super().__init__(resolved, stage, head, None)
         self.title = f"{stage.title}, head {head + 1}"
         self.kin = _kin(stage, head, (other,))
-        self.other = (*resolved.index, other)
+        self.other = (*resolved.leading, other)
 
     def _label(self) -> str:
         return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from visualizer.attention.trace import LeadingIndex
 from visualizer.session.cell_address import ComparedSide
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Heatmap:
     symbol: str
     head: int | None
     fold: HeadAggregate | None
-    text: int
+    leading: LeadingIndex
     label: str
     values: np.ndarray
     rows: Axis
@@ -160,8 +161,8 @@ class Board:
         A whole panel for the minimap, while the others are zoomed.
     zoom : Zoom or None
         The visible part.
-    text : int or None
-        The selected text, where there are panels of several.
+    current : tuple of int or None
+        The leading index of the selected text or layer, where there are panels of several.
     said : str
         What is compared, for the caption of a figure.
     """
@@ -169,12 +170,12 @@ class Board:
     columns: tuple[tuple[Heatmap, ...], ...] = ()
     overview: Heatmap | None = None
     zoom: Zoom | None = None
-    text: int | None = None
+    current: LeadingIndex | None = None
     said: str = ""
 
     def is_current(self, heatmap: Heatmap) -> bool:
-        """Whether a panel is of the selected text."""
-        return self.text in {None, heatmap.text}
+        """Whether a panel is of the selected text or layer."""
+        return self.current in {None, heatmap.leading}
 
     @property
     def known(self) -> dict[Hashable, Heatmap]:
@@ -190,8 +191,8 @@ class Board:
 
 Target = tuple[str, ComparedSide]
 """A stage and its side in a comparison."""
-Drawn = tuple[str, ComparedSide, int]
-"""A target and the index of its text."""
+Drawn = tuple[str, ComparedSide, LeadingIndex]
+"""A target, and the leading index of its layer and text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

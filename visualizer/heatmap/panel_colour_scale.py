@@ -84,7 +84,8 @@ def colour_of(
         return ColourScale(map_, chosen.curve, limits, *typed)
     if chosen.limits is ColourLimits.AUTO and lens is not WeightTransform.TIMES_VALUE:
         # Weights and what dropout leaves of them share a scale, whichever cells are dropped.
-        kept = trace.limits("weights")[1] / (1 - trace.spec.dropout) if "dropped" in trace else 0
+        before = trace.dropout_stage and trace.before_dropout(trace.dropout_stage)
+        kept = trace.limits(before)[1] / (1 - trace.spec.dropout) if before else 0
         farthest = max(1.0, farthest, kept)
     return ColourScale(map_, chosen.curve, limits, 0.0, farthest or 1.0)
 

@@ -65,7 +65,7 @@ def step_highlights(resolved: Resolved, step: Step) -> tuple[HighlightBlock, ...
     made = [HighlightBlock(step.stage, head, step.rows, step.columns, True) for head in heads]
     read: dict[HighlightBlock, None] = {}
     for head in heads:
-        before = resolved.index if head is None else (*resolved.index, head)
+        before = resolved.leading if head is None else (*resolved.leading, head)
         for found in _read_by(trace, step, before):
             read[found] = None
     return (*made, *read)
@@ -81,7 +81,7 @@ def cell_highlights(resolved: Resolved, cell: Cell) -> tuple[HighlightBlock, ...
         return tuple(
             HighlightBlock(cell.stage, head, step.rows, step.columns, False) for head in heads
         )
-    return tuple(_read_by(trace, step, (*resolved.index, *cell.place[:-2])))
+    return tuple(_read_by(trace, step, (*resolved.leading, *cell.place[:-2])))
 
 
 def _read_by(trace: Trace, step: Step, before: tuple[int, ...]) -> list[HighlightBlock]:

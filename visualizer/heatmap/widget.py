@@ -251,7 +251,7 @@ class BoardCanvas(CellScrollArea):
             whole = self._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4))
             if whole.intersects(seen):
                 painter.drawPixmap(whole.topLeft(), self._picture(slot, whole))
-                fresh = self._fresh.get((*target_of(slot.heatmap), slot.heatmap.text))
+                fresh = self._fresh.get((*target_of(slot.heatmap), slot.heatmap.leading))
                 if fresh:
                     paint_fresh(painter, slot, fresh, self._theme)
                 if self._board.is_current(slot.heatmap):
@@ -317,8 +317,8 @@ LEAST = 0.1
 class BoardView(BoardCanvas):
     """The canvas with a hand on it."""
 
-    textPointed = Signal(int)
-    """The text of a panel that the pointer came to, where there are panels of several."""
+    leadingPointed = Signal(tuple)
+    """The leading index of a panel that the pointer came to, where there are panels of several."""
     zoomed = Signal(float, str, float, float)
     """By how much closer, at which row and column of which stage, with their fractions."""
     dragged = Signal(str, int, int)
@@ -342,20 +342,20 @@ class BoardView(BoardCanvas):
 
     def _point(self, point: QPointF) -> None:
         cell = self._cell_at(point)
-        self._tell_text(self.slot_at(point))
+        self._tell_leading(self.slot_at(point))
         if cell != self._pointed:
             self._pointed = cell
             self.cellHovered.emit(cell)
 
-    def _tell_text(self, slot: PanelSlot | None) -> None:
+    def _tell_leading(self, slot: PanelSlot | None) -> None:
         if slot and not self._board.is_current(slot.heatmap):
-            self.textPointed.emit(slot.heatmap.text)
+            self.leadingPointed.emit(slot.heatmap.leading)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() != Qt.MouseButton.LeftButton:
             return
         slot, self._is_dragging = self.slot_at(event.position()), False
-        self._tell_text(slot)
+        self._tell_leading(slot)
         if slot and slot.heatmap.is_zoomed:  # a drag moves what is seen, a click pins
             self._grip = (slot, event.position(), event.position())
         else:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
     from visualizer.attention.tensor_cache import CachedTensor
+    from visualizer.attention.trace import LeadingIndex
     from visualizer.attention.weight_transforms import HeadAggregate
     from visualizer.session.cell_address import Cell
     from visualizer.session.comparison import Comparison
@@ -30,8 +31,9 @@ def mismatch(kept: Run, run: Run, stage: Stage) -> str:
     mine, yours = kept.trace, run.trace
     if mine.sides != yours.sides:
         return _other_sides(mine.sides, yours.sides)
-    if len(kept.texts) != len(run.texts):
-        return f"A has {format_count(len(kept.texts), kept.part)} and B {len(run.texts):,}"
+    for axis in dict.fromkeys((*mine.axes, *yours.axes)):
+        if mine.count(axis) != yours.count(axis):
+            return f"A has {format_count(mine.count(axis), axis)} and B {yours.count(axis):,}"
     if stage.name not in mine:
         return f"A has no {stage.title.lower()}"
     old, new = (trace.tensor(stage.name).shape for trace in (mine, yours))
@@ -51,8 +53,8 @@ def _other_sides(mine: tuple[int, int], yours: tuple[int, int]) -> str:
 def change_of(
     resolved: Resolved, stage: str, fold: HeadAggregate | None
 ) -> tuple[CachedTensor, tuple[int, ...]]:
-    """Return the difference tensor and the index prefix of the text shown."""
-    run, comparison, index = resolved.run, resolved.comparison, resolved.index
+    """Return the difference tensor and its index prefix."""
+    run, comparison, index = resolved.run, resolved.comparison, resolved.leading
     assert comparison
     lens = _lens(resolved)
     live = run.trace.seen(stage, lens, fold)
@@ -84,7 +86,7 @@ def mean_held(run: Run, comparison: Comparison) -> CachedTensor:
 def held_of(resolved: Resolved, cell: Cell) -> tuple[CachedTensor, tuple[int, ...]]:
     """Return the tensor that a cell's number is read from and the index prefix in it."""
     comparison, run, lens = resolved.comparison, resolved.run, resolved.view.lens
-    whole = (*resolved.index, *cell.place[:-2])
+    whole = (*resolved.leading, *cell.place[:-2])
     against = comparison.against if comparison else None
     if comparison and comparison.kept and cell.part is ComparedSide.A:
         return comparison.kept.trace.seen(cell.stage, lens, cell.fold), whole
@@ -126,12 +128,12 @@ def largest_change(held: CachedTensor, index: tuple[int, ...], size: float) -> L
     return LargestChange(value, place) if is_change else None
 
 
-def whose(run: Run, text: int, stage: Stage, place: tuple[int, ...]) -> str:
+def whose(run: Run, leading: LeadingIndex, stage: Stage, place: tuple[int, ...]) -> str:
     """Name a cell's tokens, or its token and column, and its head where the place has one."""
     row, column = place[-2:]
-    joined = shorten(visible(run.words(text)[row]))
+    joined = shorten(visible(run.words(leading)[row]))
     if stage.dims[-1] == "key":
-        key = run.words(text, "key")[column]
+        key = run.words(leading, "key")[column]
         joined += f" → {shorten(visible(key))}"
     else:
         joined += f", column {column + 1}"

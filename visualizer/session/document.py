@@ -51,9 +51,14 @@ class Document:
         split = (_tokens(line, self.tokenizer) for line in self.text.splitlines())
         return tuple(tokens for tokens in split if tokens)
 
+    @property
+    def has_module(self) -> bool:
+        """Whether its text and settings count, and not attention computed elsewhere."""
+        return self.captured is None
+
     def problems(self) -> tuple[Problem, ...]:
         """Return the problems of its settings; none where the settings have no effect."""
-        return () if self.captured else problems(self.spec)
+        return problems(self.spec) if self.has_module else ()
 
     def held(self) -> tuple[bytes, ...]:
         """Return the data and masks of own matrices, the parts that can be large."""
@@ -66,7 +71,7 @@ class Document:
 
     def get(self, name: str) -> Any:
         """Return a setting by name: a field of the document or its spec, or a derived one."""
-        if name == "text" and self.captured:
+        if name == "text" and not self.has_module:
             return self.labels
         if name == "mechanism":
             return mechanism_of(self.spec)
@@ -80,7 +85,7 @@ class Document:
         """Return the document with one setting changed, by the names of `get`."""
         if name == "captured":
             return replace(self, captured=value, labels="")
-        if name == "text" and self.captured:
+        if name == "text" and not self.has_module:
             return replace(self, labels=value)
         if name == "mechanism":
             return replace(self, spec=spec_of(Mechanism(value), self.spec))

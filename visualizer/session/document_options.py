@@ -47,7 +47,7 @@ def document_of(
     if texts:
         apart = [" ".join(text.splitlines()) for text in texts]  # each line is a text from here on
         document = document.set("text", "\n".join(apart if len(texts) > 1 else texts))
-    if texts and not document.captured:
+    if texts and document.has_module:
         lines = LineSplit.APART if len(texts) > 1 else LineSplit.TOGETHER
         document = document.set("lines", lines)
     for name in sorted(settings, key=lambda name: name != "mechanism"):

@@ -15,7 +15,7 @@ from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.session.cell_address import Cell
 from visualizer.session.comparison import ComparisonKind
 from visualizer.session.dropout_samples import why_none
-from visualizer.session.timeline import Timeline, leading
+from visualizer.session.timeline import Timeline, described_cell
 from visualizer.session.zoom import fitted
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
-    from visualizer.attention.trace import Trace
+    from visualizer.attention.trace import LeadingIndex, Trace
     from visualizer.session.comparison import Comparison
     from visualizer.session.document import Document
     from visualizer.session.prediction import Prediction
@@ -97,8 +97,8 @@ class Resolved:
         The requested view, whether or not the run has all of it.
     computed : Document or None
         The document that the run was computed from.
-    text, index : int, tuple of int
-        The text shown and its index in every stage; empty for a single text.
+    leading : tuple of int
+        The index on the run's leading axes: the layer and the text shown.
     prediction : Prediction or None
         The current prediction, with the marks on existing cells.
     place : Place or None
@@ -118,7 +118,7 @@ class Resolved:
     folds : tuple of HeadAggregate
         Head aggregates with a row of panels.
     is_spread : bool
-        Whether the texts of a batch are shown side by side.
+        Whether the innermost leading axis is shown side by side: the texts, or else the layers.
     zoom : Zoom or None
         The visible part of every panel; None for the whole.
     comparison : Comparison or None
@@ -133,8 +133,7 @@ class Resolved:
     view: View
     run: Run
     computed: Document | None
-    text: int
-    index: tuple[int, ...]
+    leading: LeadingIndex
     prediction: Prediction | None
     place: Place | None
     focus: str | None
@@ -187,8 +186,21 @@ class Resolved:
         """The stages with a panel, in order of computation."""
         return tuple(stage for stage in self.run.trace.stages if stage.name in self.stages)
 
+    @property
+    def leading_in_words(self) -> str:
+        """The current layer and text, each with its number, where there are several."""
+        trace = self.run.trace
+        placed = zip(trace.axes, self.leading, trace.leading, strict=True)
+        return ", ".join(f"{axis} {at + 1:,} of {size:,}" for axis, at, size in placed)
+
+    @property
+    def spread_indices(self) -> tuple[LeadingIndex, ...]:
+        """The leading indices that are shown side by side."""
+        *outer, _ = self.leading
+        return tuple((*outer, at) for at in range(self.run.trace.leading[-1]))
+
     def spread_head(self, stage: Stage) -> int | None:
-        """Return the head of the texts side by side: the pinned cell's, or the first."""
+        """Return the head of what is side by side: the pinned cell's, or the first."""
         if "head" not in stage.dims:
             return None
         head = self.pinned.head if self.pinned else None
@@ -209,7 +221,8 @@ class Resolved:
     @property
     def read_stage(self) -> str:
         """The stage of weights used for attention: after dropout, where that is shown."""
-        return "dropped" if "dropped" in self.stages else self.run.trace.attention
+        dropped = self.run.trace.dropout_stage
+        return dropped if dropped in self.stages else self.run.trace.attention
 
     # ------------------------------------------------------------------ what is compared
 
@@ -266,7 +279,7 @@ class Resolved:
         """The cache key of the present step's caption."""
         view = self.view
         room = (view.room, view.zoom)
-        return self.run, self.text, room, self.told_head, view.playhead, self.prediction
+        return self.run, self.leading, room, self.told_head, view.playhead, self.prediction
 
     @cached_property
     def step_cell(self) -> Cell | None:
@@ -277,7 +290,7 @@ class Resolved:
         if self.place is None:
             return None
         step = self.timeline.step(self.place)
-        return Cell(step.stage, leading(self.run, self.text, step, self.told_head))
+        return Cell(step.stage, described_cell(self.run, self.leading, step, self.told_head))
 
     @cached_property
     def directions(self) -> frozenset[int]:
@@ -322,8 +335,7 @@ def resolve(document: Document, view: View, run: Run, computed: Document | None 
         view=view,
         run=run,
         computed=computed,
-        text=run.nearest(view.text),
-        index=run.index(view.text),
+        leading=run.trace.leading_index(layer=view.layer, text=view.text),
         prediction=prediction,
         place=place,
         focus=focus,
@@ -335,7 +347,7 @@ def resolve(document: Document, view: View, run: Run, computed: Document | None 
         heads=heads,
         drawn_heads=heads or tuple(range(run.trace.spec.heads)),
         folds=folds,
-        is_spread=view.spread and len(run.texts) > 1 and focus is None,
+        is_spread=view.spread and bool(run.trace.axes) and focus is None,
         zoom=zoom,
         comparison=None if focus or why_not else view.comparison,
         why_not=why_not,
@@ -347,7 +359,7 @@ def existing(run: Run, cell: Cell | None) -> Cell | None:
     """Return the cell if it exists in the run."""
     if cell is None or cell.stage not in run.trace:
         return None
-    sizes = tuple(run.trace.tensor(cell.stage).shape[len(run.trace.batch) :])
+    sizes = tuple(run.trace.tensor(cell.stage).shape[len(run.trace.axes) :])
     if cell.fold:
         is_foldable = "head" in run.trace.stage(cell.stage).dims and run.trace.spec.heads > 1
         sizes = sizes[1:] if is_foldable else ()
@@ -359,7 +371,7 @@ def existing(run: Run, cell: Cell | None) -> Cell | None:
 def why_not_comparable(run: Run, comparison: Comparison) -> str:
     """Return why no stage can be compared; empty where some can."""
     spec = run.trace.spec
-    if comparison.against is ComparisonKind.SAMPLES and run.captured:
+    if comparison.against is ComparisonKind.SAMPLES and not run.trace.has_module:
         return "What was captured has no dropout of its own, so there are no samples of it."
     if comparison.against is ComparisonKind.SAMPLES:
         return why_none(spec)

@@ -29,8 +29,8 @@ def caption(run: Run) -> str:
 
     Only the contents of own matrices are left out.
     """
-    if run.captured:
-        return f"{run.captured.called} · {run.captured.size}"
+    if not run.trace.has_module:
+        return f"{run.source} · {run.size}"
     spec = run.trace.spec
     parts = [
         TITLES[mechanism_of(spec)],
@@ -50,8 +50,8 @@ def caption(run: Run) -> str:
 def facts(run: Run) -> str:
     """Describe what was computed and where, for the status bar."""
     spec, trace = run.trace.spec, run.trace
-    if run.captured:
-        said = (run.device, run.captured.size, str(spec.dtype), format_size(trace.bytes))
+    if not trace.has_module:
+        said = (run.device, run.size, str(spec.dtype), format_size(trace.bytes))
         return "  ·  ".join(said)
     texts = f"{format_count(len(run.texts), 'text')} of " if len(run.texts) > 1 else ""
     parts = (
@@ -66,7 +66,7 @@ def facts(run: Run) -> str:
 
 def _text(run: Run) -> str:
     tokens = format_count(run.trace.tokens, "token")
-    if not run.trace.batch:
+    if len(run.texts) == 1:
         return tokens
     longest = "up to " if run.trace.spec.lengths else ""
     return f"{format_count(len(run.texts), 'text')} of {longest}{tokens}"

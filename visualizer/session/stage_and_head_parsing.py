@@ -77,5 +77,5 @@ def looked_at(
 
 def no_stage(run: Run, name: str) -> str:
     """Say that a run has no such stage, and list those it has."""
-    whose = run.captured.called if run.captured else "This module"
+    whose = run.source or "This module"
     return f"{whose} has no stage “{name}”. It has {', '.join(run.trace.names)}."

@@ -17,7 +17,7 @@ from visualizer.attention.stages import TABLE
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.attention.trace import Trace
+    from visualizer.attention.trace import LeadingIndex, Trace
 
 ORDER = tuple(dict.fromkeys(row.name for row in TABLE))
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -183,7 +183,7 @@ class Timeline:
         return self.place(max((start for start in starts if start < position), default=0))
 
 
-def leading(run: Run, text: int, step: Step, head: int) -> tuple[int, ...]:
+def described_cell(run: Run, leading: LeadingIndex, step: Step, head: int) -> tuple[int, ...]:
     """Return the cell that a step's caption describes: the largest number in one head.
 
     In a row that cannot be computed, a NaN cell.
@@ -196,7 +196,7 @@ def leading(run: Run, text: int, step: Step, head: int) -> tuple[int, ...]:
     trace = run.trace
     heads = (min(head, trace.spec.heads - 1),) if "head" in trace.stage(step.stage).dims else ()
     block = (slice(step.rows.start, step.rows.stop), slice(step.columns.start, step.columns.stop))
-    numbers = trace.read(step.stage, (*run.index(text), *heads, *block))
+    numbers = trace.read(step.stage, (*leading, *heads, *block))
     largest = int(numbers.argmax())  # argmax prefers NaN within a row
     if len(step.rows) > 1 and np.isnan(numbers.flat[largest]):
         largest = int(np.nan_to_num(numbers, nan=-np.inf).argmax())

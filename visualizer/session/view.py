@@ -63,11 +63,11 @@ class View:
     lens : WeightTransform
         How weights are transformed for display.
     spread : bool
-        Whether the texts of a batch are shown side by side, in one head.
+        Whether the texts of a batch, or else the layers, are shown side by side, in one head.
     zoom : Zoom or None
         The visible part of every panel; None for all of it.
-    text : int
-        Index of the shown text in a batch.
+    text, layer : int
+        Positions on the run's leading axes.
     lines : LineOptions
         What the line view draws.
     painting : MaskEditState
@@ -94,6 +94,7 @@ class View:
 
     stages: frozenset[str] = frozenset({"scores", "weights", "dropped", "context"})
     text: int = 0
+    layer: int = 0
     panes: frozenset[str] = frozenset()
     hovered: Cell | None = field(default=None, metadata=AT_ONCE)
     pinned: Cell | None = None

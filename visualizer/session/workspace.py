@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from visualizer.attention.run import Run
+    from visualizer.attention.trace import LeadingIndex
     from visualizer.session.requests import ComputeFunction
     from visualizer.session.screen import Presenter
 
@@ -198,7 +199,7 @@ class Workspace(QObject):
     @property
     def can_keep_weights(self) -> bool:
         """Whether the present module's weights are available to be fixed."""
-        has_weights = bool(self.document.spec.weight_names) and self.document.captured is None
+        has_weights = bool(self.document.spec.weight_names) and self.document.has_module
         return self.run is not None and self.computed == self.document and has_weights
 
     def undo(self) -> None:
@@ -240,10 +241,11 @@ class Workspace(QObject):
         if self.run:
             self.want(toggled(self.resolved(self._wanted), stage))
 
-    def show_text(self, text: int) -> None:
-        """Show another text of a batch, restarting a prediction."""
-        guess = begun_anew(self._wanted.guess)
-        self.look(text=text % (len(self.run.texts) if self.run else 1), guess=guess)
+    def show_leading(self, leading: LeadingIndex) -> None:
+        """Show another text of a batch or another layer, restarting a prediction."""
+        if self.run:
+            guess = begun_anew(self._wanted.guess)
+            self.look(**dict(zip(self.run.trace.axes, leading, strict=True)), guess=guess)
 
     def resolved(self, view: View) -> Resolved:
         """Resolve a view against the last good run."""

@@ -112,8 +112,9 @@ def _has_numbers(now: WindowState) -> bool:
     return now.screen.resolved is not None
 
 
-def _has_texts(now: WindowState) -> bool:
-    return now.screen.panel(TOKENS).texts > 1
+def _has_leading_axes(now: WindowState) -> bool:
+    resolved = now.screen.resolved
+    return resolved is not None and bool(resolved.run.trace.axes)
 
 
 def _is_zoomed(now: WindowState) -> bool:
@@ -330,12 +331,12 @@ COMMANDS: tuple[Row, ...] = (
         lambda c: c.comparer.go_to_largest(), ("Ctrl+G",), divides=True, is_enabled=_has_largest),
     Row("comparer.stop", COMPARE, "Stop &comparing", lambda c: c.comparer.stop(), ("Ctrl+Shift+G",),
         is_enabled=lambda now: now.screen.panel(COMPARISON) is not None),
-    Row("step_text 1", VIEW, "Next text or layer", lambda c: c.gaze.step_text(1), ("Ctrl+PgDown",),
-        is_enabled=_has_texts),
-    Row("step_text -1", VIEW, "&Previous text or layer", lambda c: c.gaze.step_text(-1),
-        ("Ctrl+PgUp",), is_enabled=_has_texts),
+    Row("step_leading 1", VIEW, "Next text or layer", lambda c: c.gaze.step_leading(1),
+        ("Ctrl+PgDown",), is_enabled=_has_leading_axes),
+    Row("step_leading -1", VIEW, "&Previous text or layer", lambda c: c.gaze.step_leading(-1),
+        ("Ctrl+PgUp",), is_enabled=_has_leading_axes),
     Row("gaze.toggle_spread", VIEW, "Te&xts or layers side by side",
-        lambda c: c.gaze.toggle_spread(), ("Ctrl+Alt+T",), is_enabled=_has_texts,
+        lambda c: c.gaze.toggle_spread(), ("Ctrl+Alt+T",), is_enabled=_has_leading_axes,
         is_checked=lambda now: now.view.spread),
     Row("pointer.go -1", VIEW, "Back to the cell be&fore", lambda c: c.pointer.go(-1), ("Ctrl+[",),
         icon="back", divides=True, is_enabled=lambda now: _can_go(now, -1)),

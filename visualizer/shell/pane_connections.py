@@ -64,7 +64,7 @@ def connect_setup(pane: SetupPane, to: PaneControllers) -> None:
     pane.chosen.connect(to.setup.choose)
     pane.settled.connect(to.workspace.seal)
     pane.remedied.connect(to.setup.remedy)
-    pane.textStepped.connect(to.gaze.step_text)
+    pane.leadingStepped.connect(to.gaze.step_leading)
     pane.captured.left.connect(to.workspace.leave_captured)
 
 

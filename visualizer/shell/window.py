@@ -408,7 +408,7 @@ def _connect_board(window: MainWindow) -> None:
     board.cellHovered.connect(pointer.hover)
     board.cellClicked.connect(pointer.pin)
     board.walked.connect(window.walk)
-    board.textPointed.connect(window.gaze.look_at_text)
+    board.leadingPointed.connect(window.gaze.look_at_leading)
     board.zoomed.connect(window.gaze.zoom_at)
     board.dragged.connect(window.gaze.drag)
     board.minimap.centred.connect(window.gaze.centre)

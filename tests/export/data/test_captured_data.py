@@ -22,7 +22,7 @@ HARMLESS = ("The", "cat", "<b>sat", "'=1+1", "")
 @pytest.mark.parametrize("layer", [0, 1])
 @pytest.mark.parametrize("head", [0, 1])
 def test_a_table_has_its_queries_before_and_its_keys_above(layer: int, head: int) -> None:
-    header, *rows = table(as_csv(replayed(), ExportMatrix("weights", head, layer)))
+    header, *rows = table(as_csv(replayed(), ExportMatrix("weights", head, (layer,))))
     assert header == ["query", *HARMLESS]
     assert tuple(row[0] for row in rows) == QUERIES
     numbers = np.array([row[1:] for row in rows]).astype(np.float32)
@@ -31,7 +31,7 @@ def test_a_table_has_its_queries_before_and_its_keys_above(layer: int, head: int
 
 def test_a_line_a_number_says_which_layer() -> None:
     run = replayed()
-    sheets = shown(resolved(run, View(spread=True))) + shown(resolved(run, View(text=1)))
+    sheets = shown(resolved(run, View(spread=True))) + shown(resolved(run, View(layer=1)))
     lines = list(csv.DictReader(io.StringIO(as_csv(run, *sheets).removeprefix("\ufeff"))))
     assert len(lines) == 4 * 3 * 5
     assert "text" not in lines[0]
@@ -46,14 +46,14 @@ def test_a_line_a_number_says_which_layer() -> None:
 
 def test_places_without_a_token_are_numbered() -> None:
     run = captured_run(elsewhere(is_named=False))
-    header, *rows = table(as_csv(run, ExportMatrix("weights", 0)))
+    header, *rows = table(as_csv(run, ExportMatrix("weights", 0, run.trace.leading_index())))
     assert header == ["query", "1", "2", "3", "4", "5"]
     assert [row[0] for row in rows] == ["1", "2", "3"]
 
 
 def test_a_table_in_markdown_names_the_file_and_the_layer() -> None:
     title, _, header, rule, *rows = as_markdown(
-        replayed(), ExportMatrix("weights", 1, 1)
+        replayed(), ExportMatrix("weights", 1, (1,))
     ).splitlines()
     assert title == "**Weights, head 2, layer 2** · attn.npz · 2 layers × 2 heads × 3 × 5"
     assert header.startswith("| query ↓ key → | The | cat | \\<b\\>sat | =1+1 |")

@@ -27,7 +27,7 @@ from visualizer.attention.spec import (
     NumberMatrix,
 )
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
-from visualizer.export.data.csv_writer import TIDY, harmless, write_csv
+from visualizer.export.data.csv_writer import harmless, write_csv
 from visualizer.export.data.data_preview import (
     size_of_arrays,
     size_of_csv,
@@ -100,8 +100,8 @@ def test_what_is_written_is_what_is_shown(view: View) -> None:
     seen = {field.name: getattr(view, field.name) for field in fields(view)}
     heatmaps = board(run, **seen).heatmaps
     sheets = shown(resolved(run, view))
-    assert [(one.stage, one.head, one.text, one.fold) for one in sheets] == [
-        (one.stage, one.head, one.text, one.fold) for one in heatmaps
+    assert [(one.stage, one.head, one.leading, one.fold) for one in sheets] == [
+        (one.stage, one.head, one.leading, one.fold) for one in heatmaps
     ]
     for sheet, heatmap in zip(sheets, heatmaps, strict=True):
         np.testing.assert_array_equal(sheet.read(run), heatmap.values)
@@ -117,15 +117,15 @@ def test_a_stage_that_is_drawn_pooled_is_written_whole() -> None:
 
 def test_a_matrix_is_named() -> None:
     run = a_run("one two", "three four")
-    assert ExportMatrix("weights", 1, 1).title(run) == "Weights, head 2, text 2"
+    assert ExportMatrix("weights", 1, (1,)).title(run) == "Weights, head 2, text 2"
     assert (
-        ExportMatrix("weights", fold=HeadAggregate.MEAN).title(run)
+        ExportMatrix("weights", None, (0,), HeadAggregate.MEAN).title(run)
         == "Weights, mean of the heads, text 1"
     )
-    whole = ExportMatrix("weights", 0, lens=WeightTransform.TIMES_VALUE)
+    whole = ExportMatrix("weights", 0, (0,), lens=WeightTransform.TIMES_VALUE)
     assert whole.title(run) == "Weights × ‖value‖, head 1, text 1"
     assert (
-        ExportMatrix("scores", 0, lens=WeightTransform.TIMES_VALUE).title(run)
+        ExportMatrix("scores", 0, (0,), lens=WeightTransform.TIMES_VALUE).title(run)
         == "Scores, head 1, text 1"
     )
 
@@ -176,7 +176,9 @@ def test_several_tables_are_a_line_a_number() -> None:
         resolved(run, View(stages=EVERYTHING, folds=frozenset({HeadAggregate.MAX}), text=1))
     )
     header, *lines = table(as_csv(run, *sheets))
-    assert tuple(header) == TIDY
+    assert header == [
+        *("stage", "head", "text", "row", "column", "row token", "column token", "value")
+    ]
     expected = []
     for sheet in sheets:
         rows, columns = sheet.labels(run)
@@ -210,7 +212,7 @@ def test_any_tokens_are_read_back_from_commas(tokens: list[str]) -> None:
     assert header[1:] == columns
     assert [line[0] for line in lines] == rows
     tidy = table(as_csv(run, sheet, ExportMatrix("context", 0)))
-    assert {len(line) for line in tidy} == {len(TIDY)}
+    assert {len(line) for line in tidy} == {8}
     assert [line[5] for line in tidy[1 : 1 + len(rows)]] == [rows[0]] * len(rows)
 
 

@@ -198,7 +198,7 @@ def with_one_vector_changed(source: str, run: Run) -> str | None:
     place = np.unravel_index(int(shares.argmax()), shares.shape)
     if shares[place] < 1e-3:
         return None
-    token = run.texts[int(place[0]) if trace.batch else 0][int(place[-1])]
+    token = run.texts[int(place[0]) if trace.axes else 0][int(place[-1])]
     start = source.find(f"    {token!r}: [")
     start = start if start >= 0 else source.find("inputs = torch.tensor([")
     rows = list(re.finditer(r"\[([^\[\]]*)\]", source[start:]))

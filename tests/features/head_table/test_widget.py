@@ -66,7 +66,7 @@ def a_table(
         "columns": COLUMNS,
         "rows": (*rows, MEAN),
         "measures": NO_MEASURES,
-        "text": (),
+        "leading": (),
     }
     return HeadTablePanel(**(given | fields))
 

@@ -115,7 +115,7 @@ def test_a_page_computes_and_every_tick_of_it_matches(number: Number, runs: Runs
 def test_what_a_page_points_at_is_there(number: Number, runs: Runs) -> None:
     page, trace = page_of(number), runs(number).trace
     if page.cell:
-        batch = (0,) * len(trace.batch)
+        batch = (0,) * len(trace.axes)
         assert page.cell.stage in page.stages
         assert trace.read(page.cell.stage, (*batch, *page.cell.place)).shape == ()
     if page.place:

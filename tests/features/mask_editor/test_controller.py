@@ -503,7 +503,7 @@ def test_a_stroke_paints_every_text_of_a_batch(painter: Painter) -> None:
     painter.settle()
     painter.stroke(weights(0, 1))
     assert painter.mask == [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
-    painter.workspace.show_text(1)
+    painter.workspace.show_leading((1,))
     painter.settle()
     assert painter.mask == [[1, 1, 0], [1, 1, 0], [1, 1, 0]]
 
@@ -516,7 +516,7 @@ def test_of_texts_side_by_side_any_is_painted_in(painter: Painter) -> None:
     painter.settle()
     painter.stroke(weights(0, 1), weights(0, 2))
     panels = [panel for panel in painter.hand.shown.heatmaps if panel.stage == "weights"]
-    assert [panel.text for panel in panels] == [0, 1]
+    assert [panel.leading for panel in panels] == [(0,), (1,)]
     for panel in panels:
         assert panel.forbidden is not None
         assert (~panel.forbidden).astype(int).tolist() == [[1, 1, 1], [1, 1, 0], [1, 1, 1]]

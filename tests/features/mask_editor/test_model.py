@@ -288,8 +288,8 @@ def test_texts_side_by_side_are_fresh_each_as_long_as_it_is() -> None:
     fresh = painting(run, document, computed, spread=True).fresh
     changed = {drawn: np.argwhere(cells.forbidden).tolist() for drawn, cells in fresh.items()}
     assert changed == {
-        ("weights", ComparedSide.PLAIN, 0): [[0, 2], [1, 0]],
-        ("weights", ComparedSide.PLAIN, 1): [[1, 0]],
+        ("weights", ComparedSide.PLAIN, (0,)): [[0, 2], [1, 0]],
+        ("weights", ComparedSide.PLAIN, (1,)): [[1, 0]],
     }
 
 

@@ -31,7 +31,7 @@ def test_marks_are_right_where_the_numbers_say_so(
     guess = Prediction(stage, question)
     for place in data.draw(some):
         guess = marked(guess, Cell(stage, place))
-    numbers = run.trace.read(stage, (text,) if run.trace.batch else ())
+    numbers = run.trace.read(stage, (text,) if run.trace.axes else ())
     verdict = judge(resolved(run, View(text=text)), guess)
     for mark in guess.marks:
         value, row = numbers[mark.place], numbers[mark.place[:-1]]

@@ -52,7 +52,11 @@ class Said:
 
     @property
     def whole(self) -> str:
-        return step_caption(self.run, self.text, self.step, self.head)
+        return step_caption(self.run, self.leading, self.step, self.head)
+
+    @property
+    def leading(self) -> tuple[int, ...]:
+        return (self.text,) if self.run.trace.axes else ()
 
     @property
     def bold(self) -> list[str]:
@@ -64,9 +68,8 @@ class Said:
         return unescape(re.sub(r"<b>.*?</b>", "@", self.whole, flags=re.DOTALL))
 
     def matrix(self, stage: str) -> np.ndarray:
-        batch = (self.text,) if self.run.trace.batch else ()
         has_heads = "head" in self.run.trace.stage(stage).dims
-        index = (*batch, self.head) if has_heads else batch
+        index = (*self.leading, self.head) if has_heads else self.leading
         return self.run.trace.read(stage, index).astype(np.float64)
 
     def rows(self, stage: str = "") -> np.ndarray:
@@ -161,7 +164,7 @@ def test_every_step_is_told_in_one_sentence(case: Case) -> None:
             assert "  " not in marked
             assert "{" not in marked
             assert all(said.bold)
-            assert said.whole == step_caption(run, said.text, said.step, said.head)
+            assert said.whole == step_caption(run, said.leading, said.step, said.head)
             several = run.trace.spec.heads > 1
             has_heads = "head" in run.trace.stage(said.step.stage).dims
             assert (f"n head {said.head + 1}" in marked) == (several and has_heads)
@@ -461,7 +464,9 @@ def assert_largest_is_where(said: Said, told: str, times: Near) -> None:
 
 
 def told(run: Run, step: Step, head: int = 0, text: int = 0) -> str:
-    return unescape(re.sub(r"</?b>", "", step_caption(run, text, step, head)))
+    return unescape(
+        re.sub(r"</?b>", "", step_caption(run, (text,) if run.trace.axes else (), step, head))
+    )
 
 
 STAGES_OF_THE_BOOK = {
@@ -516,7 +521,7 @@ def test_the_sentences_of_the_book() -> None:
 
 def test_a_cell_is_told_as_in_its_pane_and_with_its_head() -> None:
     run = a_run(d_out=4)
-    assert step_caption(run, 0, cell("weights", 1, 0), 1) == (
+    assert step_caption(run, (), cell("weights", 1, 0), 1) == (
         "In head 2, <b>journey</b> (query 2) reads 50 % from <b>Your</b> (key 1)."
     )
     assert told(run, cell("scores", 1, 0), 9).startswith("In head 2, the query of journey")
@@ -591,8 +596,8 @@ def test_padding_is_said_to_be_padding() -> None:
 
 def test_words_that_look_like_tags_are_words() -> None:
     run = a_run("< b > & c", heads=1)
-    assert "value of <b>&lt;</b>" in step_caption(run, 0, row(run, "context", 0), 0)
-    assert "of <b>&amp;</b> (query 4) meets" in step_caption(run, 0, row(run, "scores", 3), 0)
+    assert "value of <b>&lt;</b>" in step_caption(run, (), row(run, "context", 0), 0)
+    assert "of <b>&amp;</b> (query 4) meets" in step_caption(run, (), row(run, "scores", 3), 0)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_playing_to_the_end_shows_the_trace(case: Case, grain: Grain, qtbot: QtB
                     for column in step.columns:
                         cell = (heatmap.stage, heatmap.head, row, column)
                         shown[cell] = float(heatmap.values[row, column])
-    batch = (0,) if player.run.trace.batch else ()
+    batch = (0,) if player.run.trace.axes else ()
     count = 0
     for stage in player.run.trace.names:
         numbers = player.run.trace.read(stage, batch)

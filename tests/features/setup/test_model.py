@@ -125,7 +125,7 @@ def test_what_padding_forbids_is_mended_where_it_is_said() -> None:
     assert problem
     assert problem.remedy
     document = document.set(*problem.remedy)
-    assert run(document.tokens(), document.spec).trace.batch == (2,)
+    assert run(document.tokens(), document.spec).trace.leading == (2,)
 
 
 @pytest.mark.parametrize("mask", Mask)

@@ -52,8 +52,8 @@ def assert_sizes_are_real(computed: Run) -> None:
     assert [row.stage for row in rows] == list(trace.names)
     for one in rows:
         tensor = trace.tensor(one.stage)
-        assert tuple(dim.size for dim in one.dims) == (trace.batch or (1,)) + tuple(
-            tensor.shape[len(trace.batch) :]
+        assert tuple(dim.size for dim in one.dims) == (trace.leading or (1,)) + tuple(
+            tensor.shape[len(trace.leading) :]
         )
         assert one.bytes == tensor.numel() * tensor.element_size()
         assert one.dims[0].name == "batch"

@@ -53,7 +53,7 @@ def shares(run: Run = BOOK, *chosen: int, **fields: Any) -> TokenWeights:
 def weights(run: Run, stage: str = "weights", text: int = 0) -> np.ndarray:
     """Weights of one text in float64, [head, query, key]."""
     tensor = run.trace.tensor(stage).double().numpy()
-    return np.asarray(tensor[text] if run.trace.batch else tensor)
+    return np.asarray(tensor[text] if run.trace.axes else tensor)
 
 
 # ---------------------------------------------------------------------------------- the sums

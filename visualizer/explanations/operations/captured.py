@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def _cell(told: CellFacts) -> str:
-    captured, stage = told.run.captured, told.explanation.stage
-    kind, name = stage.title.lower().removesuffix("s"), escape(captured.called) if captured else ""
-    source = f" This {kind} was read from {name}."
+    stage = told.explanation.stage
+    kind = stage.title.lower().removesuffix("s")
+    source = f" This {kind} was read from {escape(told.run.source)}."
     query, key = (_numbered(told, dim) or told.token(dim) for dim in ("query", "key"))
     pair = f"{query} and {key}"
     if np.isnan(told.value):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.export.data.matrices import ExportMatrix
 
-TIDY = ("stage", "head", "text", "row", "column", "row token", "column token", "value")
+TIDY = ("stage", "head", "row", "column", "row token", "column token", "value")
 STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -32,15 +32,15 @@ def write_csv(
     """Write matrices of a run as CSV.
 
     A single matrix is a table with column labels above and row labels before. Several are in tidy
-    form, a line for each number with the columns of `TIDY`; heads, texts, rows and columns are
-    counted from 1, as in the window, and fields that a stage does not have are empty. For captured
-    attention the column of texts is named ``layer``.
+    form, a line for each number with the columns of `TIDY` and, after the head, one for each of
+    the run's leading axes (``layer``, ``text``); heads, texts, layers, rows and columns are counted
+    from 1, as in the window, and fields that a stage does not have are empty.
     """
     tell = ProgressCounter(progress, sum(sheet.rows(run) for sheet in sheets), BLOCK)
     writer = csv.writer(codecs.getwriter("utf-8-sig")(file))
     rows = _wide if len(sheets) == 1 else _tidy
     if len(sheets) != 1:
-        writer.writerow(run.part if column == "text" else column for column in TIDY)
+        writer.writerow((*TIDY[:2], *run.trace.counted_axes, *TIDY[2:]))
     for sheet in sheets:
         writer.writerows(rows(run, sheet, tell))
 
@@ -57,7 +57,7 @@ def _tidy(run: Run, sheet: ExportMatrix, tell: ProgressCounter) -> Iterator[tupl
     row_labels, column_labels = (list(map(harmless, labels)) for labels in sheet.labels(run))
     tokens = column_labels if sheet.has_keys(run) else [""] * len(column_labels)
     head = sheet.fold or ("" if sheet.head is None else str(sheet.head + 1))
-    whose = (sheet.name(run), head, str(sheet.text + 1))
+    whose = (sheet.name(run), head, *(str(at + 1) for at in sheet.leading or (0,)))
     for row, (label, numbers) in enumerate(zip(row_labels, sheet.read(run), strict=True), 1):
         for column, (token, value) in enumerate(zip(tokens, exact(numbers), strict=True), 1):
             yield (*whose, str(row), str(column), label, token, value)

@@ -65,7 +65,7 @@ def _size(
 def _before(run: Run, sheet: ExportMatrix) -> float:
     """Return the mean length of the fields beside a number in its line."""
     rows, columns = sheet.labels(run)
-    names = len(f"{sheet.name(run)},{sheet.fold or sheet.head},{sheet.text},,,,,\r")
+    names = len(f"{sheet.name(run)},{sheet.fold or sheet.head},{sheet.leading},,,,,\r")
     counts = len(str(len(rows))) + len(str(len(columns)))
     tokens = (*rows, *(columns if sheet.has_keys(run) else ()))
     words = len("".join(tokens).encode("utf-8", "replace")) / len(tokens)
@@ -163,7 +163,7 @@ def _listed(run: Run, name: str) -> str:
     shape = trace.tensor(name).shape
     dims: tuple[str, ...] = ("",) * len(shape)
     if name in trace.names:
-        dims = (*("text" for _ in trace.batch), *trace.stage(name).dims)
+        dims = (*trace.axes, *trace.stage(name).dims)
     sizes = (f"{size:,} {dim}".strip() for size, dim in zip(shape, dims, strict=True))
     return f"{name}  {' × '.join(sizes)}  {trace.read(name, (slice(0, 1),)).dtype}"
 

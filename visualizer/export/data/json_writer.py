@@ -84,8 +84,8 @@ def _pieces(run: Run, version: str) -> Iterator[str]:
         "program": PROGRAM,
         "version": version,
         "caption": caption(run),
-        "texts": run.texts,
-        "spec": None if run.captured else plain_spec(run.trace.spec),
+        "texts": [run.words(leading) for leading in run.trace.leading_indices()],
+        "spec": plain_spec(run.trace.spec) if run.trace.has_module else None,
         "captured": _captured(run),
     }
     yield from ("{", json.dumps(head, allow_nan=False)[1:-1])
@@ -102,14 +102,13 @@ def _pieces(run: Run, version: str) -> Iterator[str]:
 
 
 def _captured(run: Run) -> dict[str, object] | None:
-    if run.captured is None:
+    if run.trace.has_module:
         return None
-    return {"file": run.captured.name, "key_tokens": run.words(0, "key")}
+    return {"file": run.source_file, "key_tokens": run.key_tokens}
 
 
 def _described(run: Run, stage: Stage) -> dict[str, object]:
-    batch = [run.part] * len(run.trace.batch)
-    dims = [*batch, *stage.dims]
+    dims = [*run.trace.axes, *stage.dims]
     return {"name": stage.name, "title": stage.title, "symbol": stage.symbol, "dims": dims}
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
+    from visualizer.attention.trace import LeadingIndex
     from visualizer.session.resolved_view import Resolved
 
 FOLDED = {HeadAggregate.MEAN: "mean of the heads", HeadAggregate.MAX: "largest of the heads"}
@@ -36,15 +37,15 @@ class ExportMatrix:
     ----------
     head : int or None
         None for a stage without heads, and for aggregated heads.
-    text : int
-        The index of a text of a batch, or of a captured layer.
+    leading : tuple of int
+        The layer and text, as an index of the run's leading axes.
     lens : WeightTransform
         The transform that is applied to it, if it is weights.
     """
 
     stage: str
     head: int | None = None
-    text: int = 0
+    leading: LeadingIndex = ()
     fold: HeadAggregate | None = None
     lens: WeightTransform = WeightTransform.PLAIN
 
@@ -57,8 +58,8 @@ class ExportMatrix:
             parts.append(FOLDED[self.fold])
         if self.head is not None:
             parts.append(f"head {self.head + 1}")
-        if len(run.texts) > 1:
-            parts.append(f"{run.part} {self.text + 1}")
+        named = zip(run.trace.axes, self.leading, strict=True)
+        parts += [f"{axis} {at + 1}" for axis, at in named]
         return ", ".join(parts)
 
     def axes(self, run: Run) -> tuple[str, str]:
@@ -90,10 +91,10 @@ class ExportMatrix:
         """Read the matrix, read-only [row, column], in the spec's floating-point type."""
         head = () if self.head is None else (self.head,)
         held = run.trace.seen(self.stage, self.lens, self.fold)
-        return held.read((*run.index(self.text), *head))
+        return held.read((*self.leading, *head))
 
     def _tokens(self, run: Run, axis: str) -> tuple[str, ...]:
-        return tuple(map(_on_one_line, all_visible(run.words(self.text, axis))))
+        return tuple(map(_on_one_line, all_visible(run.words(self.leading, axis))))
 
     def rows(self, run: Run) -> int:
         """Count its rows."""
@@ -127,8 +128,8 @@ def _of(resolved: Resolved, stage: Stage) -> Iterator[ExportMatrix]:
     lens = resolved.view.lens
     if resolved.is_spread:
         head = resolved.spread_head(stage)
-        for text in range(len(resolved.run.texts)):
-            yield ExportMatrix(stage.name, head, text, None, lens)
+        for leading in resolved.spread_indices:
+            yield ExportMatrix(stage.name, head, leading, None, lens)
         return
     for one, fold in resolved.rows_of(stage):
-        yield ExportMatrix(stage.name, one, resolved.text, fold, lens)
+        yield ExportMatrix(stage.name, one, resolved.leading, fold, lens)

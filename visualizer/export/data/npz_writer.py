@@ -29,14 +29,13 @@ def npz(run: Run, file: BinaryIO, progress: Progress = no_progress) -> None:
             _add(archive, name, run.trace.read(name))
             tell()
         seen = [_without_nul(text) for text in run.texts]
-        is_batch = run.trace.batch and not run.captured
-        _add(archive, "tokens", np.array(seen if is_batch else seen[0]))
+        _add(archive, "tokens", np.array(seen if len(seen) > 1 else seen[0]))
         if run.key_tokens and run.key_tokens != run.texts[0]:
             _add(archive, "key_tokens", np.array(_without_nul(run.key_tokens)))
         for name in run.trace.parameters:
             _add(archive, f"parameters/{name}", run.trace.read(name))
             tell()
-        if run.captured is None:
+        if run.trace.has_module:
             _add(archive, "spec", np.array(json.dumps(plain_spec(run.trace.spec), allow_nan=False)))
 
 

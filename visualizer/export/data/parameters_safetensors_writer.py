@@ -49,8 +49,8 @@ def weights_in(run: Run) -> tuple[str, ...]:
     InputError
         When the module has no weights.
     """
-    if run.captured:
-        sentence = f"{run.captured.called} has attention and no weights to write. Export it as NPZ."
+    if not run.trace.has_module:
+        sentence = f"{run.source} has attention and no weights to write. Export it as NPZ."
         raise InputError("export", sentence)
     if not run.trace.parameters:
         sentence = "This attention has no weights to write. Choose one with trainable weights."

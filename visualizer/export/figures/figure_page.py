@@ -142,9 +142,7 @@ def _read(resolved: Resolved, look: FigureSettings) -> FigureContent:
 
 def _text_of(resolved: Resolved) -> str:
     """Name the shown text of a batch, or the layer, where there are several."""
-    run, count = resolved.run, len(resolved.run.texts)
-    is_one = count > 1 and not resolved.is_spread
-    return f"{run.part} {resolved.text + 1} of {count:,}" if is_one else ""
+    return "" if resolved.is_spread else resolved.leading_in_words
 
 
 def page_of(figure: FigureContent, look: FigureSettings) -> FigurePage:

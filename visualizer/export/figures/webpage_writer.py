@@ -190,7 +190,7 @@ def _panel(heatmap: Heatmap, labels: dict[tuple[str, ...], int]) -> dict[str, ob
         "title": heatmap.title,
         "label": heatmap.label,
         "head": heatmap.head,
-        "text": heatmap.text,
+        "leading": " ".join(map(str, heatmap.leading)),
         "unit": heatmap.unit,
         "role": row_role(heatmap.stage),
         "rows": _axis(heatmap.rows, labels),

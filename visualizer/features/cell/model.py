@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.explain import CombineRule, Explanation, Factor, Group, explain
-from visualizer.attention.masks import allowed
 from visualizer.attention.stages import Operation, is_hatched
 from visualizer.attention.weight_transforms import HeadAggregate, WeightTransform
 from visualizer.explanations.cell_explanation import CellFacts
@@ -57,8 +56,7 @@ def _comparison_text(resolved: Resolved, whose: Run, cell: Cell, part: ComparedS
     """The number of one side as text, or that the cell is forbidden there."""
     spec = whose.trace.spec
     if is_hatched(spec, cell.stage):
-        cells = allowed(spec, whose.trace.tokens, cell.stage)
-        cells = cells[whose.nearest(resolved.text), 0] if cells.ndim > 2 else cells
+        cells = whose.trace.allowed(cell.stage, resolved.leading)
         if not cells[cell.place[-2:]]:
             return "forbidden"
     return format_number(_value_of(resolved, cell, part))
@@ -171,8 +169,8 @@ class CellPanel:
 def present_readout(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPanel:
     """Explain a cell of one head."""
     run = resolved.run
-    explanation = explain(run.trace, cell.stage, (*resolved.index, *cell.place))
-    told = CellFacts(run, resolved.text, cell, explanation)
+    explanation = explain(run.trace, cell.stage, (*resolved.leading, *cell.place))
+    told = CellFacts(run, resolved.leading, cell, explanation)
     order, rest = _order(explanation)
     text = TEXTS[explanation.stage.operation]
     is_read = explanation.stage.operation is Operation.CAPTURED  # read from a file, not computed
@@ -238,7 +236,7 @@ def _source(told: CellFacts, factor: Factor, at: int) -> Cell | None:
     trace = told.run.trace
     if factor.name not in trace or factor.name == told.cell.stage:
         return None
-    return Cell(factor.name, factor.source(at)[len(trace.batch) :])
+    return Cell(factor.name, factor.source(at)[len(trace.axes) :])
 
 
 def _written(factor: Factor, at: int) -> str:
@@ -278,7 +276,7 @@ def _closing(explanation: Explanation) -> str:
 
 def folded_readout(resolved: Resolved, cell: Cell, is_pinned: bool) -> CellPanel | None:
     """Explain a cell of aggregated heads by the same cell of each head; None for other cells."""
-    run, index, lens = resolved.run, resolved.index, resolved.view.lens
+    run, index, lens = resolved.run, resolved.leading, resolved.view.lens
     if cell.fold is None:
         return None
     held = run.trace.seen(cell.stage, lens)
@@ -315,9 +313,9 @@ def _aggregate_heading(run: Run, cell: Cell) -> str:
 
 
 def _sentence(resolved: Resolved, cell: Cell, value: float, chosen: int) -> str:
-    run, text, view = resolved.run, resolved.text, resolved.view
+    run, leading, view = resolved.run, resolved.leading, resolved.view
     stage = run.trace.stage(cell.stage)
-    row = f"<b>{escape(shorten(visible(run.words(text)[cell.place[0]])))}</b>"
+    row = f"<b>{escape(shorten(visible(run.words(leading)[cell.place[0]])))}</b>"
     heads = run.trace.spec.heads
     which = (
         f"On average over {heads} heads"
@@ -327,7 +325,7 @@ def _sentence(resolved: Resolved, cell: Cell, value: float, chosen: int) -> str:
     most = "" if cell.fold is HeadAggregate.MEAN else ", more than in any other"
     if stage.dims[-1] != "key":
         return f"{which}, column {cell.place[1] + 1} of {row} is {format_number(value)}{most}."
-    read = run.words(text, "key")[cell.place[1]]
+    read = run.words(leading, "key")[cell.place[1]]
     key = f"<b>{escape(shorten(visible(read)))}</b>"
     pair = f"{row} (query {cell.place[0] + 1})", f"{key} (key {cell.place[1] + 1})"
     if stage.is_weights and view.lens is WeightTransform.WITHOUT_FIRST:
@@ -361,7 +359,7 @@ def lens_line(resolved: Resolved, cell: Cell) -> tuple[str, ...]:
     is_shown = run.trace.stage(cell.stage).is_weights and view.lens is not WeightTransform.PLAIN
     if not is_shown or cell.head is None:
         return ()
-    index = (*resolved.index, *cell.place)
+    index = (*resolved.leading, *cell.place)
     weight = float(run.trace.read(cell.stage, index))
     seen = format_number(float(run.trace.seen(cell.stage, view.lens).read(index)))
     if view.lens is WeightTransform.TIMES_VALUE and "values" not in run.trace:

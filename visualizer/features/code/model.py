@@ -62,8 +62,8 @@ def present_code(resolved: Resolved) -> CodePanel:
 
 def present_twin(run: Run, dialect: CodeDialect, stage: str | None) -> CodePanel:
     """Present a run's code; equal runs and stages give equal values."""
-    if run.captured:
-        said = ("# Read from a file:", f"# {run.captured.called}", "# No code made it here.")
+    if not run.trace.has_module:
+        said = ("# Read from a file:", f"# {run.source}", "# No code made it here.")
         return CodePanel("In code", dialect, tuple(map(CodePanelLine, said)))
     is_there = stage is not None and stage in run.trace
     title = f"{run.trace.stage(stage).title} in code" if stage and is_there else "In code"
@@ -79,6 +79,6 @@ def shape_comment(run: Run, line: CodeLine) -> str:
     if not line.stages:
         return ""
     made = line.stages[-1]
-    dims = ("text",) * len(run.trace.batch) + run.trace.stage(made).dims
+    dims = run.trace.axes + run.trace.stage(made).dims
     sizes = ", ".join(str(size) for size in run.trace.tensor(made).shape)
     return f"# ({sizes}) {' '.join(dims)}"

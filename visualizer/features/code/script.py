@@ -260,8 +260,8 @@ def script(run: Run, dialect: CodeDialect) -> str:
     InputError
         When the script would be too large.
     """
-    if run.captured:
-        sentence = f"No code made these numbers: they were read from “{run.captured.called}”."
+    if not run.trace.has_module:
+        sentence = f"No code made these numbers: they were read from “{run.source}”."
         raise InputError("script", f"{sentence} Export them as NPZ to compute with them.")
     least = _least_bytes(run)
     if least > LARGEST_BYTES:
@@ -326,7 +326,7 @@ def _inputs(run: Run) -> str:
     """The input vectors: one per distinct token where equal tokens agree, else one per position."""
     first = run.trace.stages[0]  # the input stage
     vectors = run.trace.read(first.name)
-    dims = f"{'text ' * len(run.trace.batch)}token d_in"
+    dims = " ".join((*run.trace.axes, "token d_in"))
     by_token: dict[str, np.ndarray] = {}
     rows = vectors.reshape(-1, vectors.shape[-1])
     words = [word for text in run.texts for word in text]
@@ -335,7 +335,7 @@ def _inputs(run: Run) -> str:
             return f"{_texts(run)}\n\n{tensor('inputs', vectors, dims)}"
     known = "".join(f"    {word!r}: {literal(row, 4)},\n" for word, row in by_token.items())
     found = "[vectors[token] for token in tokens]"
-    if run.trace.batch:
+    if run.trace.axes:
         found = "[[vectors[token] for token in text] for text in texts]"
     made = f"inputs = torch.tensor({found}, dtype=dtype)  # {dims}"
     return f"vectors = {{\n{known}}}\n{_texts(run)}\n{made}"
@@ -343,7 +343,7 @@ def _inputs(run: Run) -> str:
 
 def _texts(run: Run) -> str:
     written = [[repr(word) for word in text] for text in run.texts]
-    if not run.trace.batch:
+    if not run.trace.axes:
         return f"tokens = {listed(written[0])}"
     rows = "".join(f"    {listed(text, 4)},\n" for text in written)
     return f"texts = [\n{rows}]"
@@ -363,7 +363,7 @@ def _given(run: Run) -> Iterator[str]:
     if spec.drops:
         weights = trace.read(trace.stage("dropped").reads[0])
         kept = (trace.read("dropped") != 0) | (weights == 0)
-        dims = f"{'text ' * len(trace.batch)}head query key"
+        dims = " ".join((*trace.axes, "head query key"))
         yield cells("kept", kept, f"{dims}; 0 where dropout takes a weight away")
 
 

@@ -109,7 +109,7 @@ def needs(resolved: Resolved) -> Hashable:
     if resolved.comparison is None:
         return None
     stage = resolved.pinned.stage if resolved.pinned else None
-    return id(resolved.comparison), resolved.text, resolved.drawn_heads, stage
+    return id(resolved.comparison), resolved.leading, resolved.drawn_heads, stage
 
 
 def warm(resolved: Resolved) -> None:
@@ -201,7 +201,7 @@ def _largest(resolved: Resolved, comparison: Comparison) -> tuple[str, Cell | No
     if change is None:
         return f"No difference{of}.", None
     cell = Cell(stage.name, place, None, ComparedSide.CHANGE)
-    named = whose(run, resolved.text, stage, _named(place, comparison))
+    named = whose(run, resolved.leading, stage, _named(place, comparison))
     return f"Largest difference{of}: {signed(change.value)}, {named}.", cell
 
 

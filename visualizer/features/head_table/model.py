@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.head_measures import HeadMeasures
     from visualizer.attention.run import Run
+    from visualizer.attention.trace import LeadingIndex
     from visualizer.session.resolved_view import Resolved
 
 PANE = "Heads"
@@ -51,9 +52,9 @@ class HeadColumn:
     decimals: int
     measure: str
 
-    def values(self, measures: HeadMeasures, text: tuple[int, ...]) -> tuple[float | None, ...]:
-        """The numbers of a text, one per head; None in place of NaN."""
-        numbers: np.ndarray = getattr(measures, self.measure)[text]
+    def values(self, measures: HeadMeasures, leading: LeadingIndex) -> tuple[float | None, ...]:
+        """The numbers of a layer and text, one per head; None in place of NaN."""
+        numbers: np.ndarray = getattr(measures, self.measure)[leading]
         factor = 100 if self.unit == "%" else 1
         return tuple(factor * float(one) if math.isfinite(one) else None for one in numbers)
 
@@ -129,7 +130,7 @@ class HeadTablePanel:
         What the numbers are averaged over.
     sentences : tuple of str
         Which heads lead in which measure.
-    measures, text : HeadMeasures, tuple of int
+    measures, leading : HeadMeasures, tuple of int
         The inputs, to recognise an unchanged panel.
     """
 
@@ -138,7 +139,7 @@ class HeadTablePanel:
     columns: tuple[HeadColumn, ...]
     rows: tuple[HeadRow, ...]
     measures: HeadMeasures | None
-    text: tuple[int, ...]
+    leading: LeadingIndex
 
 
 HEADS: PanelId[HeadTablePanel | None] = PanelId(PANE)
@@ -155,23 +156,23 @@ def present_heads(resolved: Resolved, previous: HeadTablePanel | None) -> HeadTa
 
     None while the weights are covered by a prediction.
     """
-    run, text = resolved.run, resolved.index
+    run, leading = resolved.run, resolved.leading
     if "weights" in resolved.covered:
         return None
     if "weights" not in run.trace:
         return HeadTablePanel("", (SCORES,), (), (), None, ())
     measures = run.trace.measured("weights")
-    lead = _lead(run, measures.queries[text], resolved.text)
-    made_of = (lead, text)
-    if previous and previous.measures is measures and (previous.lead, previous.text) == made_of:
+    lead = _lead(run, measures.queries[leading], leading)
+    made_of = (lead, leading)
+    if previous and previous.measures is measures and (previous.lead, previous.leading) == made_of:
         return previous
-    columns = {column: column.values(measures, text) for column in COLUMNS}
+    columns = {column: column.values(measures, leading) for column in COLUMNS}
     heads = list(zip(*columns.values(), strict=True))
     rows = [_row(head, values) for head, values in enumerate(heads)]
     if len(rows) > 1:
         rows.append(_row(None, tuple(_mean(values) for values in columns.values())))
     said = _sentences(columns) if len(heads) > 1 else ()
-    return HeadTablePanel(lead, said, COLUMNS, tuple(rows), measures, text)
+    return HeadTablePanel(lead, said, COLUMNS, tuple(rows), measures, leading)
 
 
 def as_tsv(table: HeadTablePanel, rows: tuple[HeadRow, ...]) -> str:
@@ -192,13 +193,14 @@ def _mean(values: tuple[float | None, ...]) -> float | None:
     return sum(numbers) / len(numbers) if len(numbers) == len(values) else None
 
 
-def _lead(run: Run, queries: np.ndarray, text: int) -> str:
+def _lead(run: Run, queries: np.ndarray, leading: LeadingIndex) -> str:
     """Describe what the numbers are averaged over, and which queries are excluded."""
     spec = run.trace.spec
-    tokens = spec.lengths[text] if spec.lengths else run.trace.tokens
-    weights = "weights before dropout" if "dropped" in run.trace else "weights"
+    tokens = spec.lengths[run.trace.at("text", leading)] if spec.lengths else run.trace.tokens
+    weights = "weights before dropout" if run.trace.dropout_stage else "weights"
     counted = min(int(count) for count in queries)
-    rest = "" if run.captured is None or run.captured.is_square else APART
+    queries_and_keys = run.trace.sides
+    rest = "" if queries_and_keys[0] == queries_and_keys[1] else APART
     every = "the only query" if tokens == 1 else f"{tokens:,} queries"
     if counted == tokens:
         return f"Means over {every}, of the {weights}.{rest}"

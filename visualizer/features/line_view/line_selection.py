@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.masks import Masking, allowed_by
+from visualizer.attention.masks import Masking, allowed_in_text
 from visualizer.heatmap.panel_colour_scale import SHORT
 from visualizer.session.view_options import FOLLOWS, ColourLimits
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.attention.tensor_cache import CachedTensor
+    from visualizer.attention.trace import LeadingIndex
     from visualizer.attention.weight_transforms import WeightTransform
     from visualizer.session.resolved_view import Resolved
 
@@ -29,7 +30,7 @@ def why_none(run: Run) -> str:
     """The reason why a run has no lines; empty where it has some."""
     if "weights" not in run.trace:
         return "These are scores, and lines are drawn of weights."
-    if run.words(0) != run.words(0, "key"):
+    if not run.has_same_keys:
         return "Lines lead from a text to itself, and here queries and keys are other tokens."
     return ""
 
@@ -73,8 +74,8 @@ class LineRequest:
     ----------
     stage : str
         The stage whose numbers are drawn.
-    text : int
-        The index of the text in a batch.
+    leading : tuple of int
+        The layer and text, as an index of the run's leading axes.
     lens : WeightTransform
         The transform of the weights.
     heads : tuple of int
@@ -89,7 +90,7 @@ class LineRequest:
 
     stage: str
     lens: WeightTransform
-    text: int
+    leading: LeadingIndex
     heads: tuple[int, ...]
     drawn: int
     top: int
@@ -114,7 +115,7 @@ def reading_of(resolved: Resolved) -> LineRequest:
     return LineRequest(
         stage=stage,
         lens=trace.possible(view.lens),
-        text=resolved.text,
+        leading=resolved.leading,
         heads=heads,
         drawn=min(room, top or trace.tokens),
         top=top,
@@ -154,7 +155,7 @@ def _solo(resolved: Resolved) -> int | None:
 def _largest(run: Run, reading: LineRequest) -> tuple[np.ndarray, np.ndarray]:
     """The largest numbers of each row, and their keys: [head, query, nth]."""
     count = min(reading.count, run.trace.tokens)
-    numbers, keys = held_by(run, reading).read_largest(count, run.index(reading.text))
+    numbers, keys = held_by(run, reading).read_largest(count, reading.leading)
     return numbers[list(reading.heads)], keys[list(reading.heads)]
 
 
@@ -215,19 +216,20 @@ def weight_of(run: Run, reading: LineRequest, place: tuple[int, ...]) -> float |
     head, query, key = place
     if head not in reading.heads or not _allowed(run, reading)[query, key]:
         return None
-    weight = float(held_by(run, reading).read((*run.index(reading.text), *place)))
+    weight = float(held_by(run, reading).read((*reading.leading, *place)))
     return weight if weight and np.isfinite(weight) else None
 
 
 def _read(run: Run, reading: LineRequest, query: int | slice, key: int | slice) -> np.ndarray:
     """Read a row or a column of all drawn heads."""
-    numbers = held_by(run, reading).read((*run.index(reading.text), slice(None), query, key))
+    numbers = held_by(run, reading).read((*reading.leading, slice(None), query, key))
     return numbers[list(reading.heads)]
 
 
 def pairs(run: Run, reading: LineRequest) -> int:
     """The number of allowed query-key pairs, over all drawn heads."""
-    return len(reading.heads) * _allowed_count(reading.masking, run.trace.tokens, reading.text)
+    text = run.trace.at("text", reading.leading)
+    return len(reading.heads) * _allowed_count(reading.masking, run.trace.tokens, text)
 
 
 def reached(lines: SelectedLines, rows: int, columns: int) -> SelectedLines:
@@ -244,14 +246,13 @@ def _pass(weights: np.ndarray, reading: LineRequest) -> np.ndarray:
 
 
 def _allowed(run: Run, reading: LineRequest) -> np.ndarray:
-    allowed = allowed_by(reading.masking, run.trace.tokens)
-    return allowed[reading.text, 0] if allowed.ndim > 2 else allowed
+    text = run.trace.at("text", reading.leading)
+    return allowed_in_text(reading.masking, run.trace.tokens, text)
 
 
 @lru_cache(maxsize=4)
 def _allowed_count(masking: Masking, tokens: int, text: int) -> int:
-    allowed = allowed_by(masking, tokens)
-    return int((allowed[text, 0] if allowed.ndim > 2 else allowed).sum())
+    return int(allowed_in_text(masking, tokens, text).sum())
 
 
 def _lines(

@@ -111,7 +111,7 @@ class LineSource:
     @property
     def key(self) -> Hashable:
         trace, reading = self.run.trace, self.reading
-        held, labels = trace.seen(reading.stage, reading.lens), self.run.texts[reading.text]
+        held, labels = trace.seen(reading.stage, reading.lens), self.run.words(reading.leading)
         return held, labels, reading, self.reach, self.is_covered
 
     def there(self, lines: SelectedLines) -> SelectedLines:
@@ -159,7 +159,7 @@ def _picture(source: LineSource, made_of: Hashable) -> LinePanel:
         stage=reading.stage,
         heads=trace.spec.heads,
         solo=reading.heads[0] if source.resolved.view.lines.solo is not None else None,
-        labels=all_visible(run.texts[reading.text]),
+        labels=all_visible(run.words(reading.leading)),
     )
     if source.is_covered:
         return replace(panel, message=COVERED)
@@ -175,7 +175,7 @@ def _picture(source: LineSource, made_of: Hashable) -> LinePanel:
 
 def _notes(run: Run, reading: LineRequest, lines: SelectedLines) -> tuple[str, ...]:
     notes, of_each = (
-        _whose(reading),
+        _whose(run, reading),
         "of each query and head" if len(reading.heads) > 1 else "of each query",
     )
     if lines.is_thinned:
@@ -192,9 +192,9 @@ def _notes(run: Run, reading: LineRequest, lines: SelectedLines) -> tuple[str, .
     return tuple(notes)
 
 
-def _whose(reading: LineRequest) -> list[str]:
+def _whose(run: Run, reading: LineRequest) -> list[str]:
     """A note on which numbers the lines are, where they are not the plain weights."""
-    is_dropped = reading.stage == "dropped"
+    is_dropped = reading.stage == run.trace.dropout_stage
     if reading.lens is WeightTransform.PLAIN and not is_dropped:
         return []
     return [_NUMBERS[reading.lens] + ", after dropout" * is_dropped]

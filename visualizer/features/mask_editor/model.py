@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.trace import Trace
     from visualizer.heatmap.model import Board, Drawn, Heatmap, Target
     from visualizer.session.document import Document
     from visualizer.session.resolved_view import Resolved
@@ -167,7 +168,7 @@ PAINTING: PanelId[MaskEditPanel | None] = PanelId("Painting")
 def present_painting(resolved: Resolved, board: Board) -> MaskEditPanel | None:
     """Present the edited mask over the picture of the last run."""
     run, document, look = resolved.run, resolved.document, resolved.view.painting
-    if not look.is_on or run.captured or document.captured:
+    if not (look.is_on and run.trace.has_module and document.has_module):
         return None
     is_shown = is_of_text(document, resolved.computed)
     tokens = run.trace.tokens if is_shown else longest(document)
@@ -175,10 +176,10 @@ def present_painting(resolved: Resolved, board: Board) -> MaskEditPanel | None:
     if mask is None or not is_shown:
         unfit = () if mask else (NO_FIT,)
         return MaskEditPanel(look, tokens, None, unfit, frozenset(), {})
-    shown = {(*target_of(panel), panel.text): panel for panel in board.heatmaps}
+    shown = {(*target_of(panel), panel.leading): panel for panel in board.heatmaps}
     panels = {drawn: panel for drawn, panel in shown.items() if _is_target(panel, resolved.covered)}
     spec = replace(document.spec, lengths=run.trace.spec.lengths)
-    found = {drawn: _fresh(spec, tokens, panel) for drawn, panel in panels.items()}
+    found = {drawn: _fresh(spec, tokens, panel, run.trace) for drawn, panel in panels.items()}
     fresh = {drawn: cells for drawn, cells in found.items() if cells}
     targets = frozenset(target_of(panel) for panel in panels.values())
     notes = _notes(mask, list(panels.values()))
@@ -208,7 +209,7 @@ def _notes(mask: BooleanMatrix, panels: list[Heatmap]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _fresh(spec: AttentionSpec, tokens: int, panel: Heatmap) -> PendingCells | None:
+def _fresh(spec: AttentionSpec, tokens: int, panel: Heatmap, trace: Trace) -> PendingCells | None:
     """The cells in which the mask differs from what a panel shows; None where it does not."""
     then = panel.forbidden
     if then is None:
@@ -218,6 +219,6 @@ def _fresh(spec: AttentionSpec, tokens: int, panel: Heatmap) -> PendingCells | N
         blocks = panel.rows.block, panel.columns.block
         drawn = PoolingExtent(blocks, panel.rows.part, panel.columns.part, panel.side)
         masking = Masking.of(spec, panel.stage)
-        now = forbidden_by(masking, tokens, panel.text, *blocks)[drawn.cells]
+        now = forbidden_by(masking, tokens, trace.at("text", panel.leading), *blocks)[drawn.cells]
     changed = now != then
     return PendingCells(changed & now, changed & then) if changed.any() else None

@@ -90,13 +90,13 @@ def present_transport(
 
 
 def _playing(resolved: Resolved, place: Place, transport: PlaybackBarState) -> PlaybackBarState:
-    run, text, head = resolved.run, resolved.text, resolved.told_head
+    run, leading, head = resolved.run, resolved.leading, resolved.told_head
     step = resolved.timeline.step(place)
     return replace(
         transport,
         where=_where(run, resolved.timeline, place),
-        caption=step_caption(run, text, step, head),
-        equation=equation(run, text, step, head),
+        caption=step_caption(run, leading, step, head),
+        equation=equation(run, leading, step, head),
     )
 
 

@@ -12,22 +12,23 @@ from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
+    from visualizer.attention.trace import LeadingIndex
     from visualizer.session.timeline import Step
 
 
-def step_caption(run: Run, text: int, step: Step, head: int) -> str:
+def step_caption(run: Run, leading: LeadingIndex, step: Step, head: int) -> str:
     """Describe a step in one sentence with the tokens in bold (HTML).
 
     A cell that is a whole row of its stage is described as the row.
 
     Parameters
     ----------
-    text : int
-        The index of the text in a batch.
+    leading : tuple of int
+        The layer and text, as an index of the run's leading axes.
     head : int
         The head to describe, where the stage has heads.
     """
-    block = StepValues(run, run.nearest(text), step, min(head, run.trace.spec.heads - 1))
+    block = StepValues(run, leading, step, min(head, run.trace.spec.heads - 1))
     said = TEXTS[block.stage.operation]
     if len(step.rows) > 1:
         return block.sentence(said.stage_sentence(block))
@@ -39,9 +40,8 @@ def step_caption(run: Run, text: int, step: Step, head: int) -> str:
 def _of_cell(block: StepValues) -> str:
     head = (block.head,) if "head" in block.stage.dims else ()
     cell = Cell(block.stage.name, (*head, block.at, block.step.columns[0]))
-    batch = block.run.index(block.text)
-    explanation = explain(block.run.trace, cell.stage, (*batch, *cell.place))
-    told = CellFacts(block.run, block.text, cell, explanation)
+    explanation = explain(block.run.trace, cell.stage, (*block.leading, *cell.place))
+    told = CellFacts(block.run, block.leading, cell, explanation)
     sentence = TEXTS[block.stage.operation].cell_sentence(told)
     sentence = sentence.replace("<b></b>", f"<b>{EMPTY}</b>")
     if not told.in_head or told.in_head in sentence:

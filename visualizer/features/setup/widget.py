@@ -122,7 +122,7 @@ class SetupPane(QScrollArea):
     chosen = Signal(str, object, bool)
     settled = Signal()
     remedied = Signal(str)
-    textStepped = Signal(int)
+    leadingStepped = Signal(int)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -300,14 +300,14 @@ class SetupPane(QScrollArea):
         self.sentence.setPlaceholderText(TEXT if has_module else LABELS)
 
     def _show_place(self, resolved: Resolved | None) -> None:
-        """Show which text of a batch, or which captured layer, is current."""
-        self.texts.setVisible(resolved is not None and len(resolved.run.texts) > 1)
-        if resolved is None:
+        """Show which text of a batch, or which layer, is current."""
+        axes = resolved.run.trace.axes if resolved else ()
+        self.texts.setVisible(bool(axes))
+        if not resolved or not axes:
             return
-        part, texts = resolved.run.part, len(resolved.run.texts)
-        self.text_number.setText(f"{part.capitalize()} {resolved.text + 1} of {texts}")
+        self.text_number.setText(resolved.leading_in_words.capitalize())
         for step, button in self.text_steps.items():
-            button.setAccessibleName(f"{'Previous' if step < 0 else 'Next'} {part}")
+            button.setAccessibleName(f"{'Previous' if step < 0 else 'Next'} {axes[-1]}")
 
     def edit_sentence(self) -> None:
         """Focus the sentence and select it."""
@@ -333,7 +333,7 @@ class SetupPane(QScrollArea):
         self.textTyped.emit(self.sentence.toPlainText())
 
     def _step(self) -> None:
-        self.textStepped.emit(self.sender().property("step"))
+        self.leadingStepped.emit(self.sender().property("step"))
 
     def _choose(self, index: int) -> None:
         box = self.sender()

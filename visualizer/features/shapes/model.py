@@ -18,6 +18,7 @@ from visualizer.session.screen import PanelId
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.stages import Stage
+    from visualizer.attention.trace import Trace
     from visualizer.session.resolved_view import Resolved
 
 _NAMES = {"token": "tokens", "query": "queries", "key": "keys", "head": "heads"}
@@ -121,20 +122,28 @@ def _looked_at(resolved: Resolved) -> str | None:
 
 def _batch(run: Run) -> str:
     texts, tokens = len(run.texts), format_count(run.trace.tokens, "token")
-    if run.captured:
-        return f"{format_count(texts, 'layer')} from {run.captured.called}."
+    if not run.trace.has_module:
+        return f"{format_count(run.trace.count('layer'), 'layer')} from {run.source}."
     if texts == 1:
         return "Batch 1: there is one text."
     padded = f", padded to {tokens}" if run.trace.spec.lengths else f" of {tokens}"
     return f"Batch {texts:,}: as many texts{padded}. The equations are those of one."
 
 
+def _leading(trace: Trace) -> tuple[Dim, ...]:
+    """The leading axes; of one text or layer, too, as modules take a batch of 1."""
+    if not trace.has_module:
+        return (Dim("layers", trace.count("layer")),)
+    layers = (Dim("layers", trace.count("layer")),) if "layer" in trace.axes else ()
+    return (*layers, Dim("batch", trace.count("text")))
+
+
 def _row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
-    trace, spec, texts = run.trace, run.trace.spec, len(run.texts)
+    trace, spec = run.trace, run.trace.spec
+    matrices = math.prod(trace.leading)
     sizes = trace.tensor(stage.name).shape[-len(stage.dims) :]
     named = zip(stage.dims, sizes, strict=True)
-    first = "layers" if run.captured else "batch"
-    dims = (Dim(first, texts), *(Dim(_NAMES.get(name, name), size) for name, size in named))
+    dims = (*_leading(trace), *(Dim(_NAMES.get(name, name), size) for name, size in named))
     text = TEXTS[stage.operation]
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     return ShapeRow(
@@ -145,8 +154,8 @@ def _row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
         dims,
         text.parameter(spec, stage, trace.tokens),
         text.shape_equations(spec, trace.tokens),
-        texts * text.multiply_adds(spec, trace.tokens),
-        texts * math.prod(sizes) * item,
+        matrices * text.multiply_adds(spec, trace.tokens),
+        matrices * math.prod(sizes) * item,
         is_current,
     )
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.attention.kept_weights import check_count, weights_of
-from visualizer.attention.masks import Masking, allowed_by
 from visualizer.attention.spec import BIAS, DRAWN_FROM, LAYERS, OWN_BIASES, OWN_LAYERS, NumberMatrix
 from visualizer.attention.stages import Operation, is_hatched, parameter_names
 from visualizer.errors import InputError
@@ -24,6 +23,7 @@ from visualizer.session.screen import PanelId
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
+    from visualizer.attention.trace import LeadingIndex
     from visualizer.session.document import Document
     from visualizer.session.resolved_view import Resolved
 
@@ -66,7 +66,7 @@ class NumberTablePanel:
     """
 
     run: Run
-    text: int
+    leading: LeadingIndex
     name: str
     title: str
     choices: tuple[tuple[str, str], ...]
@@ -94,7 +94,8 @@ class NumberTablePanel:
     @property
     def may_have_words(self) -> bool:
         """Whether some cells may show a word in place of a number."""
-        return self.name == "dropped" or is_hatched(self.run.trace.spec, self.name)
+        trace = self.run.trace
+        return self.name == trace.dropout_stage or is_hatched(trace.spec, self.name)
 
     def place(self, row: int, column: int) -> tuple[int, ...]:
         """The indices of a cell within the stage's named axes."""
@@ -105,15 +106,14 @@ class NumberTablePanel:
         if not self.is_stage:
             return NumberBlock(_parameter(self.run, self.name, rows, columns))
         trace = self.run.trace
-        index = (*self.run.index(self.text), *((self.head,) if self.heads else ()), rows, columns)
+        index = (*self.leading, *((self.head,) if self.heads else ()), rows, columns)
         numbers = trace.read(self.name, index)
         forbidden = dropped = None
         if is_hatched(trace.spec, self.name):
-            cells = allowed_by(Masking.of(trace.spec, self.name), trace.tokens)
-            cells = cells[self.text, 0] if cells.ndim == 4 else cells
-            forbidden = ~cells[rows, columns]
-        if self.name == "dropped":
-            dropped = (numbers == 0) & (trace.read("weights", index) != 0)
+            forbidden = ~trace.allowed(self.name, self.leading)[rows, columns]
+        before = trace.before_dropout(self.name)
+        if before:
+            dropped = (numbers == 0) & (trace.read(before, index) != 0)
         return NumberBlock(numbers, forbidden, dropped)
 
     def full(self, row: int, column: int) -> str:
@@ -142,18 +142,18 @@ def present_table(resolved: Resolved) -> NumberTablePanel:
     run, document, look = resolved.run, resolved.document, resolved.view.table
     choices = _choices(run)
     name = look.name if look.name in dict(choices) else run.trace.stages[0].name
-    text, is_covered = resolved.text, name in resolved.covered
+    leading, is_covered = resolved.leading, name in resolved.covered
     heads = run.trace.spec.heads if _has_heads(run, name) else 0
     cell = resolved.pinned  # a cell of aggregated heads lies in no head's table
     pinned = cell.place if cell and cell.stage == name and cell.fold is None else ()
     head = (pinned[0] if len(pinned) == 3 else look.head) if heads else 0
-    rows, columns = _axes(run, name, text)
+    rows, columns = _axes(run, name, leading)
     if is_covered:
         rows, columns = Axis(rows.name, (), 1), Axis(columns.name, (), 1)
     why = why_not(run, name)
     return NumberTablePanel(
         run=run,
-        text=text,
+        leading=leading,
         name=name,
         title=dict(choices)[name],
         choices=choices,
@@ -187,13 +187,13 @@ def _has_heads(run: Run, name: str) -> bool:
     return name in run.trace and "head" in run.trace.stage(name).dims
 
 
-def _axes(run: Run, name: str, text: int) -> tuple[Axis, Axis]:
+def _axes(run: Run, name: str, leading: LeadingIndex) -> tuple[Axis, Axis]:
     if name in run.trace:
         row, column = run.trace.stage(name).dims[-2:]
-        labels = all_visible(run.words(text))
+        labels = all_visible(run.words(leading))
         width = run.trace.tensor(name).shape[-1]
         is_key = column == "key"
-        across = all_visible(run.words(text, "key")) if is_key else counted_from_one(width)
+        across = all_visible(run.words(leading, "key")) if is_key else counted_from_one(width)
         return Axis(row, labels, 1), Axis(column, across, 1)
     width = run.trace.spec.width
     if name.endswith(BIAS):
@@ -206,8 +206,8 @@ def _axes(run: Run, name: str, text: int) -> tuple[Axis, Axis]:
 def why_not(run: Run, name: str) -> str:
     """The reason why a tensor cannot be edited; empty where it can."""
     trace = run.trace
-    if run.captured:
-        return f"These numbers are as {run.captured.called} has them, and are not edited."
+    if not trace.has_module:
+        return f"These numbers are as {run.source} has them, and are not edited."
     if name.endswith(BIAS):
         is_own = own_of(trace.spec, run, name) is not None
         return "Biases are given." if is_own else "Biases are drawn from the seed."
@@ -216,10 +216,10 @@ def why_not(run: Run, name: str) -> str:
     stage, given = trace.stage(name), trace.stages[0]
     if stage == given:
         said = "The vectors of several texts are those of their tokens."
-        return f"{said} Own ones can be given to one text only." if trace.batch else ""
+        return f"{said} Own ones can be given to one text only." if trace.axes else ""
     if stage.operation is Operation.POSITION:
         return "Positions are made by a rule or from the seed."
-    sources = [] if trace.batch else [f"the {given.title.lower()}"]
+    sources = [] if trace.axes else [f"the {given.title.lower()}"]
     sources += ["the weights"] if trace.spec.weight_names else []
     edit = f": edit {' or '.join(sources)} they come from" if sources else ""
     numbers = stage.title if stage.title.endswith("s") else f"{stage.title} numbers"
@@ -272,7 +272,7 @@ def _refused(run: Run, name: str, sentence: str) -> InputError:
 
 def own_of(spec: AttentionSpec, run: Run, name: str) -> NumberMatrix | None:
     """The custom numbers of a tensor; None where the spec has none."""
-    if run.captured:
+    if not run.trace.has_module:
         return None
     if name == run.trace.stages[0].name:
         return spec.own_input

@@ -294,8 +294,10 @@ class NumberTableModel(QAbstractTableModel):
 def _is_alike(table: NumberTablePanel | None, other: NumberTablePanel | None) -> bool:
     if table is None or other is None:
         return table is other
-    kinds = ((each.name, each.head, each.text, each.rows, each.columns) for each in (table, other))
-    return next(kinds) == next(kinds)
+    one, two = (
+        (each.name, each.head, each.leading, each.rows, each.columns) for each in (table, other)
+    )
+    return one == two
 
 
 def _column_width(table: NumberTablePanel) -> int:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.masks import allowed
 from visualizer.attention.stages import is_hatched
 from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.heatmap.cursor import cursor_on
@@ -81,8 +80,6 @@ class TokenPanel:
         The search text.
     found : str
         The number of matches and the current one, in words.
-    part : str
-        What the leading axis counts: texts of a batch, or captured layers.
     note : str
         Why there are no weights to show; empty where there are.
     """
@@ -90,8 +87,6 @@ class TokenPanel:
     labels: tuple[str, ...] = ()
     query: int | None = None
     key: int | None = None
-    text: int = 0
-    texts: int = 1
     padding: int = 0
     role: TokenRole = TokenRole.QUERY
     chosen: frozenset[int] = frozenset()
@@ -99,7 +94,6 @@ class TokenPanel:
     shares: TokenWeights | None = None
     sought: str = ""
     found: str = ""
-    part: str = "text"
     note: str = ""
 
 
@@ -122,11 +116,11 @@ def _shown(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenPa
     cell : Cell or None
         The current cell; its head is used while no token is selected.
     """
-    run, view, text, look = resolved.run, resolved.view, resolved.text, resolved.view.tokens
-    are_apart = run.words(text, "key") != run.words(text)
-    labels = all_visible(run.words(text, "query" if look.role is TokenRole.QUERY else "key"))
+    run, view, leading, look = resolved.run, resolved.view, resolved.leading, resolved.view.tokens
+    are_apart = not run.has_same_keys
+    labels = all_visible(run.words(leading, "query" if look.role is TokenRole.QUERY else "key"))
     lengths = run.trace.spec.lengths
-    padding = len(labels) - lengths[text] if lengths else 0
+    padding = len(labels) - lengths[run.trace.at("text", leading)] if lengths else 0
     chosen = frozenset(at for at in look.chosen if at < len(labels))
     at = cursor.query if look.role is TokenRole.QUERY else cursor.key
     subjects = chosen or (frozenset() if at is None else frozenset({at}))
@@ -137,8 +131,6 @@ def _shown(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenPa
         labels,
         None if are_apart and look.role is TokenRole.KEY else cursor.query,
         None if are_apart and look.role is TokenRole.QUERY else cursor.key,
-        text,
-        len(run.texts),
         padding,
         look.role,
         chosen,
@@ -146,7 +138,6 @@ def _shown(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenPa
         _shares(asked) if is_seen else None,
         look.sought,
         _found(view, labels),
-        run.part,
         _apart(look.role) if are_apart else "",
     )
 
@@ -205,7 +196,7 @@ def _sums(asked: TokenQuery) -> np.ndarray:
 
 
 def _read(asked: TokenQuery, place: tuple[slice, slice]) -> np.ndarray:
-    trace, index = asked.resolved.run.trace, asked.resolved.index
+    trace, index = asked.resolved.run.trace, asked.resolved.leading
     if asked.head is not None:
         return trace.read(asked.stage, (*index, asked.head, *place))
     if asked.resolved.view.tokens.chosen:  # the mean of all heads is cached, see `warm`
@@ -215,11 +206,10 @@ def _read(asked: TokenQuery, place: tuple[slice, slice]) -> np.ndarray:
 
 
 def _forbidden(asked: TokenQuery) -> np.ndarray:
-    trace, text = asked.resolved.run.trace, asked.resolved.text
+    trace = asked.resolved.run.trace
     if not is_hatched(trace.spec, asked.stage):
         return np.zeros(len(asked.labels), dtype=bool)
-    cells = allowed(trace.spec, trace.tokens, asked.stage)  # query key
-    cells = cells[text, 0] if cells.ndim > 2 else cells
+    cells = trace.allowed(asked.stage, asked.resolved.leading)  # query key
     found = np.zeros(len(asked.labels), dtype=bool)
     for tokens in runs(asked.subjects):
         block = slice(tokens.start, tokens.stop)
@@ -228,21 +218,21 @@ def _forbidden(asked: TokenQuery) -> np.ndarray:
 
 
 def _says(asked: TokenQuery) -> str:
-    count = len(asked.subjects)
+    count, trace = len(asked.subjects), asked.resolved.run.trace
     names = [f"<b>{escape(shorten(asked.labels[at]))}</b>" for at in sorted(asked.subjects)]
     named = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     named = format_count(count, "token") if count > NAMED else named
     verb = "reads" if count == 1 else "read"
     parts = [f"What {named} {verb}" if asked.reads else f"Who reads {named}"]
-    if asked.stage == "scores":
+    if not trace.stage(asked.stage).is_weights:
         parts = [f"Scores of {named}" if asked.reads else f"Scores for {named}"]
     if count > 1:
         parts.append(f"Σ of {count:,} {'queries' if asked.reads else 'keys'}")
-    heads = asked.resolved.run.trace.spec.heads
+    heads = trace.spec.heads
     if heads > 1:
         mean = f"mean of {heads} heads"
         parts.append(mean if asked.head is None else f"head {asked.head + 1}")
-    if asked.stage == "dropped":
+    if asked.stage == trace.dropout_stage:
         parts.append("after dropout")
     return ", ".join(parts)
 

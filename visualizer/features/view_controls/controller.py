@@ -15,6 +15,7 @@ from visualizer.session.view_options import CodeDialect, ColourCurve, ColourLimi
 from visualizer.session.zoom import Zoom, row_role, zoomed
 
 if TYPE_CHECKING:
+    from visualizer.attention.trace import LeadingIndex
     from visualizer.session.resolved_view import Resolved
     from visualizer.session.workspace import Workspace
 
@@ -209,18 +210,22 @@ class ViewController(QObject):
         self._workspace.look(folds=folds, pinned=None if is_hidden else pinned)
 
     def toggle_spread(self) -> None:
-        """Show the texts of a batch side by side, in one head; or one text in all heads."""
+        """Show texts or layers side by side, in one head; or one of them in all heads."""
         self._workspace.look(spread=not self._wanted.spread)
 
-    def look_at_text(self, text: int) -> None:
-        """Make a text current, whose panel the pointer entered."""
-        self._workspace.look(text=text)
+    def look_at_leading(self, leading: LeadingIndex) -> None:
+        """Make the text or layer current whose panel the pointer entered."""
+        run = self._workspace.run
+        if run:
+            self._workspace.look(**dict(zip(run.trace.axes, leading, strict=True)))
 
-    def step_text(self, step: int) -> None:
-        """Show the next or previous text of a batch, or layer of a capture."""
+    def step_leading(self, step: int) -> None:
+        """Show the next or previous text, and after a layer's last text the next layer's first."""
         resolved = self._workspace.screen.resolved
         if resolved:
-            self._workspace.show_text(resolved.text + step)
+            indices = list(resolved.run.trace.leading_indices())
+            at = (indices.index(resolved.leading) + step) % len(indices)
+            self._workspace.show_leading(indices[at])
 
     def set_dialect(self, dialect: str) -> None:
         """Choose the dialect of the code."""

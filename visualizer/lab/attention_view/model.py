@@ -147,9 +147,9 @@ class LabPanelSource:
     def panel(self, layer: int, head: int) -> Heatmap:
         return Heatmap(
             (self.reading, layer, head), f"layer {layer + 1}", f"Head {head + 1}", "softmax",
-            head, None, 0, f"Layer {layer + 1}", self.values[layer, head], self.rows, self.columns,
-            self.colour, self.forbidden, None, None, self._notes(layer, head), self.unit,
-            (self.side, self.side),
+            head, None, (layer,), f"Layer {layer + 1}", self.values[layer, head],
+            self.rows, self.columns, self.colour, self.forbidden, None, None,
+            self._notes(layer, head), self.unit, (self.side, self.side),
             row_ends=None if self.ends is None else self.ends[layer, head],
             layer=layer, is_marked=self._is_best(layer, head),
         )  # fmt: skip

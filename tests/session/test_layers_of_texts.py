@@ -1,0 +1,123 @@
+"""A batch of texts in several layers: two leading axes at once, in every pane and export."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.screens import present, resolved, warm
+from tests.support.small_runs import EVERYTHING, a_run, cells
+from visualizer.attention.explain import explain
+from visualizer.attention.run import Run
+from visualizer.attention.tensor_cache import CachedTensor
+from visualizer.attention.trace import Trace
+from visualizer.export.data.csv_writer import write_csv
+from visualizer.export.data.json_writer import write_json
+from visualizer.export.data.matrices import shown
+from visualizer.features.head_table.model import HEADS
+from visualizer.features.line_view.model import LINES
+from visualizer.features.tokens.model import TOKENS
+from visualizer.heatmap.board_picture import PICTURE
+from visualizer.session.cell_address import Cell
+from visualizer.session.document import Document
+from visualizer.session.timeline import Grain, Place, Playhead
+from visualizer.session.view import View
+
+PANES = frozenset({"Lines", "Heads", "Shapes", "Numbers", "Cell", "Code", "Colours"})
+TEXTS = ("one two three four", "five six")
+LEADING = list(product(range(2), range(2)))
+
+
+def layered(**fields: Any) -> Run:
+    """Stack the runs of two batches of the same lengths: their parameters are the same."""
+    first, second = a_run(*TEXTS, **fields), a_run("a b c d", "e f", **fields)
+    held = {
+        name: CachedTensor(torch.stack([run.trace.tensor(name) for run in (first, second)]))
+        for name in first.trace.names
+    }
+    spec, stages, parameters = first.trace.spec, first.trace.stages, first.trace.parameters
+    trace = Trace(spec, stages, parameters, held, frozenset(), ("layer", "text"))
+    trace.check()
+    return Run(first.texts, trace, first.device, ())
+
+
+RUN = layered(heads=2, d_out=4, dropout=0.5)
+
+
+@given(st.sampled_from(LEADING), st.sampled_from(list(cells(RUN))))
+def test_every_cell_of_every_layer_and_text_is_explained(
+    leading: tuple[int, int], cell: Cell
+) -> None:
+    explanation = explain(RUN.trace, cell.stage, (*leading, *cell.place))
+    value = float(RUN.trace.read(cell.stage)[(*leading, *cell.place)])
+    assert explanation.value == value
+    np.testing.assert_allclose(explanation.result(), value, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("leading", LEADING)
+def test_every_pane_shows_the_layer_and_the_text(leading: tuple[int, int]) -> None:
+    layer, text = leading
+    document = Document("\n".join(TEXTS))
+    view = View(
+        stages=EVERYTHING,
+        layer=layer,
+        text=text,
+        panes=PANES,
+        pinned=Cell("weights", (1, 1, 0)),
+        playhead=Playhead(Place("context", 1), Grain.ROW),
+    )
+    warm(RUN, view)
+    screen = present(document, view, RUN, None, False, None, document)
+    assert screen.resolved
+    assert screen.resolved.leading_in_words == f"layer {layer + 1} of 2, text {text + 1} of 2"
+    for panel in screen.panel(PICTURE).board.heatmaps:
+        head = () if panel.head is None else (panel.head,)
+        np.testing.assert_array_equal(panel.values, RUN.trace.read(panel.stage)[(*leading, *head)])
+    assert screen.panel(TOKENS).labels[0] == ("one", "five")[text]
+    lines, heads = screen.panel(LINES), screen.panel(HEADS)
+    assert lines
+    assert lines.labels == screen.panel(TOKENS).labels
+    assert heads
+    weights = RUN.trace.read("weights")[leading].astype(np.float64)  # head query key
+    count = len(TEXTS[text].split())
+    entropies = -(weights * np.log2(np.where(weights, weights, 1))).sum(-1)[:, :count].mean(-1)
+    titles = [column.title for column in heads.columns]
+    for row, entropy in zip(heads.rows, entropies, strict=False):
+        assert row.values[titles.index("Entropy")] == pytest.approx(entropy, rel=1e-5)
+
+
+def test_texts_of_one_layer_stand_side_by_side() -> None:
+    view = View(stages=frozenset({"weights"}), layer=1, spread=True)
+    screen = present(Document(), view, RUN, None, False, None, Document())
+    panels = screen.panel(PICTURE).board.heatmaps
+    assert [(panel.leading, panel.label) for panel in panels] == [
+        ((1, 0), "Text 1"),
+        ((1, 1), "Text 2"),
+    ]
+
+
+def test_a_layer_beyond_the_last_is_the_last() -> None:
+    assert resolved(RUN, View(layer=7, text=9)).leading == (1, 1)
+
+
+def test_exports_name_both_axes() -> None:
+    file = io.BytesIO()
+    sheets = shown(resolved(RUN, View(stages=EVERYTHING, layer=1, text=1)))
+    write_csv(RUN, sheets, file)
+    header, first, *_ = csv.reader(io.StringIO(file.getvalue().decode("utf-8-sig")))
+    assert header[:4] == ["stage", "head", "layer", "text"]
+    assert first[2:4] == ["2", "2"]
+    file = io.BytesIO()
+    write_json(RUN, "1", file)
+    written = json.loads(file.getvalue())
+    assert written["stages"][0]["dims"] == ["layer", "text", "token", "d_in"]
+    assert written["texts"] == [list(RUN.texts[text]) for _, text in LEADING]
