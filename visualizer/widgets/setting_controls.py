@@ -38,11 +38,11 @@ STEPS_PER_UNIT = 100
 class SettingControl(QWidget):
     """Base class of the controls.
 
-    `chosen` carries the new value and whether it is part of a drag or of typing; `settled` is
-    emitted when a drag ends.
+    `chosen` carries the setting's name, the new value and whether it is part of a drag or of
+    typing; `settled` is emitted when a drag ends.
     """
 
-    chosen = Signal(object, bool)
+    chosen = Signal(str, object, bool)
     settled = Signal()
 
     def __init__(self, setting: Setting) -> None:
@@ -66,6 +66,10 @@ class SettingControl(QWidget):
         self.row.addWidget(widget, stretch)
         if not self.focusProxy():
             self.setFocusProxy(widget)
+
+    def emit_chosen(self, value: object, going_on: bool = False) -> None:
+        """Tell what the user chose; `going_on` is true while it is dragged or typed."""
+        self.chosen.emit(self.setting.name, value, going_on)
 
     def show_value(self, value: Any) -> None:
         """Show the document's value."""
@@ -106,7 +110,7 @@ class ChoiceControl(SettingControl):
         self.box.setCurrentIndex(values.index(value))
 
     def _choose(self, index: int) -> None:
-        self.chosen.emit(self.setting.choices[index][0], False)
+        self.emit_chosen(self.setting.choices[index][0])
 
 
 class TypedControl(SettingControl):
@@ -120,7 +124,7 @@ class TypedControl(SettingControl):
         self.add(box, part, stretch)
 
     def _type(self, value: float) -> None:
-        self.chosen.emit(round(value, 3), True)
+        self.emit_chosen(round(value, 3), True)
 
 
 class CountControl(TypedControl):
@@ -142,7 +146,7 @@ class CountControl(TypedControl):
         show_number(self.box, value)
 
     def _slide(self, action: int) -> None:
-        self.chosen.emit(self.slider.sliderPosition(), self.slider.isSliderDown())
+        self.emit_chosen(self.slider.sliderPosition(), self.slider.isSliderDown())
 
 
 class DecimalSpinBox(QDoubleSpinBox):
@@ -177,7 +181,7 @@ class RateControl(TypedControl):
         show_number(self.box, value)
 
     def _slide(self, action: int) -> None:
-        self.chosen.emit(self.slider.sliderPosition() / STEPS_PER_UNIT, self.slider.isSliderDown())
+        self.emit_chosen(self.slider.sliderPosition() / STEPS_PER_UNIT, self.slider.isSliderDown())
 
 
 class NumberControl(TypedControl):
@@ -207,7 +211,7 @@ class SwitchControl(SettingControl):
         self.box.setChecked(value)
 
     def _click(self, is_on: bool) -> None:
-        self.chosen.emit(is_on, False)
+        self.emit_chosen(is_on)
 
 
 class SeedControl(TypedControl):
@@ -230,7 +234,7 @@ class SeedControl(TypedControl):
         self.next.setIcon(icon("resample", theme.ink))
 
     def _resample(self) -> None:
-        self.chosen.emit((self.box.value() + 1) % 2**31, False)
+        self.emit_chosen((self.box.value() + 1) % 2**31)
 
 
 def show_number(box: QSpinBox | QDoubleSpinBox, value: Any) -> None:

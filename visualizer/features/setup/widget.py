@@ -77,7 +77,7 @@ class MaskMatrixControl(SettingControl):
                 self.box.setPlainText(text)
 
     def _type(self) -> None:
-        self.chosen.emit(self.box.toPlainText(), True)
+        self.emit_chosen(self.box.toPlainText(), True)
 
 
 class OwnValuesControl(SettingControl):
@@ -95,7 +95,7 @@ class OwnValuesControl(SettingControl):
         self.words.setText(own_in_words(self.setting, value))
 
     def _draw(self) -> None:
-        self.chosen.emit(self.setting.choices[0][0], False)
+        self.emit_chosen(self.setting.choices[0][0])
 
 
 def _bare(text: str) -> list[str]:
@@ -229,7 +229,7 @@ class SetupPane(QScrollArea):
 
     def _row(self, setting: Setting) -> SettingRow:
         row = SettingRow(SETUP_CONTROLS[setting.kind](setting))
-        row.control.chosen.connect(self._take)
+        row.control.chosen.connect(self.chosen)
         row.control.settled.connect(self.settled)
         row.remedied.connect(self.remedied)
         return row
@@ -340,11 +340,6 @@ class SetupPane(QScrollArea):
         if isinstance(box, QComboBox):
             name = box.property("setting")
             self.chosen.emit(name, KINDS[name](box.itemData(index)), False)
-
-    def _take(self, value: object, going_on: bool) -> None:
-        control = self.sender()
-        if isinstance(control, SettingControl):
-            self.chosen.emit(control.setting.name, value, going_on)
 
 
 TEXT = "Type or paste a text"

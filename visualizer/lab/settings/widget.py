@@ -142,10 +142,8 @@ class SettingsPane(QScrollArea):
         if self.sample.toPlainText() != setup.sample:
             self.sample.setPlainText(setup.sample)
 
-    def _take(self, value: object, going_on: bool) -> None:
-        control = self.sender()
-        if isinstance(control, SettingControl):
-            self.chosen.emit(control.setting.name, value)
+    def _take(self, name: str, value: object) -> None:
+        self.chosen.emit(name, value)
 
 
 TEXTS = "Texts (*.txt *.md *.csv *.json *.py);;All files (*)"
@@ -196,7 +194,7 @@ class SmallNumberControl(TypedControl):
         show_number(self.box, value)
 
     def _type(self, value: float) -> None:
-        self.chosen.emit(value, True)
+        self.emit_chosen(value, True)
 
 
 class FileControl(SettingControl):
@@ -219,14 +217,11 @@ class FileControl(SettingControl):
                 self.box.setText(value)
 
     def _ask(self) -> None:
-        ask_open_path(self, Path(self.box.text()).parent, TEXTS, self._take)
-
-    def _take(self, name: str) -> None:
-        self.chosen.emit(name, False)
+        ask_open_path(self, Path(self.box.text()).parent, TEXTS, self.emit_chosen)
 
     def _type(self) -> None:
         if self.box.text() != self._shown:
-            self.chosen.emit(self.box.text(), False)
+            self.emit_chosen(self.box.text())
 
 
 LAB_CONTROLS: dict[SettingKind, type[SettingControl]] = {
