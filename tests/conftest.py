@@ -183,7 +183,8 @@ def _left_qt_threads(old: set[int]) -> list[str]:
         return [f"{pool.activeThreadCount()} of the global QThreadPool still running"]
     if not _system_threads() - old:
         return []
-    threads = [thing for thing in gc.get_objects() if issubclass(type(thing), QThread)]
+    kinds = _with_subclasses(QThread)
+    threads: list[QThread] = [thing for thing in gc.get_objects() if type(thing) in kinds]
     return [
         f"Qt thread {thread!r}"
         for thread in threads
@@ -192,3 +193,7 @@ def _left_qt_threads(old: set[int]) -> list[str]:
         and not _is_shared(thread)
         and not thread.wait(int(GRACE_S * 1000))
     ]
+
+
+def _with_subclasses(kind: type) -> set[type]:
+    return {kind}.union(*map(_with_subclasses, kind.__subclasses__()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,23 +71,30 @@ class Module:
         return any(self.path == folder or self.path.startswith(f"{folder}/") for folder in folders)
 
     @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the tree."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
     def imports(self) -> tuple[Import, ...]:
         """All imports of the file."""
-        return tuple(_imports(self.tree, ImportTime.LOAD))
+        found: list[Import] = []
+        _add_imports(self.tree, ImportTime.LOAD, found)
+        return tuple(found)
 
 
-def _imports(node: ast.AST, when: ImportTime) -> Iterator[Import]:
+def _add_imports(node: ast.AST, when: ImportTime, found: list[Import]) -> None:
     if isinstance(node, ast.Import):
-        yield from (Import(alias.name, node.lineno, when) for alias in node.names)
+        found.extend(Import(alias.name, node.lineno, when) for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
         start = f"{'.' * node.level}{node.module or ''}"
-        yield from (Import(f"{start}.{alias.name}", node.lineno, when) for alias in node.names)
+        found.extend(Import(f"{start}.{alias.name}", node.lineno, when) for alias in node.names)
     elif isinstance(node, ast.Call):
         by_name = name_of(node.func) in {"import_module", "__import__"}
         if by_name and node.args and isinstance(node.args[0], ast.Constant):
-            yield Import(str(node.args[0].value), node.lineno, when)
+            found.append(Import(str(node.args[0].value), node.lineno, when))
     for child in ast.iter_child_nodes(node):
-        yield from _imports(child, _time_of(node, child, when))
+        _add_imports(child, _time_of(node, child, when), found)
 
 
 def _time_of(node: ast.AST, child: ast.AST, when: ImportTime) -> ImportTime:
@@ -180,7 +187,6 @@ def _reached(graph: Mapping[str, set[str]], start: str) -> set[str]:
     return found
 
 
-@cache
 def read_project() -> Project:
     """Read the program, its tests and ``main.py``."""
     files = [ROOT / "main.py", *ROOT.glob("visualizer/**/*.py"), *ROOT.glob("tests/**/*.py")]

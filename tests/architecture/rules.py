@@ -196,7 +196,7 @@ def nothing_takes_its_window(project: Project) -> Iterator[str]:
         if module.path in WINDOW_HOLDERS:
             continue
         defined = {node.name for node in module.tree.body if isinstance(node, ast.ClassDef)}
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             hint = getattr(node, "annotation", None)
             for name in _names(hint):
                 if name in WINDOWS and name not in defined:
@@ -242,7 +242,7 @@ def no_text_is_taken_for_html(project: Project) -> Iterator[str]:
             is_loaded = found.when is not ImportTime.TYPES
             if is_loaded and found.is_within(*QT) and kind in HTML_WIDGETS - allowed:
                 yield f"{module.path}:{found.line} imports {kind}"
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             is_tip = isinstance(node, ast.Call) and name_of(node.func) in TIP_SETTERS
             if isinstance(node, ast.Call) and is_tip and not _is_plain(node.args[-1]):
                 yield f"{module.path}:{node.lineno}: {ast.unparse(node)}"
@@ -281,7 +281,7 @@ def imports_give_the_whole_name(project: Project) -> Iterator[str]:
 def every_test_asserts(project: Project) -> Iterator[str]:
     """A test asserts, expects an error or a warning, or calls an ``assert_…`` helper."""
     for module in project.modules.values():
-        for node in ast.walk(module.tree) if module.is_test else ():
+        for node in module.nodes if module.is_test else ():
             if isinstance(node, ast.FunctionDef) and _is_silent_test(node):
                 yield f"{module.path}:{node.lineno} {node.name} asserts nothing"
 
@@ -300,7 +300,7 @@ def _asserts(node: ast.AST) -> bool:
 def no_test_sleeps(project: Project) -> Iterator[str]:
     """A test waits for what it expects, never for a time."""
     for module in project.modules.values():
-        for node in ast.walk(module.tree) if module.is_test else ():
+        for node in module.nodes if module.is_test else ():
             if isinstance(node, ast.Call) and _sleeps(node.func):
                 yield f"{module.path}:{node.lineno}: {ast.unparse(node)}"
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.architecture.project_graph import ROOT, Module, Project, read_project
 from tests.architecture.rules import QT_EXCEPTIONS, RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CELL = "visualizer/features/cell/model.py"
 BREACHES: list[tuple[str, dict[str, str]]] = [
@@ -151,9 +156,20 @@ def project_of(texts: dict[str, str]) -> Project:
     return Project({path: Module(path, text) for path, text in texts.items()})
 
 
+@pytest.fixture(scope="module")
+def project() -> Iterator[Project]:
+    """The project's modules, for these tests alone: a million nodes of syntax trees.
+
+    Looking for garbage among them takes longer than parsing, and slows down all later tests.
+    """
+    gc.disable()
+    yield read_project()
+    gc.enable()
+
+
 @pytest.mark.parametrize("rule", RULES)
-def test_the_project_keeps(rule: str) -> None:
-    broken = list(RULES[rule](read_project()))
+def test_the_project_keeps(rule: str, project: Project) -> None:
+    broken = list(RULES[rule](project))
     assert not broken, "\n".join([rule, *broken])
 
 
@@ -174,8 +190,8 @@ def test_every_rule_has_a_breach() -> None:
 
 
 @pytest.mark.parametrize("folder", ["attention", "features", "lab", "session", "shell"])
-def test_the_project_is_read_whole(folder: str) -> None:
-    modules = read_project().modules.values()
+def test_the_project_is_read_whole(folder: str, project: Project) -> None:
+    modules = project.modules.values()
     assert [module for module in modules if module.is_within(f"visualizer/{folder}")]
 
 

@@ -113,9 +113,17 @@ def test_a_picture_without_a_document_says_so(make: Callable[[], bytes], tmp_pat
         open_document(tmp_path / "a")
 
 
-def bomb(before: bytes = b"") -> bytes:
-    """Pack what is far larger than it seems; that takes a while, so no sooner than it is needed."""
-    return zlib.compress(before + bytes(2**28))
+def bomb(before: bytes = b"", pieces: int = 256) -> bytes:
+    """Pack what is far larger than it seems: megabytes of zeros, each of which packs equally."""
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    start = packer.compress(before) + packer.flush(zlib.Z_FULL_FLUSH)
+    piece = packer.compress(bytes(2**20)) + packer.flush(zlib.Z_FULL_FLUSH)
+    check = zlib.adler32(bytes(pieces * 2**20), zlib.adler32(before)).to_bytes(4, "big")
+    return b"\x78\x9c" + start + pieces * piece + packer.flush() + check
+
+
+def test_a_bomb_can_be_unpacked() -> None:
+    assert zlib.decompress(bomb(b"before", 2)) == b"before" + bytes(2 * 2**20)
 
 
 STRANGE: dict[str, Callable[[], bytes]] = {

@@ -17,6 +17,9 @@ ROWS = some.lists(some.tuples(LOSS, LOSS, LOSS), max_size=30).map(
     lambda found: [LossRow(step, *losses, seconds=step / 8) for step, losses in enumerate(found)]
 )
 
+MANY_ROWS = [LossRow(step, step / 7, MISSING, 0.1, 0) for step in range(3 * AT_ONCE)]
+MANY, MANY_LINES = np.array(MANY_ROWS), [row.line() for row in MANY_ROWS]
+
 
 def text_of(rows: list[LossRow]) -> str:
     return "".join([f"{HEADER}\n", *(row.line() for row in rows)])
@@ -66,11 +69,10 @@ def test_a_loss_that_is_no_number_is_told_from_one_that_was_not_measured() -> No
     some.sampled_from(["", "7,1,", "7,1,,.1,0", "x\n", "7.5,1,,1,0\n"]),
 )
 def test_of_many_rows_those_before_a_bad_one_are_read(place: int, bad: str) -> None:
-    rows = [LossRow(step, step / 7, MISSING, 0.1, 0) for step in range(3 * AT_ONCE)]
-    lines = [HEADER + "\n", *(row.line() for row in rows)]
+    lines = [HEADER + "\n", *MANY_LINES]
     lines.insert(place + 1, bad)
     found = list(tables(lines))
-    np.testing.assert_array_equal(np.concatenate(found), np.array(rows[:place]).reshape(-1, 5))
+    np.testing.assert_array_equal(np.concatenate(found), MANY[:place])
     assert max(map(len, found)) <= AT_ONCE
 
 

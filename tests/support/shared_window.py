@@ -28,6 +28,9 @@ from tests.support.window_input import PATIENCE_MS
 from visualizer import app
 from visualizer.documents.document_file import SavedDocument
 from visualizer.export.dialog.preview_controller import PreviewController
+from visualizer.features.mask_editor.widget import MaskEditBar
+from visualizer.features.shapes.widget import ShapesPane
+from visualizer.features.stage_bar.widget import StageButton
 from visualizer.session.document import Document
 from visualizer.session.worker import Worker
 from visualizer.shell.autosave_controller import AutosaveController
@@ -52,6 +55,8 @@ ASIDE = (AutosaveController, PreviewController)
 VIEWPORT = "qt_scrollarea_viewport"
 CACHES = ("_picture", "_page")
 """Attributes that cache the last drawing."""
+SHOWN_ANEW = (MaskEditBar, ShapesPane, StageButton)
+"""Widgets that set all they hold whenever they are opened: of a hidden one, nothing stays."""
 MODES = (bool, Enum, type(None))
 """Types compared in hidden widgets, whose sizes and texts date from when they were visible."""
 
@@ -157,7 +162,9 @@ def set_back(window: MainWindow, start: Start, qtbot: QtBot) -> bool:
         stop()
     if window.scheme != start.scheme:
         window.set_scheme(start.scheme)
-    window.filer.take_in(SavedDocument(Document(), start.view), None)
+    _reload(window, start)
+    window.token_pane.strip._anchor = None
+    window.token_pane.finder.hide()
     window.editor.more_button.setChecked(False)
     window.resize(*SIZE)
     try:
@@ -180,6 +187,14 @@ def set_back(window: MainWindow, start: Start, qtbot: QtBot) -> bool:
     return traits(window) == start.traits
 
 
+def _reload(window: MainWindow, start: Start) -> None:
+    """Take in a new document, where the window's own, its view, history or file is another."""
+    workspace, filer = window.workspace, window.filer
+    has_past = workspace.can_undo or workspace.can_redo or filer.path is not None
+    if has_past or (workspace.document, workspace.wanted) != (Document(), start.view):
+        filer.take_in(SavedDocument(Document(), start.view), None)
+
+
 def traits(window: MainWindow) -> Traits:
     """Return the visible state of a window and the plain attributes of its children."""
     workspace = window.workspace
@@ -196,6 +211,8 @@ def traits(window: MainWindow) -> Traits:
 def _parts(thing: QObject, name: str, window: MainWindow) -> Iterator[tuple[str, object]]:
     """Yield the traits of an object and its children, by their path."""
     is_hidden = isinstance(thing, QWidget) and not thing.isVisibleTo(window)
+    if is_hidden and isinstance(thing, SHOWN_ANEW):
+        return
     look = {} if is_hidden else dict(_look(thing))
     plain = MODES if is_hidden else PLAIN
     if isinstance(thing, QAbstractButton):
@@ -207,9 +224,10 @@ def _parts(thing: QObject, name: str, window: MainWindow) -> Iterator[tuple[str,
         yield name, look
     counts: dict[str, int] = {}
     for part in thing.children():
-        is_qts = part.objectName().startswith("qt_")  # Qt's own, made on demand
-        if part.objectName() == VIEWPORT or not (is_qts or isinstance(part, ASIDE)):
-            kind = f"{type(part).__name__} {part.objectName()}"
+        own_name = part.objectName()
+        is_qts = own_name.startswith("qt_")  # Qt's own, made on demand
+        if own_name == VIEWPORT or not (is_qts or isinstance(part, ASIDE)):
+            kind = f"{type(part).__name__} {own_name}"
             counts[kind] = counts.get(kind, 0) + 1
             yield from _parts(part, f"{name} > {kind} {counts[kind]}", window)
 

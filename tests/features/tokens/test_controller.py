@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
+from tests.support.image_pixels import rgb_of
 from tests.support.window_input import CONTROL, LEFT, PATIENCE_MS, SHIFT, Hand, words
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -94,9 +95,8 @@ def test_the_switch_turns_from_queries_to_keys(hand: Hand, pane: TokenPane) -> N
 def test_chosen_tokens_are_lit_in_the_panels(hand: Hand, pane: TokenPane) -> None:
     def accent() -> int:
         image = hand.board.viewport().grab().toImage()
-        wanted = hand.window.theme.accent.lower()
-        area = ((x, y) for x in range(image.width()) for y in range(image.height()))
-        return sum(image.pixelColor(x, y).name() == wanted for x, y in area)
+        wanted = int(hand.window.theme.accent.removeprefix("#"), 16)
+        return int((rgb_of(image) == wanted).sum())
 
     hand.leave()
     before = accent()

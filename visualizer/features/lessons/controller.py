@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import replace
+from functools import cache
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -51,8 +52,8 @@ class LessonController(QObject):
 
     def load(self) -> None:
         """Fill the menu with the bundled and the user's own lessons, and report broken ones."""
-        printed = PrintedNumbers.read(resource("lessons", "chapter3.json"))
-        self.lessons, self.errors = load_lessons([resource("lessons"), _own_folder()], printed)
+        folders = [resource("lessons"), _own_folder()]
+        self.lessons, self.errors = load_lessons(folders, _printed_numbers())
         for action in self._offered:
             self._menu.removeAction(action)
             action.deleteLater()
@@ -151,6 +152,11 @@ class LessonController(QObject):
     def _broken_in_words(self) -> str:
         count = len(self.errors)
         return "1 lesson was left out…" if count == 1 else f"{count} lessons were left out…"
+
+
+@cache
+def _printed_numbers() -> PrintedNumbers:
+    return PrintedNumbers.read(resource("lessons", "chapter3.json"))
 
 
 def _own_folder() -> Path:

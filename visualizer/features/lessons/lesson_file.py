@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,7 @@ class LessonError(ValueError):
         self.name, self.line, self.sentence = name, line, sentence
 
 
+@lru_cache(maxsize=32)  # every window and every opening of the menu asks for the same
 def read_lesson(text: str, name: str, printed: PrintedNumbers) -> Lesson:
     """Parse the text of a lesson file.
 
