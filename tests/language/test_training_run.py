@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from visualizer.language.open_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_run import DivergedError
 from visualizer.language.training_settings import LAYERED, CorpusKind, CorpusSource, ModelKind
+from visualizer.storage.contained_folder import ContainedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -355,6 +357,22 @@ def test_losses_that_are_no_text_are_left_out(tmp_path: Path) -> None:
     assert again.running.step == 3
     assert [row[0] for row in losses(tmp_path / "run")] == [0, 1, 2]
     again.close()
+
+
+def test_snapshots_that_cannot_be_removed_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.make()
+    folder.snapshot(3).touch()
+
+    def fail(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(ContainedFile, "unlink", fail)
+    with pytest.raises(InputError, match=r"run cannot be written: Permission denied\.$") as refused:
+        run_folder.forget_after(folder, 2)
+    assert refused.value.field == "folder"
 
 
 def test_a_folder_that_cannot_be_written_is_not_said_to_be_open(

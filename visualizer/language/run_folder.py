@@ -331,7 +331,17 @@ def thin(folder: RunFolder) -> None:
 
 
 def forget_after(folder: RunFolder, step: int) -> None:
-    """Remove the snapshots after a step, as these steps are trained again."""
-    for kept in folder.snapshots():
-        if kept > step:
-            folder.snapshot(kept).unlink(missing_ok=True)
+    """Remove the snapshots after a step, as these steps are trained again.
+
+    Raises
+    ------
+    InputError
+        Of ``folder``, when one cannot be removed.
+    """
+    try:
+        for kept in folder.snapshots():
+            if kept > step:
+                folder.snapshot(kept).unlink(missing_ok=True)
+    except OSError as error:
+        sentence = f"{folder.path} cannot be written: {_reason(error)}."
+        raise InputError("folder", sentence) from error
