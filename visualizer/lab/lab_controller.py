@@ -54,6 +54,8 @@ class LabController(QObject):
         self.view = LabView()
         self.offered_probe = ""
         """The probe offered when the run was opened."""
+        self.typed_probes: dict[Path, str] = {}
+        """The last probes of runs of others, whose folders stay as they are."""
         self.sample = ""
         self.refused: InputError | None = None
         self.broken: Failure | None = None
@@ -251,7 +253,8 @@ class LabController(QObject):
         if self.run:
             self.run = run = training_model.opened(self.run, message)
             if not self.view.probe:
-                self.offered_probe = probe_of(run.folder, run.sample, run.settings)
+                typed = self.typed_probes.get(run.folder)
+                self.offered_probe = typed or probe_of(run.folder, run.sample, run.settings)
                 self.view = replace(self.view, probe=self.offered_probe)
         then, self._then = self._then, []
         for says, values in then:
