@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from visualizer.console_progress import printable
 from visualizer.errors import InputError
 from visualizer.export.formats import format_of, taken
 from visualizer.export.option_parsing import LARGEST_DPI, SIZES, SMALLEST_DPI, size_of
@@ -14,11 +15,19 @@ from visualizer.session.document_options import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import NoReturn
 
 Value = TypeVar("Value")
 
 LONGEST_TEXT = 2**24
 """Size limit of a text file, in bytes."""
+
+
+class PrintableParser(argparse.ArgumentParser):
+    """An argument parser whose errors repeat arguments with control characters escaped."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
 
 
 def said(read: Callable[[str], Value]) -> Callable[[str], Value]:
