@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -10,12 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 
 from tests.support.small_trainings import begun, finish, quick, rows_of
 from visualizer.errors import InputError
 from visualizer.lab.runs.run_store import kept
 from visualizer.language import run_folder, training_run
-from visualizer.language.checkpoints import about_in
 from visualizer.language.corpora.corpus import Split
 from visualizer.language.loss_log import LossLog, parse
 from visualizer.language.open_run import OpenRun
@@ -288,7 +289,9 @@ def test_a_damaged_run_is_refused_in_a_sentence(
 def test_a_checkpoint_says_what_it_is_of(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=2)
     finish(opened)
-    assert about_in(opened.folder.checkpoint) == opened.about
+    with safe_open(opened.folder.checkpoint.path, "numpy") as checkpoint:
+        said = json.loads(checkpoint.metadata()["checkpoint"])
+    assert run_folder.about_of(said["run"]) == opened.about
     opened.close()
 
 

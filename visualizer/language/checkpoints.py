@@ -16,9 +16,8 @@ from safetensors.torch import load, save
 
 from visualizer.errors import InputError
 from visualizer.language.run_folder import MOST_BYTES as MOST_ABOUT
-from visualizer.language.run_folder import RunMetadata, about_of, plain
+from visualizer.language.run_folder import RunMetadata, plain
 from visualizer.storage.atomic_file import write
-from visualizer.storage.json_coding import DamagedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,21 +118,6 @@ def _stand(header: dict[str, Any]) -> TrainerState:
         return stand
     training, validation = header["final"]
     return replace(stand, final=(float(training), float(validation)))
-
-
-def about_in(file: ContainedFile) -> RunMetadata:
-    """Read the run metadata of a checkpoint.
-
-    Raises
-    ------
-    InputError
-        Of ``folder``, when it cannot be read.
-    """
-    _, metadata = _read(file, _MOST_BESIDE)
-    try:
-        return about_of(json.loads(metadata["checkpoint"])["run"])
-    except (KeyError, TypeError, ValueError, DamagedError) as error:
-        raise InputError("folder", f"“{file.name}” is no checkpoint of a run.") from error
 
 
 def write_weights(place: Path | ContainedFile, model: nn.Module, about: RunMetadata) -> None:

@@ -57,7 +57,6 @@ class LinePane(QWidget):
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self.view, self.notes = LineView(), PlainLabel()
         self.heads, self.threshold, self.top = QComboBox(), DecimalSpinBox(), QSpinBox()
-        self._shown: LinePanel | None = None
         self._build()
 
     def _build(self) -> None:
@@ -186,11 +185,6 @@ class LineView(CellScrollArea):
         x = rows.left + (rows.right - rows.left) * NEAR_QUERY
         begin, end = (float(rows.ends(head, at)) for at in (query, key))
         return QPointF(x, begin + (end - begin) * rows.way(x) - self._offset())
-
-    def place_of_token(self, token: LineToken) -> QPointF:
-        """The viewport position of a token."""
-        x = self._rows.left / 2 if token.side is LineSide.QUERY else self._rows.right + 20
-        return QPointF(x, self._rows.middle(token.at) - self._offset())
 
     def _see(self, panel: LinePanel) -> None:
         """Scroll to the pinned tokens; to the query where both do not fit."""

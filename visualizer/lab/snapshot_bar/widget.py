@@ -40,7 +40,6 @@ class SnapshotBar(QWidget):
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     stepLooked = Signal(object)
-    playingChanged = Signal(bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -134,14 +133,14 @@ class SnapshotBar(QWidget):
             self.pause()
         elif len(self._scrub.stops) > 1:
             self._timer.start()
-            self._tell_playing()
+            self._show_icons()
             self._look(0 if self._scrub.is_last else self._scrub.beside(1))
 
     def pause(self) -> None:
         """Stop playing at the selected step."""
         if self.is_playing:
             self._timer.stop()
-            self._tell_playing()
+            self._show_icons()
 
     def change_speed(self, by: int) -> None:
         """Play faster or slower, within the range of speeds."""
@@ -178,10 +177,6 @@ class SnapshotBar(QWidget):
             self.pause()
         else:
             self._look(self._scrub.beside(1))
-
-    def _tell_playing(self) -> None:
-        self._show_icons()
-        self.playingChanged.emit(self.is_playing)
 
 
 STEPS = {
