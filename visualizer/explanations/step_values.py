@@ -134,7 +134,6 @@ class StepValues:
 
     @property
     def is_padded(self) -> bool:
-        """Whether the text has padding."""
         return bool(self.spec.lengths) and self.spec.lengths[self.text] < self.tokens
 
     def word(self, at: int, kind: str = "query") -> str:

@@ -84,7 +84,6 @@ class FilmPlan:
 
     @property
     def seconds(self) -> float:
-        """The duration."""
         return (len(self.steps) * self.ms + HELD_MS) / 1000
 
     def durations(self, unit_ms: int = 1) -> tuple[int, ...]:

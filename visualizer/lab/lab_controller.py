@@ -67,7 +67,6 @@ class LabController(QObject):
 
     @property
     def screen(self) -> LabScreen:
-        """The screen for the present state."""
         return present_lab(self.draft, self.run, self.refused, self.sample, self.broken)
 
     @property
@@ -110,7 +109,6 @@ class LabController(QObject):
     # ------------------------------------------------------------------ view
 
     def probe(self, text: str) -> None:
-        """Change the probe text."""
         self.look(probe=text)
 
     def scrub(self, step: int | None) -> None:

@@ -59,7 +59,6 @@ class LossRow(NamedTuple):
     seconds: float
 
     def line(self) -> str:
-        """Format it as a line of the file."""
         numbers = (self.training, self.validation, self.rate)
         written = ",".join("" if one == MISSING else repr(one) for one in numbers)
         return f"{self.step},{written},{self.seconds:.3f}\n"

@@ -128,7 +128,6 @@ class WindowManager(QObject):
         """The run to open in the lab."""
 
     def open(self, document: Document) -> MainWindow:
-        """Open another window on a document."""
         window = make_window(self._program, document)
         window.filer.anotherWanted.connect(self._open_another)
         window.filer.recoveredApart.connect(self._recover_apart)

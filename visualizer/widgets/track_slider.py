@@ -43,7 +43,6 @@ class TrackSlider(QSlider):
         return QSize(self._narrowest, round(self.tall))
 
     def paint_focus(self, painter: QPainter) -> None:
-        """Draw the focus frame."""
         if self.hasFocus():
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QColor(self._theme.accent))

@@ -94,7 +94,6 @@ class CellPane(QScrollArea):
             self.followed.emit(readout.terms[term].pieces[piece].source)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show what a screen says of a cell."""
         self.show_readout(screen.panel(CELL), theme)
 
     def show_readout(self, readout: CellPanel | None, theme: Theme) -> None:

@@ -184,7 +184,6 @@ class CodePane(QWidget):
         self.show_twin(screen.panel(CODE), theme)
 
     def allow_copying(self, is_allowed: bool) -> None:
-        """Enable or disable the copy of the script."""
         self.copy.setEnabled(is_allowed)
 
     def show_twin(self, twin: CodePanel | None, theme: Theme) -> None:

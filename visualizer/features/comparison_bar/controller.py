@@ -39,7 +39,6 @@ class ComparisonController(QObject):
         self._begin(ComparisonKind.KEPT, kept=workspace.run, document=workspace.computed)
 
     def swap(self) -> None:
-        """Swap A and the current document."""
         now, workspace = self._now, self._workspace
         if now and now.document and workspace.run:
             other = replace(now, kept=workspace.run, document=workspace.computed)
@@ -85,7 +84,6 @@ class ComparisonController(QObject):
             self.choose_count(2 * count if steps > 0 else (count + 1) // 2)
 
     def add_sample(self) -> None:
-        """Add one sample."""
         if self._now:
             self.choose_count(self._now.count + 1)
 

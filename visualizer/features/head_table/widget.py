@@ -285,7 +285,6 @@ class HeadTableView(QTableView):
         return self._model.rows
 
     def show_table(self, table: HeadTablePanel | None, theme: Theme) -> None:
-        """Show a table in a theme's colours."""
         self._delegate.theme = theme
         self.setStyleSheet(_style(theme))
         row = round(22 * text_scale())

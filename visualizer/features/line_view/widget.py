@@ -163,7 +163,6 @@ class LineView(CellScrollArea):
     # ------------------------------------------------------------------ showing
 
     def show_lines(self, panel: LinePanel, theme: Theme) -> None:
-        """Show a panel's lines and highlights."""
         before, self._panel = self._panel, panel
         is_pinned_anew = panel.pinned is not None and panel.pinned != before.pinned
         is_moved = (panel.labels, panel.heads, panel.solo) != (

@@ -46,11 +46,9 @@ class MaskEditController(QObject):
         return self._workspace.wanted.painting
 
     def toggle(self) -> None:
-        """Toggle the mask editor."""
         self._change(is_on=not self._look.is_on)
 
     def stop(self) -> None:
-        """Leave the mask editor."""
         self._change(is_on=False)
 
     # ------------------------------------------------------------------ strokes

@@ -114,7 +114,6 @@ class PlaybackBar(QWidget):
     # ------------------------------------------------------------------ showing
 
     def show_transport(self, transport: PlaybackBarState, theme: Theme) -> None:
-        """Show the state of playback."""
         if self._shown == (transport, theme):
             return
         self._shown = (transport, theme)
@@ -204,7 +203,6 @@ class TimelineSlider(TrackSlider):
         return TimelineSegments(self._transport, self.width())
 
     def x_of(self, position: int) -> float:
-        """The x coordinate of a step."""
         return self._segments.x_of(position)
 
     # ------------------------------------------------------------------ drawing

@@ -36,7 +36,6 @@ class SetupController(QObject):
                 return
 
     def toggle_mask(self) -> None:
-        """Toggle the causal mask."""
         is_causal = self._workspace.document.get("causal")
         self._workspace.set("causal", not is_causal, is_seen=True)
 

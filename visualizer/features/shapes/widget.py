@@ -85,7 +85,6 @@ class ShapesPane(QWidget):
         super().resizeEvent(event)
 
     def row(self, stage: str) -> ShapeRowButton:
-        """The row of a stage."""
         return next(row for row in self.rows if row.stage == stage)
 
     def _build(self) -> None:
@@ -180,7 +179,6 @@ class ShapeRowButton(QAbstractButton):
 
     @property
     def stage(self) -> str:
-        """The stage it shows."""
         return self._row.stage if self._row else ""
 
     @property

@@ -76,7 +76,6 @@ class StageBar(ScrollStrip):
         self.updateGeometry()
 
     def button(self, stage: str) -> QToolButton:
-        """The button of a stage."""
         return self._buttons[stage]
 
     @staticmethod

@@ -83,7 +83,6 @@ class NumberTablePanel:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The number of rows and columns."""
         return len(self.rows.labels), len(self.columns.labels)
 
     @property
@@ -101,7 +100,6 @@ class NumberTablePanel:
         return (self.head, row, column) if self.heads else (row, column)
 
     def block(self, rows: slice, columns: slice) -> NumberBlock:
-        """Read a block of the table."""
         if not self.is_stage:
             return NumberBlock(_parameter(self.run, self.name, rows, columns))
         trace = self.run.trace

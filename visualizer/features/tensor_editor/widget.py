@@ -349,7 +349,6 @@ class NumberTableView(QTableView):
         self._size_headers()
 
     def show_table(self, table: NumberTablePanel | None, theme: Theme) -> None:
-        """Show a table, with the pinned cell current."""
         before = self._model.table
         self._model.show_table(table, theme)
         if table and not (before and _is_alike(table, before)):

@@ -40,7 +40,6 @@ class TokenSelectionController(QObject):
         self.choose(frozenset())
 
     def set_role(self, role: TokenRole) -> None:
-        """Treat the tokens as queries or as keys."""
         self._change(role=TokenRole(role))
 
     def turn(self) -> None:

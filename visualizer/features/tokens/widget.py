@@ -102,7 +102,6 @@ class TokenPane(QWidget):
                 button.setStyleSheet(_style(theme))
 
     def open_search(self) -> None:
-        """Open the search."""
         self.finder.show()
         self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.search.selectAll()

@@ -99,7 +99,6 @@ class ColoursPane(QScrollArea):
     # ------------------------------------------------------------------ showing
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show what is chosen."""
         looks = screen.panel(LOOKS)
         if looks == self._looks and theme is self._theme:
             return

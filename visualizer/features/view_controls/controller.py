@@ -223,7 +223,6 @@ class ViewController(QObject):
             self._workspace.show_text(resolved.text + step)
 
     def set_dialect(self, dialect: str) -> None:
-        """Choose the dialect of the code."""
         self._workspace.look(dialect=CodeDialect(dialect))
 
     def _let_go_of(self, heads: set[int]) -> None:

@@ -110,7 +110,6 @@ class ViewBar(ScrollStrip):
     # ------------------------------------------------------------------ showing
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show the current choices."""
         looks = screen.panel(LOOKS)
         if looks == self._looks and theme is self._theme:
             return

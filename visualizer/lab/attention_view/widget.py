@@ -66,7 +66,6 @@ class LabAttentionView(QWidget):
         install()
 
     def show_attention(self, panel: LabAttentionPanel, theme: Theme) -> None:
-        """Show heatmaps with a cursor."""
         self.notices.setText("\n".join(panel.notices))
         self.notices.setVisible(bool(panel.notices))
         self.said.setText(panel.said or (HINT if panel.board.columns else ""))

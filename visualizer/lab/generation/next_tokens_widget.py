@@ -92,7 +92,6 @@ class NextTokensPane(QWidget):
         return form
 
     def show_bars(self, bars: NextTokensPanel, theme: Theme) -> None:
-        """Show the next-token bars and the sampling settings."""
         self._sampling, self._vocabulary = bars.sampling, bars.vocabulary
         self.heading.setText(bars.heading)
         self.legend.setText(bars.legend)
@@ -176,7 +175,6 @@ class NextTokenBarView(QWidget):
         return metrics(12).height() + 6 * text_scale()
 
     def show_bars(self, bars: NextTokensPanel, theme: Theme) -> None:
-        """Show the bars."""
         if bars == self._bars and theme is self._theme:
             return
         if bars.vocabulary != self._bars.vocabulary:
@@ -190,7 +188,6 @@ class NextTokenBarView(QWidget):
     # ------------------------------------------------------------------ places
 
     def row(self, at: int) -> QRectF:
-        """Return the rectangle of a row."""
         return QRectF(0, at * self._pitch, self.width(), self._pitch)
 
     def _columns(self) -> tuple[float, float, float]:

@@ -118,7 +118,6 @@ class GenerationPane(QWidget):
             getattr(self.strip, name).connect(getattr(self, name))
 
     def show_story(self, panel: GenerationPanel, theme: Theme) -> None:
-        """Show the text and enable its controls."""
         self._is_running = panel.is_running
         self.strip.show_story(panel, theme)
         self.said.setText(panel.said)
@@ -186,7 +185,6 @@ class GeneratedTokenStrip(QAbstractScrollArea):
     # ------------------------------------------------------------------ content
 
     def show_story(self, panel: GenerationPanel, theme: Theme) -> None:
-        """Show the tokens."""
         is_other = panel.chips != self._panel.chips
         if not is_other and theme is self._theme:
             return

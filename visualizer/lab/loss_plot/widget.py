@@ -93,7 +93,6 @@ class LossPlotView(QWidget):
     # ------------------------------------------------------------------ content
 
     def show_plot(self, plot: LossPlot, theme: Theme) -> None:
-        """Show losses and the selected step."""
         if plot is self._plot and theme is self._theme:
             return
         is_elsewhere = plot.stand != self._plot.stand
@@ -284,7 +283,6 @@ class PlotPane(QWidget):
         self.setFocusProxy(self.view)
 
     def show_plot(self, plot: LossPlot, look: PlotLook, theme: Theme) -> None:
-        """Show losses and the plot's options."""
         self._look = look
         self.smoothing.setValue(SMOOTHINGS.index(look.smoothing))
         set_accessible_value(self.smoothing, f"{look.smoothing:g}")

@@ -43,7 +43,6 @@ class StoredRun:
 
     @property
     def name(self) -> str:
-        """Its folder's name."""
         return self.folder.name
 
 

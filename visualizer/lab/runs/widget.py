@@ -94,7 +94,6 @@ class RunsPane(QWidget):
         return False
 
     def edit_name(self) -> None:
-        """Start editing the selected run's name."""
         item = self.list.currentItem()
         if item:
             self.list.editItem(item, 0)

@@ -119,7 +119,6 @@ class SettingsPane(QScrollArea):
         column.addStretch(1)
 
     def show_setup(self, setup: LabSettingsPanel, theme: Theme) -> None:
-        """Show the settings, and lock or unlock them."""
         if theme is not self._theme:
             self._theme, self._shown = theme, None
             for row in self.rows.values():

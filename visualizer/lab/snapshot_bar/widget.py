@@ -90,7 +90,6 @@ class SnapshotBar(QWidget):
     # ------------------------------------------------------------------ content
 
     def show_scrub(self, scrub: SnapshotTimeline, theme: Theme) -> None:
-        """Show the selected step."""
         if scrub == self._scrub and theme is self._theme and self.said.text():
             return
         self._scrub, self._theme = scrub, theme
@@ -124,7 +123,6 @@ class SnapshotBar(QWidget):
 
     @property
     def is_playing(self) -> bool:
-        """Whether it plays."""
         return self._timer.isActive()
 
     def toggle(self) -> None:
@@ -151,15 +149,12 @@ class SnapshotBar(QWidget):
         self._timer.setInterval(round(FRAME_MS / SPEEDS[at]))
 
     def step_back(self) -> None:
-        """Select the snapshot before."""
         self._seek(self._scrub.beside(-1))
 
     def step_on(self) -> None:
-        """Select the next snapshot."""
         self._seek(self._scrub.beside(1))
 
     def go_to_now(self) -> None:
-        """Select the present."""
         self._seek(len(self._scrub.stops) - 1)
 
     def _seek(self, stop: int) -> None:
@@ -205,7 +200,6 @@ class SnapshotSlider(TrackSlider):
         return axis_height()
 
     def show_scrub(self, scrub: SnapshotTimeline, theme: Theme) -> None:
-        """Show the selected step."""
         self._scrub, self._theme = scrub, theme
         self.setRange(0, max(1, len(scrub.stops) - 1))
         self.setValue(scrub.at)
@@ -217,7 +211,6 @@ class SnapshotSlider(TrackSlider):
         return SnapshotAxis(self._scrub, self.width())
 
     def x_of(self, stop: int) -> float:
-        """Return the x of a stop on the track."""
         return self._axis.x_of(stop)
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -156,13 +156,11 @@ class BackgroundTrainingWatcher(QObject):
         self._polling.timeout.connect(self._look)
 
     def wait(self, folder: Path) -> None:
-        """Wait until a run is free."""
         self._folder, self._was_held = folder, False
         self._ask()
         self._polling.start()
 
     def stop(self) -> None:
-        """Stop waiting."""
         self._polling.stop()
 
     def _ask(self) -> None:

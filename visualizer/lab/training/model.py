@@ -107,7 +107,6 @@ class RunState:
 
     @property
     def name(self) -> str:
-        """The run's name, its folder's."""
         return self.folder.name
 
     @property

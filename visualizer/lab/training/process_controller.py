@@ -83,7 +83,6 @@ class TrainingProcess(QObject):
         self._patience.timeout.connect(self._process.kill)
 
     def start(self) -> None:
-        """Start the process."""
         self._process.start(self._command[0], self._command[1:])
 
     def tell(self, says: str, **values: Any) -> None:
