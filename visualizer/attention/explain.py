@@ -164,14 +164,6 @@ def _choose(asked: ExplainedCell, otherwise: float, form: str) -> TermList:
     return TermList(CombineRule.CHOICE, groups, 0 if asked.allowed()[asked.place[-1]] else 1)
 
 
-def _forbid(asked: ExplainedCell) -> TermList:
-    return _choose(asked, -np.inf, "−∞")
-
-
-def _zero(asked: ExplainedCell) -> TermList:
-    return _choose(asked, 0.0, "0")
-
-
 def _normalise(asked: ExplainedCell) -> TermList:
     head, query, key = asked.place
     row = asked.factor(asked.stage.reads[0], head, query, None)
@@ -250,10 +242,10 @@ _EXPLAIN: dict[Operation, Callable[[ExplainedCell], TermList]] = {
     Operation.SPLIT: _split,
     Operation.DOT: _dot,
     Operation.SCALE: _scale,
-    Operation.FORBID: _forbid,
+    Operation.FORBID: lambda asked: _choose(asked, -np.inf, "−∞"),
     Operation.NORMALISE: _normalise,
     Operation.AVERAGE: _average,
-    Operation.ZERO: _zero,
+    Operation.ZERO: lambda asked: _choose(asked, 0.0, "0"),
     Operation.RENORMALISE: _renormalise,
     Operation.DROP: _drop,
     Operation.MIX: _mix,

@@ -16,7 +16,7 @@ from visualizer.lab.settings.model import STAYING, put
 from visualizer.lab.training import background_training_controller
 from visualizer.lab.training import model as training_model
 from visualizer.lab.training.model import Failure, Phase, RunState, refused_as
-from visualizer.lab.training.process_controller import SERVICE, ProcessEnd, TrainingProcess
+from visualizer.lab.training.process_controller import ProcessEnd, TrainingProcess
 from visualizer.language.run_folder import RunFolder, plain_settings
 from visualizer.language.training_settings import LIMITS, TrainingSettings
 from visualizer.widgets.app_settings import own_folder
@@ -45,7 +45,7 @@ class LabController(QObject):
     said = Signal(str)
     """The outcome of leaving a run."""
 
-    def __init__(self, command: Sequence[str] = SERVICE, parent: QObject | None = None) -> None:
+    def __init__(self, command: Sequence[str], parent: QObject) -> None:
         super().__init__(parent)
         self._command = tuple(command)
         self.home = own_folder() / "runs"

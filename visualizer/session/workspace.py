@@ -60,10 +60,9 @@ class Workspace(QObject):
         compute: ComputeFunction,
         presenter: Presenter,
         document: Document,
-        parent: QObject | None = None,
         rest: Callable[[], object] | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self.document = document
         self.view = View()
         self.run: Run | None = None

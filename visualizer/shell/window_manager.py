@@ -118,8 +118,8 @@ def window_on(path: Path) -> MainWindow | None:
 class WindowManager(QObject):
     """Holds every open window."""
 
-    def __init__(self, program: Services, parent: QObject | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, program: Services) -> None:
+        super().__init__()
         self._program = program
         self.all: list[MainWindow] = []
         self.lab: LabWindow | None = None

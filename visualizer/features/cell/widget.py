@@ -41,8 +41,8 @@ class CellPane(QScrollArea):
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     followed = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setWidgetResizable(True)
         self.setAccessibleName("Cell")
         self.setMinimumWidth(round(WIDTH * text_scale()))

@@ -154,8 +154,8 @@ class CodePane(QWidget):
     dialectChosen = Signal(object)
     scriptWanted = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName("Code")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         column = QVBoxLayout(self)

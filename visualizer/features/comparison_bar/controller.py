@@ -21,7 +21,7 @@ class ComparisonController(QObject):
     """Starts, changes and ends comparisons; each public method is one user intent."""
 
     def __init__(
-        self, workspace: Workspace, pointer: CellSelectionController, parent: QObject | None = None
+        self, workspace: Workspace, pointer: CellSelectionController, parent: QObject
     ) -> None:
         super().__init__(parent)
         self._workspace = workspace

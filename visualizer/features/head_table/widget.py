@@ -46,8 +46,8 @@ class HeadTablePane(QWidget):
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     headChosen = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName("Heads")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self._column = column = QVBoxLayout(self)

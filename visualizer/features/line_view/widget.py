@@ -51,8 +51,8 @@ class LinePane(QWidget):
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     chosen = Signal(str, object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName("Lines")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self.view, self.notes = LineView(), PlainLabel()
@@ -150,8 +150,8 @@ class LineView(CellScrollArea):
     tokenHovered = Signal(object)
     tokenClicked = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Lines from queries to keys")
         self._panel = LinePanel()

@@ -34,7 +34,7 @@ class MaskEditController(QObject):
     """Edits the mask of a workspace; each stroke is one undo step."""
 
     def __init__(
-        self, workspace: Workspace, pointer: CellSelectionController, parent: QObject | None = None
+        self, workspace: Workspace, pointer: CellSelectionController, parent: QObject
     ) -> None:
         super().__init__(parent)
         self._workspace, self._pointer = workspace, pointer

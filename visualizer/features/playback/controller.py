@@ -22,7 +22,7 @@ LATEST_S = 0.5
 class PlaybackController(QObject):
     """Moves the playhead of a workspace; each public method is one user intent."""
 
-    def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
+    def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
         self._timer = QTimer(self, interval=BEAT_MS)

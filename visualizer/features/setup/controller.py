@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class SetupController(QObject):
     """Changes the settings of a workspace's document."""
 
-    def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
+    def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
 

@@ -39,8 +39,8 @@ class ShapesPane(QWidget):
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     stageChosen = Signal(str)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName("Shapes")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self._ledger: ShapesPanel | None = None
@@ -164,8 +164,8 @@ class ShapeRowButton(QAbstractButton):
 
     dimPointed = Signal(str)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)

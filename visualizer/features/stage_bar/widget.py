@@ -46,8 +46,8 @@ class StageBar(ScrollStrip):
     stageToggled = Signal(str)
     stageAlone = Signal(str)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(HEIGHT, parent)
+    def __init__(self) -> None:
+        super().__init__(HEIGHT)
         self.setAccessibleName("Stages")
         self._items: tuple[StageBarItem, ...] = ()
         self._buttons: dict[str, QToolButton] = {}

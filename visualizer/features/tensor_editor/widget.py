@@ -63,8 +63,8 @@ class NumberTablePane(QWidget):
     copyWanted = Signal(object, object)
     drawnAgain = Signal(str)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName("Numbers")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self.tensor, self.head, self.grid = QComboBox(), QComboBox(), NumberTableView()

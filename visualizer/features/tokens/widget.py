@@ -65,8 +65,8 @@ class TokenPane(QWidget):
     sought = Signal(str)
     stepped = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.strip, self.bar = TokenStrip(), TokenColourBar()
         self.says = RichLabel()
         self.says.setWordWrap(True)
@@ -244,8 +244,8 @@ class TokenStrip(QAbstractScrollArea):
     ACCESSIBLE_ROLE = QAccessible.Role.List
     chose = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

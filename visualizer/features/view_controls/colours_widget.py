@@ -59,8 +59,8 @@ class ColoursPane(QScrollArea):
     mapChosen = Signal(object)
     endsTyped = Signal(str, float, float)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setWidgetResizable(True)
         self.setAccessibleName("Colours")
         self._looks, self._theme = ViewControlsPanel(), LIGHT

@@ -26,7 +26,7 @@ PAN = 4
 class ViewController(QObject):
     """Changes the view of a workspace; each public method is one user intent."""
 
-    def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
+    def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
         self._before = self._wanted

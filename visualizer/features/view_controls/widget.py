@@ -56,8 +56,8 @@ class ViewBar(ScrollStrip):
     headToggled = Signal(int)
     headAlone = Signal(int)
 
-    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
-        super().__init__(HEIGHT, parent)
+    def __init__(self, actions: Mapping[str, QAction]) -> None:
+        super().__init__(HEIGHT)
         self.setAccessibleName("How the panels are looked at")
         self._looks, self._theme = ViewControlsPanel(), LIGHT
         self.buttons: dict[str, QToolButton] = {}

@@ -41,8 +41,8 @@ class LabAttentionView(QWidget):
     painted = Signal()
     layerWanted = Signal(int, int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.notices, self.board, self.said = PlainLabel(), LayerBoard(), PlainLabel()
         self.notices.setWordWrap(True)
         self.notices.setProperty("role", "notice")

@@ -48,8 +48,8 @@ class NextTokensPane(QWidget):
     tokenPicked = Signal(int)
     samplingChosen = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._sampling, self._vocabulary = Sampling(), 0
         self.heading, self.legend, self.problem = PlainLabel(), PlainLabel(), PlainLabel()
         self.heading.setProperty("role", "pane")
@@ -152,8 +152,8 @@ class NextTokenBarView(QWidget):
     ACCESSIBLE_ROLE = QAccessible.Role.List
     tokenPicked = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)

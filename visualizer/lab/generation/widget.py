@@ -54,8 +54,8 @@ class GenerationPane(QWidget):
     nodeChosen = Signal(int)
     seedChosen = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName("Continue the text")
         self._is_running = False
         self.strip, self.said, self.seed = GeneratedTokenStrip(), PlainLabel(), QSpinBox()
@@ -163,8 +163,8 @@ class GeneratedTokenStrip(QAbstractScrollArea):
     turned = Signal(int)
     sampleWanted = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)

@@ -63,8 +63,8 @@ class LossPlotView(QWidget):
     presentPicked = Signal()
     """The present is selected."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMouseTracking(True)
@@ -250,8 +250,8 @@ class PlotPane(QWidget):
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     lookChosen = Signal(object)
 
-    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, actions: Mapping[str, QAction]) -> None:
+        super().__init__()
         self.setAccessibleName("Losses and how they are plotted")
         self._look = PlotLook()
         self.view, self.notices, self.smoothing = LossPlotView(), PlainLabel(), TypedSlider()

@@ -41,8 +41,8 @@ class SnapshotBar(QWidget):
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     stepLooked = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setObjectName("scrub")
         self.setAccessibleName("Training time")
         self._scrub, self._theme, self._widest = SnapshotTimeline(), LIGHT, 1
@@ -190,9 +190,9 @@ class SnapshotSlider(TrackSlider):
     ACCESSIBLE_ROLE = QAccessible.Role.Slider
     sought = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self) -> None:
         keys = "Left and right go by a kept moment; End goes to now."
-        super().__init__("Training time", keys, 72, parent)
+        super().__init__("Training time", keys, 72)
         self._scrub = SnapshotTimeline()
 
     @property
