@@ -335,13 +335,3 @@ class Explanation:
     def terms(self) -> np.ndarray:
         """All terms, group after group."""
         return np.concatenate([group.terms for group in self.groups])
-
-    def result(self) -> float:
-        """Compute the value from the terms alone."""
-        if self.is_empty:
-            return 0.0
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            if self.rule is CombineRule.SUM:
-                return float(self.terms.sum())
-            total = self.terms.sum() if self.rule is CombineRule.SHARE else 1.0
-            return float(self.terms[self.chosen] / total)

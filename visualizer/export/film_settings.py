@@ -86,7 +86,7 @@ class FilmPlan:
     def seconds(self) -> float:
         return (len(self.steps) * self.ms + HELD_MS) / 1000
 
-    def durations(self, unit_ms: int) -> tuple[int, ...]:
+    def durations(self, unit_ms: int = 1) -> tuple[int, ...]:
         """Return how many time units each frame is shown."""
         return durations(len(self.steps), self.ms, unit_ms)
 

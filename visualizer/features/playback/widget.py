@@ -202,9 +202,6 @@ class TimelineSlider(TrackSlider):
     def _segments(self) -> TimelineSegments:
         return TimelineSegments(self._transport, self.width())
 
-    def x_of(self, position: int) -> float:
-        return self._segments.x_of(position)
-
     # ------------------------------------------------------------------ drawing
 
     def paintEvent(self, event: QPaintEvent) -> None:

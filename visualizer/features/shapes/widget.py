@@ -181,12 +181,6 @@ class ShapeRowButton(QAbstractButton):
     def stage(self) -> str:
         return self._row.stage if self._row else ""
 
-    @property
-    def lit(self) -> tuple[str, ...]:
-        """The highlighted axes."""
-        dims = self._row.dims if self._row else ()
-        return tuple(dim.name for dim in dims if dim.counts == self._lit)
-
     def show_row(self, row: ShapeRow, theme: Theme) -> None:
         if row == self._row and theme is self._theme:
             return

@@ -38,7 +38,6 @@ class LabAttentionView(QWidget):
     cellClicked = Signal(object)
     walked = Signal(int, int)
     roomChanged = Signal(int)
-    painted = Signal()
     layerWanted = Signal(int, int)
 
     def __init__(self) -> None:
@@ -58,7 +57,7 @@ class LabAttentionView(QWidget):
         column.setSpacing(0)
         for widget, stretch in ((self.notices, 0), (self.board, 1), (self.said, 0)):
             column.addWidget(widget, stretch)
-        for name in ("cellHovered", "cellClicked", "walked", "roomChanged", "painted"):
+        for name in ("cellHovered", "cellClicked", "walked", "roomChanged"):
             getattr(self.board, name).connect(getattr(self, name))
         self.board.layerWanted.connect(self.layerWanted)
         self.setFocusProxy(self.board)

@@ -210,9 +210,6 @@ class SnapshotSlider(TrackSlider):
     def _axis(self) -> SnapshotAxis:
         return SnapshotAxis(self._scrub, self.width())
 
-    def x_of(self, stop: int) -> float:
-        return self._axis.x_of(stop)
-
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         self._axis.paint(painter, self._theme)

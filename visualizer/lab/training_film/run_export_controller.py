@@ -91,12 +91,6 @@ class TrainingFilmController(QObject):
         self.changed.emit()
         self._go_on()
 
-    def cancel(self) -> None:
-        self._thinned = ""
-        if self._film is not None:
-            self._end("Called off; nothing was written.")
-        self._exporter.cancel()
-
     def close(self) -> None:
         """Finish the film that is being written, and end the thread."""
         self._film = None
