@@ -343,11 +343,9 @@ def test_samples_of_dropout_are_refused_in_a_sentence() -> None:
 
 def test_the_layers_stand_where_texts_do() -> None:
     shown = screen(a_run((3, 2, 4, 4)), text=1, spread=True)
-    assert (shown.panel(TOKENS).part, shown.panel(TOKENS).text, shown.panel(TOKENS).texts) == (
-        "layer",
-        1,
-        3,
-    )
+    assert shown.resolved
+    assert (shown.resolved.run.part, shown.resolved.text) == ("layer", 1)
+    assert shown.panel(TOKENS).texts == 3
     ((*panels,),) = shown.panel(PICTURE).board.columns
     assert [panel.label for panel in panels] == ["Layer 1", "Layer 2", "Layer 3"]
 

@@ -14,7 +14,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from visualizer.errors import InputError
+from visualizer.errors import InputError, reason_of
 from visualizer.language.run_folder import MOST_BYTES as MOST_ABOUT
 from visualizer.language.run_folder import RunMetadata, plain
 from visualizer.storage.atomic_file import write
@@ -171,8 +171,7 @@ def _read(file: ContainedFile, size: int) -> tuple[dict[str, Tensor], dict[str, 
     except FileNotFoundError as error:
         raise InputError("folder", f"There is no “{file.name}” in {file.folder.path}.") from error
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError("folder", f"“{file.name}” cannot be read: {reason}.") from error
+        raise InputError("folder", f"“{file.name}” cannot be read: {reason_of(error)}.") from error
     except (SafetensorError, AssertionError, KeyError, RuntimeError, ValueError) as error:
         raise InputError("folder", f"“{file.name}” is damaged.") from error
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from visualizer.errors import InputError
+from visualizer.errors import InputError, reason_of
 from visualizer.storage.atomic_file import write
 
 if TYPE_CHECKING:
@@ -158,8 +158,7 @@ class LossLog:
         except FileNotFoundError:
             return b"", False
         except OSError as error:
-            reason = error.strerror or str(error)
-            sentence = f"“{self.place.path.name}” cannot be read: {reason}."
+            sentence = f"“{self.place.path.name}” cannot be read: {reason_of(error)}."
             raise InputError("folder", sentence) from error
 
     def begin(self) -> None:

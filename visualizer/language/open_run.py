@@ -94,7 +94,7 @@ class OpenRun:
             with suppress(OSError):  # Windows cannot remove a file that is open
                 self.folder.orders.unlink(missing_ok=True)
         except OSError as error:
-            raise _cannot_be_written(self.folder, error) from error
+            raise self.folder.unwritable(error) from error
         if self.running:
             self.running.begin()
 
@@ -152,9 +152,4 @@ def _held(folder: RunFolder) -> FileLock:
         sentence = f"The run in {folder.path} is open already, here or in the background."
         raise InputError("held", sentence) from error
     except OSError as error:
-        raise _cannot_be_written(folder, error) from error
-
-
-def _cannot_be_written(folder: RunFolder, error: OSError) -> InputError:
-    reason = error.strerror or str(error)
-    return InputError("folder", f"{folder.path} cannot be written: {reason}.")
+        raise folder.unwritable(error) from error

@@ -81,8 +81,6 @@ class TokenPanel:
         The search text.
     found : str
         The number of matches and the current one, in words.
-    part : str
-        What the leading axis counts: texts of a batch, or captured layers.
     note : str
         Why there are no weights to show; empty where there are.
     """
@@ -90,7 +88,6 @@ class TokenPanel:
     labels: tuple[str, ...] = ()
     query: int | None = None
     key: int | None = None
-    text: int = 0
     texts: int = 1
     padding: int = 0
     role: TokenRole = TokenRole.QUERY
@@ -99,7 +96,6 @@ class TokenPanel:
     shares: TokenWeights | None = None
     sought: str = ""
     found: str = ""
-    part: str = "text"
     note: str = ""
 
 
@@ -137,7 +133,6 @@ def _shown(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenPa
         labels,
         None if are_apart and look.role is TokenRole.KEY else cursor.query,
         None if are_apart and look.role is TokenRole.QUERY else cursor.key,
-        text,
         len(run.texts),
         padding,
         look.role,
@@ -146,7 +141,6 @@ def _shown(resolved: Resolved, cursor: CellCursor, cell: Cell | None) -> TokenPa
         _shares(asked) if is_seen else None,
         look.sought,
         _found(view, labels),
-        run.part,
         _apart(look.role) if are_apart else "",
     )
 
