@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 import threading
+import unicodedata
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,22 @@ if TYPE_CHECKING:
     from visualizer.progress_callback import Progress
 
 
+INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Unicode categories of what moves the cursor, turns text round or gives a terminal orders."""
+
+
+def printable(text: str) -> str:
+    """Escape the control characters of a text, as names of files and tokens may have any."""
+    return "".join(
+        ascii(sign)[1:-1] if unicodedata.category(sign) in INVISIBLE else sign for sign in text
+    )
+
+
 def say(sentence: str) -> None:
-    """Print a message with the program's name to standard error."""
+    """Print a message with the program's name to standard error, on one line."""
+    line = f"attention-visualizer: {printable(sentence)}"
     with suppress(OSError):  # standard error is closed
-        print(f"attention-visualizer: {sentence}", file=sys.stderr, flush=True)  # noqa: T201
+        print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
 FEWEST = 20
@@ -93,7 +106,7 @@ class ConsoleProgress:
         if self._is_quiet:
             return
         room = shutil.get_terminal_size().columns - 1
-        line = f"attention-visualizer: {said}"[:room]
+        line = f"attention-visualizer: {printable(said)}"[:room]
         self._put(f"\r{line.ljust(min(self._width, room))}")
         self._width = len(line)
 

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 Remedy = tuple[str, object]
 
 
+def reason_of(error: OSError) -> str:
+    """Return the system's reason for an error, to be said in a sentence."""
+    return error.strerror or str(error)
+
+
 class InputError(ValueError):
     """Unusable input, with a sentence that says what to do about it.
 

@@ -111,6 +111,16 @@ def test_what_waits_can_be_released() -> None:
     held.zero_()
 
 
+def test_what_comes_back_after_a_release_is_not_kept() -> None:
+    pool = BufferPool()
+    held = lent(pool)
+    pool.release()
+    del held
+    assert pool.bytes == 0
+    lent(pool)
+    assert pool.bytes == 4 * 2 * 600 * 1024
+
+
 # ----------------------------------------------------------------------------- with attention
 
 

@@ -16,6 +16,8 @@ from tests.support.attention_strategies import Batch, Case, cases
 from tests.support.examples import examples
 from visualizer.attention import device as attention_device
 from visualizer.attention import run as attention_run
+from visualizer.attention.attend import attend
+from visualizer.attention.buffer_pool import BufferPool
 from visualizer.attention.embedding import PADDING
 from visualizer.attention.run import USABLE, run
 from visualizer.attention.spec import (
@@ -156,13 +158,36 @@ def run_out(*_: object, **__: object) -> Trace:
     raise MemoryError
 
 
+@pytest.mark.parametrize("pool", [None, BufferPool()], ids=["no pool", "pool"])
 @pytest.mark.parametrize("fail", [allocate_too_much, run_out])
 def test_memory_that_runs_out_is_said(
-    fail: Callable[..., Trace], monkeypatch: pytest.MonkeyPatch
+    fail: Callable[..., Trace], pool: BufferPool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attention_run, "attend", fail)
     with pytest.raises(InputError, match=r"The memory ran out at 6 tokens × 2 heads\. Try"):
-        run((TEXT,), SPEC)
+        run((TEXT,), SPEC, pool=pool)
+
+
+def test_memory_that_runs_out_is_asked_for_again_without_the_pool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = BufferPool()
+    pools: list[BufferPool | None] = []
+
+    def attend_at_second(*given: Any, **named: Any) -> Trace:
+        pools.append(named["pool"])
+        if named["pool"]:
+            named["pool"].empty((2**21,), torch.zeros(1)).zero_()
+            kept = named["pool"].empty((2**22,), torch.zeros(1))  # by the frame of the error
+            assert pool.bytes
+            raise MemoryError(kept.shape)
+        assert pool.bytes == 0
+        return attend(*given, **named)
+
+    monkeypatch.setattr(attention_run, "attend", attend_at_second)
+    result = run((TEXT,), SPEC, pool=pool)
+    assert pools == [pool, None]
+    assert_same(result.trace, run((TEXT,), SPEC).trace)
 
 
 @pytest.mark.parametrize(

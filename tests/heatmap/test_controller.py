@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QApplication, QCheckBox, QToolButton
+from PySide6.QtWidgets import QApplication, QCheckBox
 
 from tests.support.window_input import CONTROL, SHIFT, words
 from visualizer.features.cell.model import CELL
 from visualizer.session.cell_address import Cell
+from visualizer.widgets.buttons import SoloToggleButton
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
@@ -234,8 +235,8 @@ def test_the_rail_shows_and_hides_stages(hand: Hand) -> None:
     hand.settle()
     assert hand.stages == ["scaled", "weights"]
     checked = [
-        button.property("stage")
-        for button in hand.window.rail.findChildren(QToolButton)
+        button.item
+        for button in hand.window.rail.findChildren(SoloToggleButton)
         if button.isChecked()
     ]
     assert checked == ["scaled", "weights"]

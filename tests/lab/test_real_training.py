@@ -90,7 +90,7 @@ def test_it_goes_on_in_the_background_and_comes_back(real: Student) -> None:
     real.until(
         lambda: (folder / "orders").exists() and background_training_controller.is_at_work(folder)
     )
-    left = losses_of(folder).last_step
+    left = losses_of(folder).steps[-1]
     real.window.open_run(folder)
     real.until_said("Waiting until")
     real.until(lambda: real.button == "Pause")

@@ -249,7 +249,7 @@ def test_one_that_was_killed_is_opened_again_and_goes_on(student: Student) -> No
     student.until(lambda: bool(student.window.lab.run and student.window.lab.run.step))
     training = student.window.lab._training
     assert training
-    os.kill(training.process_id, signal.SIGKILL)
+    os.kill(training._process.processId(), signal.SIGKILL)
     student.until(lambda: student.button == "Open again")
     assert "Its last checkpoint is whole" in student.notices
     student.click("toggle")
@@ -395,10 +395,10 @@ def test_what_is_asked_of_one_that_breaks_while_it_ends_is_refused(
     begin(student)
     training = student.window.lab._training
     assert training
-    os.kill(training.process_id, signal.SIGSTOP)
+    os.kill(training._process.processId(), signal.SIGSTOP)
     student.click("stop")
     student.window.saver._save(str(tmp_path / "own.safetensors"))
-    os.kill(training.process_id, signal.SIGKILL)
+    os.kill(training._process.processId(), signal.SIGKILL)
     student.until(lambda: "ended the training" in student.window.statusBar().currentMessage())
 
 
@@ -421,7 +421,7 @@ def test_runs_are_renamed_laid_over_and_deleted(student: Student) -> None:
     choose_first(student)
     student.press(Qt.Key.Key_Space, NONE)
     student.until(lambda: "first try" in student.window.keeper.overlaid)
-    assert student.window.keeper.overlaid["first try"].last_step == 39
+    assert student.window.keeper.overlaid["first try"].steps[-1] == 39
     choose_first(student)
     student.press(Qt.Key.Key_Delete)
     student.answer("delete", "&Delete")

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from visualizer.attention.run import run
-from visualizer.lab.layer_document import spec_of_layer
+from visualizer.lab.layer_document import saved_of
 from visualizer.language import probe as language_probe
 from visualizer.language.language_models import LanguageModel, ResidualLayer, build, layers_of
-from visualizer.language.tokenizers import Vocabulary
+from visualizer.language.tokenizers import Tokenizer, Vocabulary
 from visualizer.language.training_settings import LAYERED, ModelKind, TrainingSettings
+from visualizer.language.wire_format import Message
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -177,7 +178,8 @@ def test_a_layer_is_computed_anew_by_the_program(model: ModelKind) -> None:
     _, traces = built.read(probe.ids)
     for number, trace in enumerate(traces):
         values, arrays = language_probe.layer(built, probe, number)
-        spec = spec_of_layer(values, arrays)
+        answer = Message("layer", {"spec": values, "tokens": probe.tokens, "layer": number}, arrays)
+        spec = saved_of(answer, Tokenizer.CHARACTERS).document.spec
         anew = run((probe.tokens,), spec).trace
         assert set(anew.names) >= {"input", "weights", "context"}
         for stage in anew.names:

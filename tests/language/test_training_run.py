@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -9,18 +11,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 
 from tests.support.small_trainings import begun, finish, quick, rows_of
 from visualizer.errors import InputError
 from visualizer.lab.runs.run_store import kept
 from visualizer.language import run_folder, training_run
-from visualizer.language.checkpoints import about_in
 from visualizer.language.corpora.corpus import Split
 from visualizer.language.loss_log import LossLog, parse
 from visualizer.language.open_run import OpenRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_run import DivergedError
 from visualizer.language.training_settings import LAYERED, CorpusKind, CorpusSource, ModelKind
+from visualizer.storage.contained_folder import ContainedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -286,7 +289,9 @@ def test_a_damaged_run_is_refused_in_a_sentence(
 def test_a_checkpoint_says_what_it_is_of(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=2)
     finish(opened)
-    assert about_in(opened.folder.checkpoint) == opened.about
+    with safe_open(opened.folder.checkpoint.path, "numpy") as checkpoint:
+        said = json.loads(checkpoint.metadata()["checkpoint"])
+    assert run_folder.about_of(said["run"]) == opened.about
     opened.close()
 
 
@@ -355,6 +360,22 @@ def test_losses_that_are_no_text_are_left_out(tmp_path: Path) -> None:
     assert again.running.step == 3
     assert [row[0] for row in losses(tmp_path / "run")] == [0, 1, 2]
     again.close()
+
+
+def test_snapshots_that_cannot_be_removed_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.make()
+    folder.snapshot(3).touch()
+
+    def fail(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(ContainedFile, "unlink", fail)
+    with pytest.raises(InputError, match=r"run cannot be written: Permission denied\.$") as refused:
+        run_folder.forget_after(folder, 2)
+    assert refused.value.field == "folder"
 
 
 def test_a_folder_that_cannot_be_written_is_not_said_to_be_open(

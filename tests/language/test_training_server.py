@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tests.support.small_trainings import quick
-from visualizer.lab.layer_document import spec_of_layer
+from visualizer.lab.layer_document import saved_of
 from visualizer.language import probe, training_server
 from visualizer.language.run_folder import RunFolder, plain_settings
+from visualizer.language.tokenizers import Tokenizer
 from visualizer.language.training_server import TrainingServer
 from visualizer.language.training_settings import CorpusKind, CorpusSource, ModelKind
 from visualizer.language.wire_format import Message, MessageUnpacker
@@ -175,7 +176,7 @@ def test_a_layer_comes_with_all_that_computes_it(client: Client, tmp_path: Path)
     client.open(tmp_path / "run", model=ModelKind.ATTENTION_ONLY, steps=3)
     client.say("layer", id=1, text="abcab", step=None, layer=1)
     message = client.wait("layer")
-    spec = spec_of_layer(message.values["spec"], message.arrays)
+    spec = saved_of(message, Tokenizer.CHARACTERS).document.spec
     assert (spec.d_in, spec.d_out, spec.heads) == (16, 16, 2)
     assert spec.own_input
     assert (spec.own_input.rows, spec.own_input.columns) == (5, 16)

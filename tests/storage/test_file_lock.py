@@ -108,6 +108,24 @@ def test_looking_makes_writes_and_removes_nothing(
     assert flags
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there, who looks takes the lock alone")
+def test_two_that_only_look_do_not_see_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").touch()
+    closed, seen = os.close, list[bool]()
+
+    def look_too(file: int) -> None:
+        if not seen:  # the first one holds its lock still
+            seen.append(True)
+            seen[:] = [is_held(tmp_path / "a")]
+        closed(file)
+
+    monkeypatch.setattr(os, "close", look_too)
+    assert not is_held(tmp_path / "a")
+    assert seen == [False]
+
+
 @pytest.mark.parametrize("place", ["folder", "missing/a"])
 def test_what_cannot_be_held_says_why(tmp_path: Path, place: str) -> None:
     (tmp_path / "folder").mkdir()

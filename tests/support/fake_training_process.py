@@ -99,7 +99,6 @@ class Fake:
             seconds_left=(self.settings.steps - self.step) / 100,
             rate=self.settings.rate,
             snapshots=self.snapshots(),
-            checkpoint=self.step,
         )
 
     def snapshots(self) -> list[int]:

@@ -32,6 +32,7 @@ class BufferPool:
 
     def __init__(self) -> None:
         self._waiting: dict[int, Tensor] = {}
+        self._is_resting = True
 
     @property
     def bytes(self) -> int:
@@ -46,6 +47,7 @@ class BufferPool:
         count = math.prod(sizes) * like.element_size()
         if count < LEAST_BYTES or like.device.type != "cpu":
             return None
+        self._is_resting = False
         block = self._fitting(count)
         # Every view of the tensor references this array, which references the block.
         lent = block.numpy()[:count]
@@ -53,7 +55,8 @@ class BufferPool:
         return torch.from_numpy(lent).view(like.dtype).view(sizes)
 
     def release(self) -> None:
-        """Return all free blocks to the system."""
+        """Return all free blocks to the system, and later ones until memory is lent again."""
+        self._is_resting = True
         self._waiting.clear()
 
     def _fitting(self, count: int) -> Tensor:
@@ -66,6 +69,8 @@ class BufferPool:
 
     def _take_back(self, block: Tensor) -> None:
         self._waiting[block.data_ptr()] = block
+        if self._is_resting:  # asked only now, as another thread may be releasing
+            self._waiting.clear()
         for oldest in [*self._waiting]:
             if self.bytes <= MOST_BYTES:
                 break

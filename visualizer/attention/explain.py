@@ -162,14 +162,6 @@ def _choose(asked: ExplainedCell, otherwise: float, form: str) -> TermList:
     return TermList(CombineRule.CHOICE, groups, 0 if asked.allowed()[asked.place[-1]] else 1)
 
 
-def _forbid(asked: ExplainedCell) -> TermList:
-    return _choose(asked, -np.inf, "−∞")
-
-
-def _zero(asked: ExplainedCell) -> TermList:
-    return _choose(asked, 0.0, "0")
-
-
 def _normalise(asked: ExplainedCell) -> TermList:
     head, query, key = asked.place
     row = asked.factor(asked.stage.reads[0], head, query, None)
@@ -248,10 +240,10 @@ _EXPLAIN: dict[Operation, Callable[[ExplainedCell], TermList]] = {
     Operation.SPLIT: _split,
     Operation.DOT: _dot,
     Operation.SCALE: _scale,
-    Operation.FORBID: _forbid,
+    Operation.FORBID: lambda asked: _choose(asked, -np.inf, "−∞"),
     Operation.NORMALISE: _normalise,
     Operation.AVERAGE: _average,
-    Operation.ZERO: _zero,
+    Operation.ZERO: lambda asked: _choose(asked, 0.0, "0"),
     Operation.RENORMALISE: _renormalise,
     Operation.DROP: _drop,
     Operation.MIX: _mix,
@@ -341,13 +333,3 @@ class Explanation:
     def terms(self) -> np.ndarray:
         """All terms, group after group."""
         return np.concatenate([group.terms for group in self.groups])
-
-    def result(self) -> float:
-        """Compute the value from the terms alone."""
-        if self.is_empty:
-            return 0.0
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            if self.rule is CombineRule.SUM:
-                return float(self.terms.sum())
-            total = self.terms.sum() if self.rule is CombineRule.SHARE else 1.0
-            return float(self.terms[self.chosen] / total)

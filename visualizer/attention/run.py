@@ -187,9 +187,13 @@ def _trace(
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        if device is Device.CPU:
+        if device is not Device.CPU:
+            raise torch.OutOfMemoryError from error
+        if pool is None:
             raise _too_large(texts, spec, USABLE * attention_device.free_bytes(device)) from error
-        raise torch.OutOfMemoryError from error
+    # Only here are the error and the stages that it kept alive gone; they are in the pool now.
+    pool.release()
+    return _trace(texts, spec, device, previous, None)
 
 
 def _make_room(needed: int, device: Device, pool: BufferPool | None) -> None:

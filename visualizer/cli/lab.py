@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from visualizer.cli.option_types import PrintableParser
 from visualizer.storage.contained_folder import ContainedFile
 
 LAB = "lab"
@@ -12,7 +13,7 @@ LAB = "lab"
 
 def lab_parser() -> argparse.ArgumentParser:
     """Make the parser of the arguments after ``lab``."""
-    made = argparse.ArgumentParser(
+    made = PrintableParser(
         prog=f"attention-visualizer {LAB}",
         description="Train small language models and watch their attention form.",
         allow_abbrev=False,

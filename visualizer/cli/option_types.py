@@ -7,18 +7,27 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from visualizer.errors import InputError
+from visualizer.console_progress import printable
+from visualizer.errors import InputError, reason_of
 from visualizer.export.formats import format_of, taken
 from visualizer.export.option_parsing import LARGEST_DPI, SIZES, SMALLEST_DPI, size_of
 from visualizer.session.document_options import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import NoReturn
 
 Value = TypeVar("Value")
 
 LONGEST_TEXT = 2**24
 """Size limit of a text file, in bytes."""
+
+
+class PrintableParser(argparse.ArgumentParser):
+    """An argument parser whose errors repeat arguments with control characters escaped."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
 
 
 def said(read: Callable[[str], Value]) -> Callable[[str], Value]:
@@ -88,7 +97,7 @@ def text_in_file(name: str) -> str:
         content = sys.stdin.buffer.read(LONGEST_TEXT + 1) if name == "-" else _begin_of(name)
         text = content.decode("utf-8-sig") if len(content) <= LONGEST_TEXT else ""
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = reason_of(error)
         raise argparse.ArgumentTypeError(f"'{name}' could not be read: {reason}") from error
     except UnicodeDecodeError as error:
         at = f"byte {error.start + 1:,} is none of UTF-8"

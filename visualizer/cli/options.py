@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from visualizer.attention.mechanisms import Mechanism
 from visualizer.attention.spec import Device, Dtype, Mask, Projection
 from visualizer.cli import option_types
+from visualizer.console_progress import printable
 from visualizer.export.figure_settings import FigureExtent, FigurePaper
 from visualizer.export.film_settings import FilmSettings
 from visualizer.export.formats import FORMATS, FormatKind, format_of, taken
@@ -60,7 +61,7 @@ class OptionParser(argparse.ArgumentParser):
     """An argument parser whose errors say in one sentence what an option got and what it takes."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}\n")
+        self.exit(2, f"{self.prog}: {printable(message)}\n")
 
 
 def parser() -> argparse.ArgumentParser:

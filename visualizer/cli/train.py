@@ -78,7 +78,7 @@ _PRESETS = {preset.name: preset.settings for preset in PRESETS}
 
 def train_parser() -> argparse.ArgumentParser:
     """Make the parser of the arguments after ``train``."""
-    made = argparse.ArgumentParser(
+    made = option_types.PrintableParser(
         prog=f"attention-visualizer {TRAIN}",
         usage="%(prog)s SOURCE --out FOLDER [settings]\n       %(prog)s --resume FOLDER",
         description="Train a small language model without a window.",

@@ -19,7 +19,7 @@ import numpy as np
 from visualizer.documents.recorded_traces import is_of, taken, trace_members
 from visualizer.documents.schema_migrations import CODING, SCHEMA, lasting, migrated
 from visualizer.documents.validation import check_saved
-from visualizer.errors import InputError
+from visualizer.errors import InputError, reason_of
 from visualizer.session.document import Document
 from visualizer.session.view import View
 from visualizer.storage.archive import read_archive, write_archive
@@ -219,7 +219,6 @@ def _said(field: str, subject: str, remedy: str = "") -> Iterator[None]:
     except OSError as error:
         if field == "save":  # the caller that writes the file knows its path
             raise
-        reason = error.strerror or str(error)
-        raise InputError(field, f"{subject} could not be read: {reason}.") from error
+        raise InputError(field, f"{subject} could not be read: {reason_of(error)}.") from error
     except MemoryError as error:
         raise InputError(field, f"{subject} needs more memory than is free.") from error

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visualizer.documents.document_file import document_bytes, read_document
-from visualizer.errors import InputError
+from visualizer.errors import InputError, reason_of
 from visualizer.storage.atomic_file import write
 from visualizer.storage.file_lock import FileLock
 
@@ -51,7 +51,7 @@ class RecoveryFile:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock: FileLock | None = _new_lock(folder)
         except OSError as error:
-            reason = error.strerror or str(error)
+            reason = reason_of(error)
             sentence = f"Nothing can be kept for the case of a crash in {folder}: {reason}."
             raise InputError("recovery", sentence) from error
         self._file = self._lock.path.with_suffix(_KEPT)
@@ -128,8 +128,7 @@ class RecoveredDocument:
         try:
             _, _, content = self.file.read_bytes().partition(b"\n")
         except OSError as error:
-            reason = error.strerror or str(error)
-            sentence = f"What was kept could not be opened: {reason}."
+            sentence = f"What was kept could not be opened: {reason_of(error)}."
             raise InputError("open", sentence) from error
         return read_document(io.BytesIO(content))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.errors import InputError
+from visualizer.errors import InputError, reason_of
 from visualizer.session.document_options import text_of
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ def text_in(path: Path) -> str:
             raise InputError("open", sentence)
         return text_of(text)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError("open", f"{subject} could not be opened: {reason}.") from error
+        raise InputError("open", f"{subject} could not be opened: {reason_of(error)}.") from error
     except UnicodeDecodeError as error:
         raise InputError("open", f"{subject} is no text in UTF-8.") from error
     except InputError as refused:

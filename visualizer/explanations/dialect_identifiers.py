@@ -68,13 +68,8 @@ def _negated(found: tuple[str, ...], joint: str) -> str:
     return f"~{found[0]}" if len(found) == 1 else f"~({joint.join(found)})"
 
 
-_SPELT_OUT = {
-    "input": "x",
-    "queries": "queries",
-    "keys": "keys",
-    "values": "values",
-    "concat": "concat",
-    "output": "output",
+_SPELT_OUT = {"input": "x"} | {
+    name: name for name in ("queries", "keys", "values", "concat", "output")
 }
 _LAYERS = {name: name for name in ("W_query", "W_key", "W_value", "out_proj")}
 
@@ -146,19 +141,7 @@ LECTURE = CodeIdentifiers(
 )
 
 SDPA = CodeIdentifiers(
-    names={
-        **_SPELT_OUT,
-        "embedding": "embedding",
-        "position": "position",
-        "scores": "scores",
-        "scaled": "scaled",
-        "masked": "masked",
-        "unmasked": "unmasked",
-        "zeroed": "zeroed",
-        "weights": "weights",
-        "dropped": "dropped",
-        "context": "context",
-    },
+    names={stage: stage for stage in BOOK.names} | _SPELT_OUT,
     layers=_LAYERS,
     tokens="num_tokens",
     batch="batch",

@@ -336,7 +336,6 @@ class ExportProgressWidget(QWidget):
         self.hide()
 
     def show_working(self, is_working: bool) -> None:
-        """Show or hide the progress."""
         if is_working:
             self.line.setRange(0, 0)
             self._delay.start()

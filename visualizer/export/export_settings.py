@@ -97,7 +97,6 @@ class ExportSettings:
 
     @property
     def format(self) -> ExportFormat:
-        """The format."""
         return format_of(f"a{self.suffix}") or FORMATS[0]
 
     @property

@@ -84,7 +84,6 @@ class FilmPlan:
 
     @property
     def seconds(self) -> float:
-        """The duration."""
         return (len(self.steps) * self.ms + HELD_MS) / 1000
 
     def durations(self, unit_ms: int = 1) -> tuple[int, ...]:
@@ -92,7 +91,7 @@ class FilmPlan:
         return durations(len(self.steps), self.ms, unit_ms)
 
 
-def durations(count: int, ms: float, unit_ms: int = 1) -> tuple[int, ...]:
+def durations(count: int, ms: float, unit_ms: int) -> tuple[int, ...]:
     """Return the time units of each frame, the last longer; rounding errors do not accumulate."""
     ends = [max(at, round(at * ms / unit_ms)) for at in range(count + 1)]
     seen = [after - before for before, after in pairwise(ends)]

@@ -41,7 +41,6 @@ class CollapseController(QObject):
             self._show(name, name not in folded)
 
     def toggle(self, name: str) -> None:
-        """Collapse or expand a part."""
         self._show(name, name in self.folded)
         app_settings.save_folded(self.folded)
 

@@ -16,7 +16,7 @@ from visualizer.lab.settings.model import STAYING, put
 from visualizer.lab.training import background_training_controller
 from visualizer.lab.training import model as training_model
 from visualizer.lab.training.model import Failure, Phase, RunState, refused_as
-from visualizer.lab.training.process_controller import SERVICE, ProcessEnd, TrainingProcess
+from visualizer.lab.training.process_controller import ProcessEnd, TrainingProcess
 from visualizer.language.run_folder import RunFolder, plain_settings
 from visualizer.language.training_settings import LIMITS, TrainingSettings
 from visualizer.widgets.app_settings import own_folder
@@ -45,7 +45,7 @@ class LabController(QObject):
     said = Signal(str)
     """The outcome of leaving a run."""
 
-    def __init__(self, command: Sequence[str] = SERVICE, parent: QObject | None = None) -> None:
+    def __init__(self, command: Sequence[str], parent: QObject) -> None:
         super().__init__(parent)
         self._command = tuple(command)
         self.home = own_folder() / "runs"
@@ -54,6 +54,8 @@ class LabController(QObject):
         self.view = LabView()
         self.offered_probe = ""
         """The probe offered when the run was opened."""
+        self.typed_probes: dict[Path, str] = {}
+        """The last probes of runs of others, whose folders stay as they are."""
         self.sample = ""
         self.refused: InputError | None = None
         self.broken: Failure | None = None
@@ -65,7 +67,6 @@ class LabController(QObject):
 
     @property
     def screen(self) -> LabScreen:
-        """The screen for the present state."""
         return present_lab(self.draft, self.run, self.refused, self.sample, self.broken)
 
     @property
@@ -108,7 +109,6 @@ class LabController(QObject):
     # ------------------------------------------------------------------ view
 
     def probe(self, text: str) -> None:
-        """Change the probe text."""
         self.look(probe=text)
 
     def scrub(self, step: int | None) -> None:
@@ -251,7 +251,8 @@ class LabController(QObject):
         if self.run:
             self.run = run = training_model.opened(self.run, message)
             if not self.view.probe:
-                self.offered_probe = probe_of(run.folder, run.sample, run.settings)
+                typed = self.typed_probes.get(run.folder)
+                self.offered_probe = typed or probe_of(run.folder, run.sample, run.settings)
                 self.view = replace(self.view, probe=self.offered_probe)
         then, self._then = self._then, []
         for says, values in then:

@@ -28,39 +28,9 @@ from visualizer.session.document import Document
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy as np
 
     from visualizer.language.wire_format import Message
-
-_KINDS = {
-    "projection": Projection,
-    "arrangement": Arrangement,
-    "scale": Scale,
-    "normalisation": Normalisation,
-    "mask": Mask,
-}
-
-
-def spec_of_layer(values: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> AttentionSpec:
-    """Make the spec that computes a layer's attention, with the layer's input and weights.
-
-    Parameters
-    ----------
-    values, arrays : mapping
-        As `visualizer.language.probe.layer` gives them; enum values may be names.
-    """
-    fields: dict[str, Any] = dict(values)
-    fields.update({name: kind(values[name]) for name, kind in _KINDS.items()})
-    weights = {name: NumberMatrix.of(array) for name, array in arrays.items() if name != "input"}
-    return AttentionSpec(
-        **fields,
-        mode=Mode.EVAL,
-        own_input=NumberMatrix.of(arrays["input"]),
-        own_weights=tuple(weights.items()),
-    )
-
 
 _CHOICES = {
     "projection": Projection,

@@ -186,7 +186,7 @@ def clock(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LabView:
-    """The view of the lab: probe, step and selection.
+    """The view of the lab.
 
     Parameters
     ----------
@@ -194,14 +194,7 @@ class LabView:
         The text that the model reads.
     step : int or None
         The selected snapshot's step; None for the model as it is now.
-    layer, head : int
-        The layer and head to open, counted from 0.
-    overlaid : frozenset of str
-        Names of other runs whose losses are overlaid.
     """
 
     probe: str = ""
     step: int | None = None
-    layer: int = 0
-    head: int = 0
-    overlaid: frozenset[str] = frozenset()

@@ -209,7 +209,6 @@ class LabWindow(QMainWindow):
     # ------------------------------------------------------------------ showing
 
     def show_screen(self) -> None:
-        """Show the present state."""
         screen = self.lab.screen
         self.settings_pane.show_setup(screen.setup, self.theme)
         self.bar.show_progress(screen.progress)
@@ -222,18 +221,15 @@ class LabWindow(QMainWindow):
         self.setWindowTitle(f"{screen.title or 'Language lab'} — Attention Visualizer")
 
     def show_runs(self) -> None:
-        """Show the stored runs."""
         run = self.lab.run
         keeper, name = self.keeper, run.name if run else ""
         self.runs_pane.show_runs(keeper.runs, keeper.ticked, keeper.at_work, name)
 
     def show_plot(self) -> None:
-        """Show the losses and the plot's options."""
         self.plotter.show(self.theme)
         self.show_commands()
 
     def show_pictures(self) -> None:
-        """Show attention, probe and generation."""
         self.saver.colouring = self.pictures.colouring
         self.pictures.show(self.theme)
         self.show_commands()
@@ -276,7 +272,6 @@ class LabWindow(QMainWindow):
         (self.runs_pane.list if pane is self.runs_pane else pane).setFocus()
 
     def set_scheme(self, scheme: str) -> None:
-        """Change the colour scheme."""
         self.scheme = Scheme(scheme)
         self.theme = theme_of(self.scheme)
         self.style_parts()
@@ -303,7 +298,6 @@ class LabWindow(QMainWindow):
             self.set_scheme(self.scheme)
 
     def open_run(self, folder: Path) -> None:
-        """Open a run by its folder."""
         self.keeper.open(folder)
 
     def may_close(self, close: Callable[[], object]) -> bool:

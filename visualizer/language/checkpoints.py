@@ -14,11 +14,10 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from visualizer.errors import InputError
+from visualizer.errors import InputError, reason_of
 from visualizer.language.run_folder import MOST_BYTES as MOST_ABOUT
-from visualizer.language.run_folder import RunMetadata, about_of, plain
+from visualizer.language.run_folder import RunMetadata, plain
 from visualizer.storage.atomic_file import write
-from visualizer.storage.json_coding import DamagedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,21 +120,6 @@ def _stand(header: dict[str, Any]) -> TrainerState:
     return replace(stand, final=(float(training), float(validation)))
 
 
-def about_in(file: ContainedFile) -> RunMetadata:
-    """Read the run metadata of a checkpoint.
-
-    Raises
-    ------
-    InputError
-        Of ``folder``, when it cannot be read.
-    """
-    _, metadata = _read(file, _MOST_BESIDE)
-    try:
-        return about_of(json.loads(metadata["checkpoint"])["run"])
-    except (KeyError, TypeError, ValueError, DamagedError) as error:
-        raise InputError("folder", f"“{file.name}” is no checkpoint of a run.") from error
-
-
 def write_weights(place: Path | ContainedFile, model: nn.Module, about: RunMetadata) -> None:
     """Write a model's weights as a safetensors file that other programs can load.
 
@@ -187,8 +171,7 @@ def _read(file: ContainedFile, size: int) -> tuple[dict[str, Tensor], dict[str, 
     except FileNotFoundError as error:
         raise InputError("folder", f"There is no “{file.name}” in {file.folder.path}.") from error
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError("folder", f"“{file.name}” cannot be read: {reason}.") from error
+        raise InputError("folder", f"“{file.name}” cannot be read: {reason_of(error)}.") from error
     except (SafetensorError, AssertionError, KeyError, RuntimeError, ValueError) as error:
         raise InputError("folder", f"“{file.name}” is damaged.") from error
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from visualizer.errors import InputError
+from visualizer.errors import InputError, reason_of
 from visualizer.storage.atomic_file import write
 
 if TYPE_CHECKING:
@@ -59,7 +59,6 @@ class LossRow(NamedTuple):
     seconds: float
 
     def line(self) -> str:
-        """Format it as a line of the file."""
         numbers = (self.training, self.validation, self.rate)
         written = ",".join("" if one == MISSING else repr(one) for one in numbers)
         return f"{self.step},{written},{self.seconds:.3f}\n"
@@ -159,8 +158,7 @@ class LossLog:
         except FileNotFoundError:
             return b"", False
         except OSError as error:
-            reason = error.strerror or str(error)
-            sentence = f"“{self.place.path.name}” cannot be read: {reason}."
+            sentence = f"“{self.place.path.name}” cannot be read: {reason_of(error)}."
             raise InputError("folder", sentence) from error
 
     def begin(self) -> None:

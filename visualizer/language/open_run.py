@@ -93,12 +93,10 @@ class OpenRun:
             self.folder.tidy()
             with suppress(OSError):  # Windows cannot remove a file that is open
                 self.folder.orders.unlink(missing_ok=True)
-            if self.running:
-                self.running.begin()
         except OSError as error:
-            reason = error.strerror or str(error)
-            sentence = f"{self.folder.path} cannot be written: {reason}."
-            raise InputError("folder", sentence) from error
+            raise self.folder.unwritable(error) from error
+        if self.running:
+            self.running.begin()
 
     def _resumed(self) -> TrainingRun | None:
         try:
@@ -154,5 +152,4 @@ def _held(folder: RunFolder) -> FileLock:
         sentence = f"The run in {folder.path} is open already, here or in the background."
         raise InputError("held", sentence) from error
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError("folder", f"{folder.path} cannot be written: {reason}.") from error
+        raise folder.unwritable(error) from error

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import Device
-from visualizer.errors import InputError
+from visualizer.errors import InputError, reason_of
 from visualizer.language.tokenizers import Tokenizer, Vocabulary
 from visualizer.language.training_settings import (
     CorpusKind,
@@ -222,7 +222,12 @@ class RunFolder:
         try:
             self._kept.make()
         except OSError as error:
-            raise InputError("folder", f"{self.path} cannot be made: {_reason(error)}.") from error
+            sentence = f"{self.path} cannot be made: {reason_of(error)}."
+            raise InputError("folder", sentence) from error
+
+    def unwritable(self, error: OSError) -> InputError:
+        """Return the error, of ``folder``, of a folder that cannot be written."""
+        return InputError("folder", f"{self.path} cannot be written: {reason_of(error)}.")
 
     def check(self) -> None:
         """Reject a folder with links among its files; nothing is written.
@@ -242,7 +247,7 @@ class RunFolder:
                     file.stat()
         except OSError as error:
             name = wrong.path.relative_to(self.path)
-            sentence = f"“{name}” in {self.path} cannot be used: {_reason(error)}."
+            sentence = f"“{name}” in {self.path} cannot be used: {reason_of(error)}."
             raise InputError("folder", sentence) from error
 
     def check_export(self, path: Path) -> None:
@@ -289,7 +294,7 @@ class RunFolder:
         except (FileNotFoundError, NotADirectoryError) as error:
             raise InputError("folder", f"There is no run in {self.path}.") from error
         except OSError as error:
-            sentence = f"{self.about.path} cannot be read: {_reason(error)}."
+            sentence = f"{self.about.path} cannot be read: {reason_of(error)}."
             raise InputError("folder", sentence) from error
         except (DamagedError, ValueError, RecursionError) as error:
             why = str(error) if isinstance(error, DamagedError) else "is no JSON."
@@ -302,10 +307,6 @@ def _version(file: ContainedFile) -> Version | None:
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)
 
 
 GROWTH = 1.08
@@ -331,7 +332,16 @@ def thin(folder: RunFolder) -> None:
 
 
 def forget_after(folder: RunFolder, step: int) -> None:
-    """Remove the snapshots after a step, as these steps are trained again."""
-    for kept in folder.snapshots():
-        if kept > step:
-            folder.snapshot(kept).unlink(missing_ok=True)
+    """Remove the snapshots after a step, as these steps are trained again.
+
+    Raises
+    ------
+    InputError
+        Of ``folder``, when one cannot be removed.
+    """
+    try:
+        for kept in folder.snapshots():
+            if kept > step:
+                folder.snapshot(kept).unlink(missing_ok=True)
+    except OSError as error:
+        raise folder.unwritable(error) from error

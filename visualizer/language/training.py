@@ -44,7 +44,7 @@ class Trainer:
     """
 
     def __init__(self, settings: TrainingSettings, corpus: Corpus) -> None:
-        found, self.notice = attention_device.resolve(settings.device, Dtype.FLOAT32)
+        found, _ = attention_device.resolve(settings.device, Dtype.FLOAT32)
         self.device, self.device_name = torch.device(found), attention_device.describe(found)
         self.settings, self.corpus = settings, corpus
         self.model = build(settings, len(corpus.vocabulary)).to(self.device)

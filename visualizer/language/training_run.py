@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from visualizer.attention.run import is_out_of_memory
-from visualizer.errors import InputError
+from visualizer.errors import InputError, reason_of
 from visualizer.language.baselines import bigram_loss, frequency_loss
 from visualizer.language.checkpoints import (
     TrainerState,
@@ -237,8 +237,7 @@ class TrainingRun:
                 raise
             self.notice = f"There was no memory to write a checkpoint. {self._then}"
         except OSError as error:
-            reason = error.strerror or str(error)
-            self.notice = f"The losses could not be written: {reason}. {self._then}"
+            self.notice = f"The losses could not be written: {reason_of(error)}. {self._then}"
 
     @property
     def _then(self) -> str:

@@ -62,7 +62,6 @@ class Screen:
     panels: Mapping[str, object]
 
     def panel(self, wanted: PanelId[Panel]) -> Panel:
-        """Give a panel."""
         return wanted.of(self.panels)
 
 
@@ -90,7 +89,6 @@ class Moment:
     panels: dict[str, object] = field(default_factory=dict)
 
     def panel(self, wanted: PanelId[Panel]) -> Panel:
-        """Return a panel made earlier."""
         return wanted.of(self.panels)
 
 

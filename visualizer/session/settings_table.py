@@ -72,20 +72,12 @@ class Setting:
     counts: Callable[[Any], bool] = lambda made: True
 
 
-def _projects(spec: AttentionSpec) -> bool:
-    return spec.projection is not Projection.NONE
-
-
 def _compares(spec: AttentionSpec) -> bool:
     return spec.normalisation is not Normalisation.UNIFORM
 
 
 def _drops(spec: AttentionSpec) -> bool:
     return spec.dropout > 0
-
-
-def _has_weights(spec: AttentionSpec) -> bool:
-    return bool(spec.counting_weights)
 
 
 # fmt: off
@@ -96,7 +88,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Numbers in a token's vector (d_in)", top=64),
     Setting("d_out", "Output size", SettingKind.COUNT, True,
             "Width of all heads together, or of each stacked head (d_out)", top=64,
-            counts=_projects),
+            counts=lambda spec: spec.projection is not Projection.NONE),
     Setting("heads", "Heads", SettingKind.COUNT, True,
             "How many times attention runs side by side", top=12),
     Setting("causal", "Causal mask", SettingKind.SWITCH, True, "No token reads a later one"),
@@ -117,7 +109,7 @@ SETTINGS: tuple[Setting, ...] = (
             ((None, "None: drawn from the seed"),), counts=lambda spec: spec.own_input is not None),
     Setting("own_weights", "Own weights", SettingKind.OWN, False,
             "Weights of queries, keys, values and the output that are given instead of drawn",
-            (((), "None: drawn from the seed"),), counts=_has_weights),
+            (((), "None: drawn from the seed"),), counts=lambda spec: bool(spec.counting_weights)),
     Setting("projection", "Projection", SettingKind.CHOICE, False,
             "How queries, keys and values come from the input", (
         (Projection.NONE, "None: Q = K = V = X"), (Projection.UNIFORM, "Uniform in [0, 1)"),

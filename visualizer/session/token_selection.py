@@ -18,7 +18,6 @@ class TokenRole(StrEnum):
 
     @property
     def other(self) -> TokenRole:
-        """The opposite role."""
         return TokenRole.KEY if self is TokenRole.QUERY else TokenRole.QUERY
 
 

@@ -43,7 +43,6 @@ class Worker(QThread):
 
     @property
     def is_working(self) -> bool:
-        """Whether a request is running or waiting."""
         with self._changed:
             return self._is_running or self._waiting is not None
 

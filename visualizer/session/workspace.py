@@ -61,10 +61,9 @@ class Workspace(QObject):
         compute: ComputeFunction,
         presenter: Presenter,
         document: Document,
-        parent: QObject | None = None,
         rest: Callable[[], object] | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self.document = document
         self.view = View()
         self.run: Run | None = None
@@ -188,12 +187,10 @@ class Workspace(QObject):
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is a change to undo."""
         return bool(self._history.past)
 
     @property
     def can_redo(self) -> bool:
-        """Whether there is a change to redo."""
         return bool(self._history.future)
 
     @property
@@ -203,12 +200,10 @@ class Workspace(QObject):
         return self.run is not None and self.computed == self.document and has_weights
 
     def undo(self) -> None:
-        """Undo one change."""
         document, self._history = self._history.undo(self.document)
         self._change_to(document)
 
     def redo(self) -> None:
-        """Redo one change."""
         document, self._history = self._history.redo(self.document)
         self._change_to(document)
 
@@ -224,7 +219,6 @@ class Workspace(QObject):
         self.want(replace(self._wanted, **changes))
 
     def want(self, wanted: View) -> None:
-        """Request a whole view."""
         if wanted == self._wanted:
             return
         self._wanted, shown = wanted, self.view
@@ -277,7 +271,6 @@ class Workspace(QObject):
             self._change_to(self.document)
 
     def close(self) -> None:
-        """End the background work."""
         self._late.stop()
         self._worker.stop()
 
@@ -312,7 +305,6 @@ class Workspace(QObject):
             self._worker.ask(partial(requests.looked, self._presenter, self._now()))
 
     def _now(self) -> Shown:
-        """Return the present state for a request."""
         panels = self.screen.panels
         return Shown(self.document, self._wanted, self.run, self.computed, panels)
 

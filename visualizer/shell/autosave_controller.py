@@ -40,7 +40,7 @@ class AutosaveController(QObject):
     refused = Signal(str)
     broke = Signal(str)
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self._folder = own_folder() / "recovery"
         self._file: recovery_file.RecoveryFile | None = None

@@ -86,7 +86,6 @@ class DocumentController(QObject):
 
     @property
     def name(self) -> str:
-        """The document's display name."""
         return self.path.stem if self.path else self._title
 
     def figure_title(self) -> str:
@@ -135,7 +134,6 @@ class DocumentController(QObject):
         self.anotherWanted.emit(None, None)
 
     def choose_to_open(self) -> None:
-        """Ask for a file and open it."""
         folder = self.path.parent if self.path else Path.home()
         ask_open_path(self._window, folder, OPENED, self._open_named)
 
@@ -195,7 +193,6 @@ class DocumentController(QObject):
             self.save_as()
 
     def save_as(self) -> None:
-        """Ask for a path and save the document there."""
         start = self.path or Path.home() / f"{self._title.lower()}{SUFFIX}"
         dialog = ask_save_path(
             self._window, "Save as", start, f"Document (*{SUFFIX})", self._write_named
@@ -266,7 +263,6 @@ class DocumentController(QObject):
         self._see()
 
     def quit(self) -> None:
-        """Close every window."""
         self.quitWanted.emit()
 
     def close(self) -> None:

@@ -69,7 +69,6 @@ class BlankScreen(QWidget):
         self.hide()
 
     def show_theme(self, theme: Theme) -> None:
-        """Set the colours of a theme."""
         self._theme = theme
         self.update()
 
@@ -118,7 +117,6 @@ class PresenterMode(QObject):
 
     @property
     def is_on(self) -> bool:
-        """Whether the window is in presenter mode."""
         return self._before is not None
 
     @property
@@ -127,7 +125,6 @@ class PresenterMode(QObject):
         return STROKE if self.is_on else 1.0
 
     def toggle(self) -> None:
-        """Enter or leave presenter mode."""
         if self.is_on:
             self.leave()
         else:
@@ -145,7 +142,6 @@ class PresenterMode(QObject):
         self._board.setFocus()
 
     def leave(self) -> None:
-        """Leave presenter mode."""
         window, before = self._window, self._before
         if before is None:
             return

@@ -23,7 +23,7 @@ class RecentFilesMenu(QObject):
 
     chosen = Signal(object)
 
-    def __init__(self, menu: QMenu, parent: QObject | None = None) -> None:
+    def __init__(self, menu: QMenu, parent: QObject) -> None:
         super().__init__(parent)
         self._folder, self._menu = own_folder(), menu
         self._fixed = menu.actions()

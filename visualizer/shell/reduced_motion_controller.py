@@ -26,7 +26,6 @@ class ReducedMotionController(QObject):
         self._effects = [effect for effect in EFFECTS if QApplication.isEffectEnabled(effect)]
 
     def toggle(self) -> None:
-        """Toggle animations."""
         set_reduced(not is_reduced())
         self.changed.emit()
 

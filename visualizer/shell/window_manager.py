@@ -118,8 +118,8 @@ def window_on(path: Path) -> MainWindow | None:
 class WindowManager(QObject):
     """Holds every open window."""
 
-    def __init__(self, program: Services, parent: QObject | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, program: Services) -> None:
+        super().__init__()
         self._program = program
         self.all: list[MainWindow] = []
         self.lab: LabWindow | None = None
@@ -128,7 +128,6 @@ class WindowManager(QObject):
         """The run to open in the lab."""
 
     def open(self, document: Document) -> MainWindow:
-        """Open another window on a document."""
         window = make_window(self._program, document)
         window.filer.anotherWanted.connect(self._open_another)
         window.filer.recoveredApart.connect(self._recover_apart)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from visualizer.errors import InputError
+from visualizer.errors import InputError, reason_of
 from visualizer.storage.contained_folder import ContainedFile
 
 if TYPE_CHECKING:
@@ -44,5 +44,4 @@ def write(place: Path | ContainedFile, fill: Callable[[BinaryIO], object]) -> No
 def _refusal(path: Path, target: Path, error: OSError) -> str:
     is_elsewhere = os.path.realpath(path.parent) != os.path.realpath(target.parent)
     folder = target.parent if is_elsewhere or path.parent == Path() else path.parent
-    reason = error.strerror or str(error)
-    return f"“{path.name}” could not be written to {folder}: {reason}."
+    return f"“{path.name}” could not be written to {folder}: {reason_of(error)}."

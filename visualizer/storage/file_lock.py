@@ -1,7 +1,8 @@
 """A file lock that the system releases when the holding process ends, however it ends.
 
 Files are opened here and locked by filelock: its own `FileLock` would create the parent folders
-and, in some versions, truncate the file.
+and, in some versions, truncate the file. filelock has no shared locks: those who only look take
+one from the system.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from typing import TYPE_CHECKING
 from filelock import lock_descriptor
 
 from visualizer.storage.contained_folder import ContainedFile
+
+if sys.platform != "win32":
+    import fcntl
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +72,8 @@ class FileLock:
 def is_held(path: Path) -> bool:
     """Whether a process holds the lock; nothing is created, written or removed.
 
+    Several processes may ask at once; on Windows, one of them may be taken for a holder.
+
     Raises
     ------
     OSError
@@ -78,6 +84,17 @@ def is_held(path: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        return not lock_descriptor(file, blocking=False)
+        return not _shared(file)
     finally:
         os.close(file)
+
+
+def _shared(file: int) -> bool:
+    """Lock a file until it is closed; on POSIX together with others that do so too."""
+    if sys.platform == "win32":
+        return lock_descriptor(file, blocking=False)
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # which of the two depends on the file system
+        return False
+    return True

@@ -37,7 +37,6 @@ class FocusRing(QWidget):
         QApplication.instance().focusChanged.connect(self._follow)  # type: ignore[union-attr]
 
     def show_theme(self, theme: Theme) -> None:
-        """Set the colours of a theme."""
         self._theme = theme
         self.update()
 

@@ -26,8 +26,8 @@ NARROWEST = 100
 class RichLabel(QLabel):
     """Shows HTML; text from elsewhere must be escaped in it."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setTextFormat(Qt.TextFormat.RichText)
 
 

@@ -24,8 +24,8 @@ class ProgressLine(QWidget):
 
     ACCESSIBLE_ROLE = QAccessible.Role.ProgressBar
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setFixedHeight(2)
         self.setAccessibleName("Progress")
         self._theme = LIGHT

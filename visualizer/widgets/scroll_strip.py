@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QScrollArea, QSizePolicy, QWidget
+from PySide6.QtWidgets import QScrollArea, QSizePolicy
 
 from visualizer.widgets.theme import text_scale
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class ScrollStrip(QScrollArea):
     """A scrolling row with a fixed height at the usual text size."""
 
-    def __init__(self, height: int, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, height: int) -> None:
+        super().__init__()
         self._height = height
         self.setProperty("role", "strip")
         self.setWidgetResizable(True)

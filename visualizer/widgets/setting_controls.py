@@ -72,7 +72,6 @@ class SettingControl(QWidget):
         self.chosen.emit(self.setting.name, value, going_on)
 
     def show_value(self, value: Any) -> None:
-        """Show the document's value."""
         raise NotImplementedError
 
     def show_theme(self, theme: Theme) -> None:
@@ -286,7 +285,6 @@ class SettingRow(QWidget):
         column.addWidget(self.problem)
 
     def show_setting(self, shown: SettingState) -> None:
-        """Show the setting's value and problem."""
         self.control.show_value(shown.value)
         self.control.setEnabled(shown.counts)
         problem = shown.problem

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter
-from PySide6.QtWidgets import QSizePolicy, QSlider, QWidget
+from PySide6.QtWidgets import QSizePolicy, QSlider
 
 from visualizer.widgets.theme import LIGHT, Theme
 
@@ -19,8 +19,8 @@ USUAL_WIDTH = 400
 class TrackSlider(QSlider):
     """A slider to click or drag along; it emits the position and does not move itself."""
 
-    def __init__(self, name: str, keys: str, narrowest: int, parent: QWidget | None = None) -> None:
-        super().__init__(Qt.Orientation.Horizontal, parent)
+    def __init__(self, name: str, keys: str, narrowest: int) -> None:
+        super().__init__(Qt.Orientation.Horizontal)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(name)
         self.setAccessibleDescription(keys)
@@ -43,7 +43,6 @@ class TrackSlider(QSlider):
         return QSize(self._narrowest, round(self.tall))
 
     def paint_focus(self, painter: QPainter) -> None:
-        """Draw the focus frame."""
         if self.hasFocus():
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QColor(self._theme.accent))

@@ -221,7 +221,12 @@ def test_no_token_is_a_formula(tokens: list[str]) -> None:
     run = of_tokens(tokens)
     header, *lines = table(as_csv(run, ExportMatrix("weights", 0)))
     for cell in [*header, *(line[0] for line in lines)]:
-        assert len(cell) < 2 or cell[0] not in "=+-@\t\r"
+        assert len(cell) < 2 or cell[0] not in "=+-@＝＋－＠\t\r"
+
+
+@pytest.mark.parametrize("label", ["=1+1", "＝1+1", "＋1", "－1", "＠SUM(A1)", "\t=1", "\r=1"])
+def test_a_formula_is_quoted(label: str) -> None:
+    assert harmless(label) == f"'{label}"
 
 
 @pytest.mark.parametrize("label", ["-", "=", "a-b", "1+1", "", "’"])

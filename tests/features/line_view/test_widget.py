@@ -28,6 +28,11 @@ LONG = " ".join(f"w{number}" for number in range(90))
 HEBREW = "אב ב"
 
 
+def place_of_token(view: LineView, token: LineToken) -> QPointF:
+    box = label_box(view._rows, token.side, token.at)
+    return box.center() - QPointF(0, view.verticalScrollBar().value())
+
+
 class Lines:
     """A hand at the lines, and an eye on them."""
 
@@ -63,7 +68,7 @@ class Lines:
 
     def hover(self, what: Cell | LineToken) -> QPoint:
         view = self.view
-        to = view.place_of_token(what) if isinstance(what, LineToken) else view.place_of(what)
+        to = place_of_token(view, what) if isinstance(what, LineToken) else view.place_of(what)
         self.move(to)
         return to.toPoint()
 
@@ -337,7 +342,7 @@ def test_a_pinned_cell_far_away_is_scrolled_to(lines: Lines) -> None:
     assert bar.maximum() > 0
     lines.window.pointer.follow(Cell("weights", (0, 599, 590)))
     lines.settle()
-    place = lines.view.place_of_token(LineToken(LineSide.QUERY, 599))
+    place = place_of_token(lines.view, LineToken(LineSide.QUERY, 599))
     assert 0 < place.y() < lines.view.viewport().height()
 
 

@@ -147,9 +147,40 @@ def test_one_in_the_background_reads_its_orders_and_writes_its_log(
     assert str(folder).encode() in log.read_bytes()
 
 
-def test_what_was_typed_is_kept_with_the_run(student: Student, folder: Path) -> None:
-    see(student, folder)
-    student.type_probe("hgf")
-    student.until(lambda: student.window.puller.text == "hgf")
+def type_and_leave(student: Student, text: str) -> None:
+    student.type_probe(text)
+    student.until(lambda: student.window.puller.text == text)
     student.window.lab.leave()
+
+
+def test_what_is_typed_at_a_run_that_is_only_seen_is_kept_in_memory(
+    student: Student, folder: Path
+) -> None:
+    see(student, folder)
+    before = tree(folder)
+    type_and_leave(student, "hgf")
+    assert tree(folder) == before
+    see(student, folder)
+    assert student.window.probe.text() == "hgf"
+    assert tree(folder) == before
+
+
+def test_what_is_typed_is_kept_with_a_run_that_is_trained(student: Student, folder: Path) -> None:
+    see(student, folder)
+    type_and_leave(student, "abc")
+    see(student, folder)
+    student.click("toggle")
+    student.until_said("Done")
+    type_and_leave(student, "hgf")
     assert (folder / "probe.txt").read_text() == "hgf"
+    see(student, folder)
+    assert student.window.probe.text() == "hgf"
+
+
+def test_what_is_typed_is_kept_with_a_run_of_the_list(student: Student, folder: Path) -> None:
+    home = student.window.lab.home
+    home.mkdir(parents=True, exist_ok=True)
+    own = folder.rename(home / "own")
+    see(student, own)
+    type_and_leave(student, "hgf")
+    assert (own / "probe.txt").read_text() == "hgf"

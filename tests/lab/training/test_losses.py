@@ -108,8 +108,3 @@ def test_what_continues_is_known() -> None:
     assert not begun.extended([3], [9.0], [1.0]).continues(further)  # another branch
     assert not further.extended([2], [9.0], [1.0]).continues(further)
     assert further.extended(validation_steps=[3], validation=[1.0]).continues(further)
-
-
-def test_the_last_step_is_of_either() -> None:
-    assert Losses.of().last_step == 0
-    assert Losses.of([1, 2], [1.0, 1.0], [1.0, 1.0], [5], [1.0]).last_step == 5

@@ -71,15 +71,6 @@ def test_moments_are_left_out_evenly_where_all_would_not_fit(
         assert getattr(image, "n_frames") == 6  # noqa: B009 - of moving pictures only
 
 
-def test_it_can_be_called_off_while_it_reads(asked: Asked, tmp_path: Path) -> None:
-    asked.train()
-    asked.filmer.film(tmp_path / "training.gif")
-    asked.filmer.cancel()
-    asked.finish()
-    assert asked.said[-1] == "Called off; nothing was written."
-    assert not [*tmp_path.glob("training*")]
-
-
 def test_another_run_calls_it_off(asked: Asked, tmp_path: Path) -> None:
     asked.train()
     asked.filmer.film(tmp_path / "training.gif")

@@ -51,10 +51,6 @@ def _stage(block: StepValues) -> str:
     return some + (empty_rows(allowed) or f"; {most_read(block)}")
 
 
-def _formula(told: CellFacts) -> str:
-    return f"1 ÷ number of {_counted_keys(told)}"
-
-
 def _counted_keys(told: CellFacts) -> str:
     masking = Masking.of(told.run.trace.spec, told.cell.stage)
     if masking.mask is not Mask.NONE:
@@ -84,7 +80,7 @@ AVERAGE = OperationText(
     cell_sentence=weights_sentence,
     row_sentence=_row,
     stage_sentence=_stage,
-    formula=_formula,
+    formula=lambda told: f"1 ÷ number of {_counted_keys(told)}",
     equation=_equation,
     code=_code,
 )

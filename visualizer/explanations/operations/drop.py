@@ -15,7 +15,6 @@ from visualizer.number_format import format_number
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_explanation import CellFacts
-    from visualizer.explanations.code_expression import ExpressionContext
     from visualizer.explanations.equation_line import EquationLine
     from visualizer.explanations.step_values import StepValues
 
@@ -78,10 +77,6 @@ def _equation(line: EquationLine) -> EquationTerm:
     return replaced(line, "as it is dropped")
 
 
-def _code(asked: ExpressionContext) -> str:
-    return f"({asked.read[0]} / (1 - {float(asked.spec.dropout)!r})).where(kept, 0.0)"
-
-
 DROP = OperationText(
     operation=Operation.DROP,
     cell_sentence=_cell,
@@ -89,5 +84,5 @@ DROP = OperationText(
     stage_sentence=_stage,
     formula=lambda told: "weight ÷ (1 − rate) where kept, else 0",
     equation=_equation,
-    code=_code,
+    code=lambda asked: f"({asked.read[0]} / (1 - {float(asked.spec.dropout)!r})).where(kept, 0.0)",
 )

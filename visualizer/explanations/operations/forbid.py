@@ -12,7 +12,6 @@ from visualizer.explanations.phrases import forbidden_cells, may_read
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_explanation import CellFacts
-    from visualizer.explanations.code_expression import ExpressionContext
     from visualizer.explanations.step_values import StepValues
 
 
@@ -36,20 +35,12 @@ def _row(block: StepValues) -> str:
     return f"{may}: {rest.format('score')} {becomes}"
 
 
-def _stage(block: StepValues) -> str:
-    return forbidden_cells(block, "score", "becomes −∞", "become −∞")
-
-
-def _code(asked: ExpressionContext) -> str:
-    return f"{asked.read[0]}.masked_fill({asked.forbidden()}, {asked.words.infinity})"
-
-
 FORBID = OperationText(
     operation=Operation.FORBID,
     cell_sentence=_cell,
     row_sentence=_row,
-    stage_sentence=_stage,
+    stage_sentence=lambda block: forbidden_cells(block, "score", "becomes −∞", "become −∞"),
     formula=lambda told: "the score where allowed, else −∞",
     equation=allowed_or_replaced,
-    code=_code,
+    code=lambda asked: f"{asked.read[0]}.masked_fill({asked.forbidden()}, {asked.words.infinity})",
 )

@@ -13,12 +13,7 @@ from visualizer.explanations.step_values import vector
 from visualizer.number_format import format_count
 
 if TYPE_CHECKING:
-    from visualizer.explanations.cell_explanation import CellFacts
     from visualizer.explanations.step_values import StepValues
-
-
-def _cell(told: CellFacts) -> str:
-    return vector_column(told, "vector")
 
 
 def _row(block: StepValues) -> str:
@@ -36,7 +31,7 @@ def _stage(block: StepValues) -> str:
 
 GIVEN = OperationText(
     operation=Operation.GIVEN,
-    cell_sentence=_cell,
+    cell_sentence=lambda told: vector_column(told, "vector"),
     row_sentence=_row,
     stage_sentence=_stage,
     formula=lambda told: "given",

@@ -17,14 +17,9 @@ from visualizer.number_format import format_count
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_explanation import CellFacts
     from visualizer.explanations.code_expression import ExpressionContext
     from visualizer.explanations.equation_line import EquationLine
     from visualizer.explanations.step_values import StepValues
-
-
-def _cell(told: CellFacts) -> str:
-    return vector_column(told, "position")
 
 
 def _row(block: StepValues) -> str:
@@ -62,7 +57,7 @@ def _parameter(spec: AttentionSpec, stage: Stage, tokens: int) -> ShapeParameter
 
 POSITION = OperationText(
     operation=Operation.POSITION,
-    cell_sentence=_cell,
+    cell_sentence=lambda told: vector_column(told, "position"),
     row_sentence=_row,
     stage_sentence=_stage,
     formula=lambda told: "looked up",

@@ -29,15 +29,11 @@ def _row(block: StepValues) -> str:
     return f"{may}: {becomes}" if not weights.any() else f"{may}: {becomes}, and {sums}"
 
 
-def _stage(block: StepValues) -> str:
-    return forbidden_cells(block, "weight", "is set to 0", "are set to 0")
-
-
 ZERO = OperationText(
     operation=Operation.ZERO,
     cell_sentence=weights_sentence,
     row_sentence=_row,
-    stage_sentence=_stage,
+    stage_sentence=lambda block: forbidden_cells(block, "weight", "is set to 0", "are set to 0"),
     formula=lambda told: "the weight where allowed, else 0",
     equation=allowed_or_replaced,
     code=lambda asked: f"{asked.read[0]}.masked_fill({asked.forbidden()}, 0)",

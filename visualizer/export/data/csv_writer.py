@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from visualizer.export.data.matrices import ExportMatrix
 
 TIDY = ("stage", "head", "row", "column", "row token", "column token", "value")
-STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+STARTS_A_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r")
 
 
 def write_csv(

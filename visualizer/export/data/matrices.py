@@ -97,7 +97,6 @@ class ExportMatrix:
         return tuple(map(_on_one_line, all_visible(run.words(self.leading, axis))))
 
     def rows(self, run: Run) -> int:
-        """Count its rows."""
         return int(run.trace.tensor(self.stage).shape[-2])
 
     def _stage(self, run: Run) -> Stage:

@@ -30,7 +30,6 @@ class ClipboardFigure:
     svg: bytes
 
     def mime(self) -> QMimeData:
-        """Return it as clipboard data."""
         data = QMimeData()
         data.setImageData(self.image)
         data.setData(SVG_MIME, QByteArray(self.svg))

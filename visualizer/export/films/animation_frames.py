@@ -60,7 +60,6 @@ class FrameMargins:
     scale: float
 
     def paint(self, painter: QPainter, transport: PlaybackBarState, theme: Theme) -> None:
-        """Paint the margins."""
         painter.scale(self.scale, self.scale)
         paint_text(painter, self.title_at, self.title, 20, theme.ink)
         paint_text(painter, self.caption_at, self.caption, 12, theme.quiet)
@@ -100,7 +99,6 @@ class AnimationFrames:
         return {self.film.place(at).stage: at for at in range(len(self))}.values()
 
     def view(self, frame: int) -> View:
-        """Return the view of a frame."""
         view = self.shot.view
         return replace(view, playhead=replace(view.playhead, place=self.film.place(frame)))
 
@@ -114,7 +112,6 @@ class AnimationFrames:
         return replace(page, figure=figure), present_transport(resolved, PlaybackBarState(), lights)
 
     def picture(self, frame: int) -> QImage:
-        """Paint a frame."""
         page, transport = self.page(frame)
         image = blank(*self.size)
         image.fill(page.theme.paper)

@@ -11,7 +11,6 @@ import numpy as np
 from visualizer.export.films.frame_difference import patch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import BinaryIO
 
 RGBA = 6
@@ -24,14 +23,7 @@ class ApngEncoder:
 
     unit_ms = 1
 
-    def __init__(
-        self,
-        file: BinaryIO,
-        size: tuple[int, int],
-        count: int,
-        loops: bool,
-        samples: Iterable[np.ndarray],
-    ) -> None:
+    def __init__(self, file: BinaryIO, size: tuple[int, int], count: int, loops: bool) -> None:
         self.written = 0
         self._file = file
         self._before: np.ndarray | None = None

@@ -13,7 +13,7 @@ from visualizer.export.films.film_layout import reel_of
 from visualizer.progress_callback import Progress, no_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     import numpy as np
 
@@ -65,24 +65,6 @@ class FrameSource(Protocol):
         """Paint a frame as 0xrrggbb, uint32 [row, column]."""
 
 
-def _coder(suffix: str) -> Callable[..., FilmEncoder]:
-    if suffix == ".gif":
-        from visualizer.export.films.gif_encoder import GifEncoder
-
-        return GifEncoder
-    if suffix == ".webp":
-        from visualizer.export.films.webp_encoder import WebpEncoder
-
-        return WebpEncoder
-    if suffix == ".mp4":
-        from visualizer.export.films.mp4_encoder import Mp4Encoder
-
-        return Mp4Encoder
-    from visualizer.export.films.apng_encoder import ApngEncoder
-
-    return ApngEncoder
-
-
 def write_film(
     suffix: str, shot: Snapshot, look: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
@@ -116,7 +98,21 @@ def write_frames(
 def _opened(
     suffix: str, frames: FrameSource, loops: bool, file: BinaryIO, progress: Progress
 ) -> FilmEncoder:
-    return _coder(suffix)(file, frames.size, len(frames), loops, _samples(frames, progress))
+    if suffix == ".gif":
+        from visualizer.export.films.gif_encoder import GifEncoder
+
+        return GifEncoder(file, frames.size, loops, _samples(frames, progress))
+    if suffix == ".webp":
+        from visualizer.export.films.webp_encoder import WebpEncoder
+
+        return WebpEncoder(file, frames.size, loops)
+    if suffix == ".mp4":
+        from visualizer.export.films.mp4_encoder import Mp4Encoder
+
+        return Mp4Encoder(file, frames.size)
+    from visualizer.export.films.apng_encoder import ApngEncoder
+
+    return ApngEncoder(file, frames.size, len(frames), loops)
 
 
 def _samples(frames: FrameSource, progress: Progress) -> Iterator[np.ndarray]:

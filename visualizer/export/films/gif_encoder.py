@@ -28,12 +28,7 @@ class GifEncoder:
     unit_ms = 10
 
     def __init__(
-        self,
-        file: BinaryIO,
-        size: tuple[int, int],
-        count: int,
-        loops: bool,
-        samples: Iterable[np.ndarray],
+        self, file: BinaryIO, size: tuple[int, int], loops: bool, samples: Iterable[np.ndarray]
     ) -> None:
         self.written = 0
         self._file = file

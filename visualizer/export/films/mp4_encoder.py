@@ -11,7 +11,6 @@ from av.video.reformatter import Colorspace
 from av.video.stream import VideoStream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import BinaryIO
 
     from av.video.frame import VideoFrame
@@ -29,14 +28,7 @@ class Mp4Encoder:
 
     unit_ms = 1
 
-    def __init__(
-        self,
-        file: BinaryIO,
-        size: tuple[int, int],
-        count: int,
-        loops: bool,
-        samples: Iterable[np.ndarray],
-    ) -> None:
+    def __init__(self, file: BinaryIO, size: tuple[int, int]) -> None:
         self.written = 0
         self._at = 0
         self._durations: dict[int, int] = {}

@@ -14,7 +14,6 @@ from PIL import Image
 from visualizer.export.films.frame_difference import patch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import BinaryIO
 
     import numpy as np
@@ -29,14 +28,7 @@ class WebpEncoder:
 
     unit_ms = 1
 
-    def __init__(
-        self,
-        file: BinaryIO,
-        size: tuple[int, int],
-        count: int,
-        loops: bool,
-        samples: Iterable[np.ndarray],
-    ) -> None:
+    def __init__(self, file: BinaryIO, size: tuple[int, int], loops: bool) -> None:
         self.written = 0
         self._file = file
         self._before: np.ndarray | None = None

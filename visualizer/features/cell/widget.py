@@ -41,8 +41,8 @@ class CellPane(QScrollArea):
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     followed = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setWidgetResizable(True)
         self.setAccessibleName("Cell")
         self.setMinimumWidth(round(WIDTH * text_scale()))
@@ -94,7 +94,6 @@ class CellPane(QScrollArea):
             self.followed.emit(readout.terms[term].pieces[piece].source)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show what a screen says of a cell."""
         self.show_readout(screen.panel(CELL), theme)
 
     def show_readout(self, readout: CellPanel | None, theme: Theme) -> None:

@@ -154,8 +154,8 @@ class CodePane(QWidget):
     dialectChosen = Signal(object)
     scriptWanted = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName("Code")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         column = QVBoxLayout(self)
@@ -184,7 +184,6 @@ class CodePane(QWidget):
         self.show_twin(screen.panel(CODE), theme)
 
     def allow_copying(self, is_allowed: bool) -> None:
-        """Enable or disable the copy of the script."""
         self.copy.setEnabled(is_allowed)
 
     def show_twin(self, twin: CodePanel | None, theme: Theme) -> None:

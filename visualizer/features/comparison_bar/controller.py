@@ -21,7 +21,7 @@ class ComparisonController(QObject):
     """Starts, changes and ends comparisons; each public method is one user intent."""
 
     def __init__(
-        self, workspace: Workspace, pointer: CellSelectionController, parent: QObject | None = None
+        self, workspace: Workspace, pointer: CellSelectionController, parent: QObject
     ) -> None:
         super().__init__(parent)
         self._workspace = workspace
@@ -39,7 +39,6 @@ class ComparisonController(QObject):
         self._begin(ComparisonKind.KEPT, kept=workspace.run, document=workspace.computed)
 
     def swap(self) -> None:
-        """Swap A and the current document."""
         now, workspace = self._now, self._workspace
         if now and now.document and workspace.run:
             other = replace(now, kept=workspace.run, document=workspace.computed)
@@ -85,7 +84,6 @@ class ComparisonController(QObject):
             self.choose_count(2 * count if steps > 0 else (count + 1) // 2)
 
     def add_sample(self) -> None:
-        """Add one sample."""
         if self._now:
             self.choose_count(self._now.count + 1)
 

@@ -46,8 +46,8 @@ class CompareBar(QWidget):
     headsChosen = Signal(int, int)
     countChosen = Signal(int)
 
-    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, actions: Mapping[str, QAction]) -> None:
+        super().__init__()
         self._shown: ComparePanel | None = None
         self._buttons: dict[str, QToolButton] = {}
         self.lead, self.said = PlainLabel(), PlainLabel()

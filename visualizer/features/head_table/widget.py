@@ -46,8 +46,8 @@ class HeadTablePane(QWidget):
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     headChosen = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName("Heads")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self._column = column = QVBoxLayout(self)
@@ -285,7 +285,6 @@ class HeadTableView(QTableView):
         return self._model.rows
 
     def show_table(self, table: HeadTablePanel | None, theme: Theme) -> None:
-        """Show a table in a theme's colours."""
         self._delegate.theme = theme
         self.setStyleSheet(_style(theme))
         row = round(22 * text_scale())

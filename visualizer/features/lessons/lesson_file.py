@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.spec import problems
 from visualizer.attention.stages import shape, stages
+from visualizer.errors import reason_of
 from visualizer.features.lessons.model import Claim, Lesson, Measure, Page
 from visualizer.features.lessons.printed_numbers import PrintedNumbers, UnfitError
 from visualizer.features.lessons.setting_values import WORDS, is_a, value_of
@@ -334,7 +335,7 @@ def load_lessons(
         try:
             paths = sorted(folder.glob("*.toml"))
         except OSError as error:
-            errors.append(LessonError(folder.name, 0, f"It cannot be read: {error.strerror}."))
+            errors.append(LessonError(folder.name, 0, f"It cannot be read: {reason_of(error)}."))
             continue
         for path in paths:
             try:
@@ -351,7 +352,7 @@ def _text(path: pathlib.Path) -> str:
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
     except OSError as error:
-        raise LessonError(path.name, 0, f"It cannot be read: {error.strerror}.") from error
+        raise LessonError(path.name, 0, f"It cannot be read: {reason_of(error)}.") from error
     if len(content) > LARGEST_FILE:
         raise LessonError(path.name, 0, "It has more than 1 MB, which no lesson needs.")
     try:

@@ -71,8 +71,8 @@ class LessonPane(QWidget):
     returned = Signal()
     closed = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName("Lesson")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         column = QVBoxLayout(self)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class LineViewController(QObject):
     """Turns input at the line view into cursor and view changes; each method is one user intent."""
 
-    def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
+    def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
 

@@ -51,7 +51,6 @@ class LineLayout:
 
     @property
     def bottom(self) -> float:
-        """The bottom of the content."""
         outside = max(0.0, metrics(12).height() - self.height) / 2  # the last label's overhang
         return self.top + self.count * self.height + outside
 

@@ -64,7 +64,6 @@ class LineBrush:
 
     @classmethod
     def of(cls, count: int) -> LineBrush:
-        """The brush for a number of lines."""
         share = min(1.0, FEW / max(1, count))
         return cls(
             faintest=0.03 + 0.06 * share,
@@ -266,11 +265,9 @@ class IncrementalLinePicture:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every line is painted."""
         return self._next is None
 
     def go_on(self) -> None:
-        """Paint the next slice."""
         painter = QPainter(self.pixmap)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.translate(0, -self.frame.top)

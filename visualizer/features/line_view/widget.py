@@ -51,13 +51,12 @@ class LinePane(QWidget):
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     chosen = Signal(str, object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName("Lines")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self.view, self.notes = LineView(), PlainLabel()
         self.heads, self.threshold, self.top = QComboBox(), DecimalSpinBox(), QSpinBox()
-        self._shown: LinePanel | None = None
         self._build()
 
     def _build(self) -> None:
@@ -151,8 +150,8 @@ class LineView(CellScrollArea):
     tokenHovered = Signal(object)
     tokenClicked = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Lines from queries to keys")
         self._panel = LinePanel()
@@ -164,7 +163,6 @@ class LineView(CellScrollArea):
     # ------------------------------------------------------------------ showing
 
     def show_lines(self, panel: LinePanel, theme: Theme) -> None:
-        """Show a panel's lines and highlights."""
         before, self._panel = self._panel, panel
         is_pinned_anew = panel.pinned is not None and panel.pinned != before.pinned
         is_moved = (panel.labels, panel.heads, panel.solo) != (
@@ -186,11 +184,6 @@ class LineView(CellScrollArea):
         x = rows.left + (rows.right - rows.left) * NEAR_QUERY
         begin, end = (float(rows.ends(head, at)) for at in (query, key))
         return QPointF(x, begin + (end - begin) * rows.way(x) - self._offset())
-
-    def place_of_token(self, token: LineToken) -> QPointF:
-        """The viewport position of a token."""
-        x = self._rows.left / 2 if token.side is LineSide.QUERY else self._rows.right + 20
-        return QPointF(x, self._rows.middle(token.at) - self._offset())
 
     def _see(self, panel: LinePanel) -> None:
         """Scroll to the pinned tokens; to the query where both do not fit."""

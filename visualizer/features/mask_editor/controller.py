@@ -34,7 +34,7 @@ class MaskEditController(QObject):
     """Edits the mask of a workspace; each stroke is one undo step."""
 
     def __init__(
-        self, workspace: Workspace, pointer: CellSelectionController, parent: QObject | None = None
+        self, workspace: Workspace, pointer: CellSelectionController, parent: QObject
     ) -> None:
         super().__init__(parent)
         self._workspace, self._pointer = workspace, pointer
@@ -46,11 +46,9 @@ class MaskEditController(QObject):
         return self._workspace.wanted.painting
 
     def toggle(self) -> None:
-        """Toggle the mask editor."""
         self._change(is_on=not self._look.is_on)
 
     def stop(self) -> None:
-        """Leave the mask editor."""
         self._change(is_on=False)
 
     # ------------------------------------------------------------------ strokes

@@ -46,8 +46,8 @@ class MaskEditBar(ScrollStrip):
     settled = Signal()
     left = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(HEIGHT, parent)
+    def __init__(self) -> None:
+        super().__init__(HEIGHT)
         self.setAccessibleName("Painting the mask")
         self.buttons: dict[MaskBrush, QToolButton] = {}
         self.boxes: dict[MaskBrush, QSpinBox] = {}

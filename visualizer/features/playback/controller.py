@@ -22,7 +22,7 @@ LATEST_S = 0.5
 class PlaybackController(QObject):
     """Moves the playhead of a workspace; each public method is one user intent."""
 
-    def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
+    def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
         self._timer = QTimer(self, interval=BEAT_MS)
@@ -50,7 +50,6 @@ class PlaybackController(QObject):
         return Timeline.of(run.trace, self.playhead.grain) if run else None
 
     def stop(self) -> None:
-        """Stop the timer."""
         self._timer.stop()
 
     # ------------------------------------------------------------------ time
@@ -162,7 +161,6 @@ class PlaybackController(QObject):
         self.set_speed(SPEEDS[min(max(number, 0), len(SPEEDS) - 1)])
 
     def toggle_loop(self) -> None:
-        """Toggle between looping and stopping at the end."""
         self._move(loops=not self.playhead.loops)
 
     def _move(self, **changes: Any) -> None:

@@ -30,7 +30,6 @@ class TimelineSegment:
         The index of its first step.
     """
 
-    stage: str
     title: str
     start: int
 
@@ -72,7 +71,7 @@ def present_transport(
         return previous
     guess, place, timeline = resolved.prediction, resolved.place, resolved.timeline
     stops = tuple(
-        TimelineSegment(stage.name, stage.title, start)
+        TimelineSegment(stage.title, start)
         for stage, start in zip(resolved.run.trace.stages, timeline.starts, strict=False)
     )
     transport = PlaybackBarState(

@@ -77,7 +77,6 @@ class TimelineSegments:
         ]
 
     def x_of(self, position: int) -> float:
-        """The x coordinate of a step."""
         segments = self.all
         if position >= self.transport.count:
             return segments[-1][2].right()

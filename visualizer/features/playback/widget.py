@@ -51,8 +51,8 @@ class PlaybackBar(QWidget):
     speedChosen = Signal(float)
     questionChosen = Signal(object)
 
-    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, actions: Mapping[str, QAction]) -> None:
+        super().__init__()
         self.setObjectName("transport")
         self.setAccessibleName("Playback")
         self._shown: tuple[PlaybackBarState, Theme] | None = None
@@ -114,7 +114,6 @@ class PlaybackBar(QWidget):
     # ------------------------------------------------------------------ showing
 
     def show_transport(self, transport: PlaybackBarState, theme: Theme) -> None:
-        """Show the state of playback."""
         if self._shown == (transport, theme):
             return
         self._shown = (transport, theme)
@@ -179,9 +178,9 @@ class TimelineSlider(TrackSlider):
     stepped = Signal(int)
     skipped = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self) -> None:
         keys = "Left and right go by a step, up and down by a stage."
-        super().__init__("Step", keys, 120, parent)
+        super().__init__("Step", keys, 120)
         self.setProperty(SHOWS_OWN_FOCUS, True)
         self._transport = PlaybackBarState()
 
@@ -202,10 +201,6 @@ class TimelineSlider(TrackSlider):
     @property
     def _segments(self) -> TimelineSegments:
         return TimelineSegments(self._transport, self.width())
-
-    def x_of(self, position: int) -> float:
-        """The x coordinate of a step."""
-        return self._segments.x_of(position)
 
     # ------------------------------------------------------------------ drawing
 

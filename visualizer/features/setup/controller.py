@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class SetupController(QObject):
     """Changes the settings of a workspace's document."""
 
-    def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
+    def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
 
@@ -36,7 +36,6 @@ class SetupController(QObject):
                 return
 
     def toggle_mask(self) -> None:
-        """Toggle the causal mask."""
         is_causal = self._workspace.document.get("causal")
         self._workspace.set("causal", not is_causal, is_seen=True)
 

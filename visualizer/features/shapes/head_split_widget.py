@@ -28,8 +28,8 @@ class HeadSplitView(QWidget):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self._split: HeadSplit | None = None
         self._theme = LIGHT

@@ -39,8 +39,8 @@ class ShapesPane(QWidget):
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     stageChosen = Signal(str)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName("Shapes")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self._ledger: ShapesPanel | None = None
@@ -85,7 +85,6 @@ class ShapesPane(QWidget):
         super().resizeEvent(event)
 
     def row(self, stage: str) -> ShapeRowButton:
-        """The row of a stage."""
         return next(row for row in self.rows if row.stage == stage)
 
     def _build(self) -> None:
@@ -165,8 +164,8 @@ class ShapeRowButton(QAbstractButton):
 
     dimPointed = Signal(str)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
@@ -180,14 +179,7 @@ class ShapeRowButton(QAbstractButton):
 
     @property
     def stage(self) -> str:
-        """The stage it shows."""
         return self._row.stage if self._row else ""
-
-    @property
-    def lit(self) -> tuple[str, ...]:
-        """The highlighted axes."""
-        dims = self._row.dims if self._row else ()
-        return tuple(dim.name for dim in dims if dim.counts == self._lit)
 
     def show_row(self, row: ShapeRow, theme: Theme) -> None:
         if row == self._row and theme is self._theme:

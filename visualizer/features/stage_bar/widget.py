@@ -10,13 +10,12 @@ from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
 from visualizer.attention.stages import TABLE
 from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.buttons import SoloToggleButton
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.scroll_strip import ScrollStrip
 from visualizer.widgets.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QMouseEvent
-
     from visualizer.features.stage_bar.model import StageBarItem
     from visualizer.widgets.theme import Theme
 
@@ -26,28 +25,15 @@ HEIGHT = 36
 BESIDE = {"position", "keys", "values"}
 
 
-class StageButton(QToolButton):
-    """The button of one stage: a click toggles it, a double click shows it alone."""
-
-    doubled = Signal(str)
-
-    def __init__(self, stage: str) -> None:
-        super().__init__()
-        self._stage = stage
-
-    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        self.doubled.emit(self._stage)
-
-
 class StageBar(ScrollStrip):
     """A row of buttons, one per stage, checked where the stage has panels."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     stageToggled = Signal(str)
-    stageAlone = Signal(str)
+    stageAlone = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(HEIGHT, parent)
+    def __init__(self) -> None:
+        super().__init__(HEIGHT)
         self.setAccessibleName("Stages")
         self._items: tuple[StageBarItem, ...] = ()
         self._buttons: dict[str, QToolButton] = {}
@@ -76,7 +62,6 @@ class StageBar(ScrollStrip):
         self.updateGeometry()
 
     def button(self, stage: str) -> QToolButton:
-        """The button of a stage."""
         return self._buttons[stage]
 
     @staticmethod
@@ -106,19 +91,18 @@ class StageBar(ScrollStrip):
         return inner
 
     def _button(self, stage: str) -> QToolButton:
-        button = StageButton(stage)
-        button.setCheckable(True)
+        button = SoloToggleButton(stage)
         button.doubled.connect(self.stageAlone)
-        button.setProperty("stage", stage)
         button.setObjectName(f"stage {stage}")
-        button.setAutoRaise(True)
         button.hide()
         button.clicked.connect(self._toggle)
         self._buttons[stage] = button
         return button
 
     def _toggle(self) -> None:
-        stage = self.sender().property("stage")
+        button = self.sender()
+        assert isinstance(button, SoloToggleButton)
+        stage = button.item
         item = next(item for item in self._items if item.stage == stage)
         self._buttons[stage].setChecked(item.is_shown)  # until the next screen confirms the change
         self.stageToggled.emit(stage)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class TensorEditController(QObject):
     """Reads and edits the tensors of a workspace; each edit is one undo step."""
 
-    def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
+    def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
 

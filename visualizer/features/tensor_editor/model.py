@@ -76,14 +76,12 @@ class NumberTablePanel:
     columns: Axis
     is_editable: bool
     is_own: bool
-    is_covered: bool
     note: str
     problem: str
     current: tuple[int, int] | None
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The number of rows and columns."""
         return len(self.rows.labels), len(self.columns.labels)
 
     @property
@@ -102,7 +100,6 @@ class NumberTablePanel:
         return (self.head, row, column) if self.heads else (row, column)
 
     def block(self, rows: slice, columns: slice) -> NumberBlock:
-        """Read a block of the table."""
         if not self.is_stage:
             return NumberBlock(_parameter(self.run, self.name, rows, columns))
         trace = self.run.trace
@@ -163,7 +160,6 @@ def present_table(resolved: Resolved) -> NumberTablePanel:
         columns=columns,
         is_editable=not (why or is_covered),
         is_own=own_of(document.spec, run, name) is not None,
-        is_covered=is_covered,
         note=COVERED if is_covered else why or "Type a number, or paste a block of them.",
         problem=look.problem if look.document == document else "",
         current=(pinned[-2], pinned[-1]) if pinned and not is_covered else None,

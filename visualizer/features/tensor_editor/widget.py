@@ -63,8 +63,8 @@ class NumberTablePane(QWidget):
     copyWanted = Signal(object, object)
     drawnAgain = Signal(str)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName("Numbers")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         self.tensor, self.head, self.grid = QComboBox(), QComboBox(), NumberTableView()
@@ -351,7 +351,6 @@ class NumberTableView(QTableView):
         self._size_headers()
 
     def show_table(self, table: NumberTablePanel | None, theme: Theme) -> None:
-        """Show a table, with the pinned cell current."""
         before = self._model.table
         self._model.show_table(table, theme)
         if table and not (before and _is_alike(table, before)):

@@ -23,7 +23,7 @@ class TokenSelectionController(QObject):
     wanted = Signal(object)
     """Carries a cell of the token that the search went to, to scroll into view in the heatmaps."""
 
-    def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
+    def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
 
@@ -40,7 +40,6 @@ class TokenSelectionController(QObject):
         self.choose(frozenset())
 
     def set_role(self, role: TokenRole) -> None:
-        """Treat the tokens as queries or as keys."""
         self._change(role=TokenRole(role))
 
     def turn(self) -> None:

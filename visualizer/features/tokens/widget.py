@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QAccessible, QColor, QHelpEvent, QKeySequence, QPainter
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QAccessible, QColor, QKeySequence, QPainter
 from PySide6.QtWidgets import (
-    QAbstractScrollArea,
     QButtonGroup,
-    QFrame,
     QHBoxLayout,
     QLineEdit,
     QSizePolicy,
@@ -19,6 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from visualizer.features.tokens.chip_widget import ChipScrollArea
 from visualizer.features.tokens.model import TokenPanel
 from visualizer.features.tokens.paint import GAP, chip_height, chip_widths, paint_chip
 from visualizer.heatmap import colour_table
@@ -29,11 +28,9 @@ from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.input_filters import install_input_filters, is_command
 from visualizer.widgets.labels import PlainLabel, RichLabel
 from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
-from visualizer.widgets.tooltips import show_tooltip
 
 if TYPE_CHECKING:
     from PySide6.QtGui import (
-        QFocusEvent,
         QKeyEvent,
         QMouseEvent,
         QPaintEvent,
@@ -65,8 +62,8 @@ class TokenPane(QWidget):
     sought = Signal(str)
     stepped = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.strip, self.bar = TokenStrip(), TokenColourBar()
         self.says = RichLabel()
         self.says.setWordWrap(True)
@@ -102,7 +99,6 @@ class TokenPane(QWidget):
                 button.setStyleSheet(_style(theme))
 
     def open_search(self) -> None:
-        """Open the search."""
         self.finder.show()
         self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.search.selectAll()
@@ -236,7 +232,7 @@ CONTROL = Qt.KeyboardModifier.ControlModifier
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 
 
-class TokenStrip(QAbstractScrollArea):
+class TokenStrip(ChipScrollArea):
     """Token chips wrapped over a few lines; further lines scroll.
 
     `chose` carries the set of selected tokens.
@@ -245,16 +241,10 @@ class TokenStrip(QAbstractScrollArea):
     ACCESSIBLE_ROLE = QAccessible.Role.List
     chose = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setFrameShape(QFrame.Shape.NoFrame)
+    def __init__(self) -> None:
+        super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.viewport().setAutoFillBackground(False)
         self._tokens = TokenPanel()
-        self._theme = LIGHT
-        self._chips: list[QRectF] = []
         self._at = 0
         self._anchor: int | None = None
         self._kept: frozenset[int] = frozenset()
@@ -287,7 +277,7 @@ class TokenStrip(QAbstractScrollArea):
         set_accessible_value(self, told or _lit(tokens))
 
     def tip(self, token: int) -> str:
-        """The tooltip: a token in full, and its number."""
+        """Return a token in full, and its number."""
         tokens = self._tokens
         said = f"{tokens.labels[token]}, token {token + 1:,}"
         if tokens.shares is None:
@@ -322,26 +312,17 @@ class TokenStrip(QAbstractScrollArea):
         return round(self._chips[-1].top() / pitch) + 1 if self._chips else 0
 
     def _arrange(self) -> None:
-        whole = self.maximumViewportSize().width()
-        self._flow(whole)
+        whole, height = self.maximumViewportSize().width(), self._chip_height
+        widths = chip_widths(self._tokens.labels, self._has_numbers)
+        self._flow(widths, height, whole)
         if self._lines > LINES:
-            self._flow(whole - self.verticalScrollBar().sizeHint().width())
+            self._flow(widths, height, whole - self.verticalScrollBar().sizeHint().width())
         pitch, bar = self._chip_height + GAP * text_scale(), self.verticalScrollBar()
         bar.setRange(0, round(max(0, self._lines - LINES) * pitch))
         bar.setSingleStep(round(pitch))
         bar.setPageStep(round(LINES * pitch))
         self.updateGeometry()
         self.viewport().update()
-
-    def _flow(self, room: int) -> None:
-        height, gap = self._chip_height, GAP * text_scale()
-        self._chips, left, top = [], 0.0, gap / 2
-        for needed in chip_widths(self._tokens.labels, self._has_numbers):
-            width = min(needed, room - 2.0)
-            if left and left + width > room:
-                left, top = 0.0, top + height + gap
-            self._chips.append(QRectF(left + 1, top, width, height))
-            left += width + gap
 
     # ------------------------------------------------------------------ drawing
 
@@ -357,25 +338,10 @@ class TokenStrip(QAbstractScrollArea):
                 paint_chip(painter, box, self._tokens, token, self._theme, token == focused)
         painter.end()
 
-    def scrollContentsBy(self, across: int, down: int) -> None:
-        self.viewport().update()
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self.viewport().update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self.viewport().update()
-
     # ------------------------------------------------------------------ mouse
 
-    def _token_at(self, point: QPointF) -> int | None:
-        within = point + QPointF(0, self.verticalScrollBar().value())
-        return next((at for at, box in enumerate(self._chips) if box.contains(within)), None)
-
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        token = self._token_at(event.position())
+        token = self._chip_at(event.position())
         self._is_held = event.button() == Qt.MouseButton.LeftButton and token is not None
         if token is None or not self._is_held:
             return
@@ -391,7 +357,7 @@ class TokenStrip(QAbstractScrollArea):
             self.chose.emit(frozenset() if chosen == {token} else frozenset({token}))
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        token = self._token_at(event.position())
+        token = self._chip_at(event.position())
         if self._is_held and token is not None and token != self._at:
             self._extend(token)
 
@@ -410,13 +376,6 @@ class TokenStrip(QAbstractScrollArea):
             super().wheelEvent(event)
         else:  # without focus, the page scrolls
             event.ignore()
-
-    def viewportEvent(self, event: QEvent) -> bool:
-        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            token = self._token_at(QPointF(event.pos()))
-            show_tooltip(event.globalPos(), "" if token is None else self.tip(token), self)
-            return True
-        return super().viewportEvent(event)
 
     # ------------------------------------------------------------------ keys
 

@@ -59,8 +59,8 @@ class ColoursPane(QScrollArea):
     mapChosen = Signal(object)
     endsTyped = Signal(str, float, float)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setWidgetResizable(True)
         self.setAccessibleName("Colours")
         self._looks, self._theme = ViewControlsPanel(), LIGHT
@@ -99,7 +99,6 @@ class ColoursPane(QScrollArea):
     # ------------------------------------------------------------------ showing
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show what is chosen."""
         looks = screen.panel(LOOKS)
         if looks == self._looks and theme is self._theme:
             return

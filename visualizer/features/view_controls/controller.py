@@ -27,7 +27,7 @@ PAN = 4
 class ViewController(QObject):
     """Changes the view of a workspace; each public method is one user intent."""
 
-    def __init__(self, workspace: Workspace, parent: QObject | None = None) -> None:
+    def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
         self._before = self._wanted
@@ -228,7 +228,6 @@ class ViewController(QObject):
             self._workspace.show_leading(indices[at])
 
     def set_dialect(self, dialect: str) -> None:
-        """Choose the dialect of the code."""
         self._workspace.look(dialect=CodeDialect(dialect))
 
     def _let_go_of(self, heads: set[int]) -> None:

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QToolButton, QWidge
 
 from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.features.view_controls.model import LOOKS, BoardArrangement, ViewControlsPanel
+from visualizer.widgets.buttons import SoloToggleButton
 from visualizer.widgets.labels import ElidedLabel
 from visualizer.widgets.scroll_strip import ScrollStrip
 from visualizer.widgets.theme import LIGHT, Theme, head_colour, text_scale
@@ -17,8 +18,6 @@ from visualizer.widgets.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from PySide6.QtGui import QMouseEvent
 
     from visualizer.session.screen import Screen
 
@@ -35,29 +34,16 @@ LAYOUTS = {
 FOLDS = {HeadAggregate.MEAN: "Mean", HeadAggregate.MAX: "Max"}
 
 
-class HeadToggleButton(QToolButton):
-    """The button of one head: a click toggles it, a double click shows it alone."""
-
-    doubled = Signal(int)
-
-    def __init__(self, head: int) -> None:
-        super().__init__()
-        self.head = head
-
-    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        self.doubled.emit(self.head)
-
-
 class ViewBar(ScrollStrip):
     """A row of controls, all of which are in the View menu, too."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     layoutChosen = Signal(object)
     headToggled = Signal(int)
-    headAlone = Signal(int)
+    headAlone = Signal(object)
 
-    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
-        super().__init__(HEIGHT, parent)
+    def __init__(self, actions: Mapping[str, QAction]) -> None:
+        super().__init__(HEIGHT)
         self.setAccessibleName("How the panels are looked at")
         self._looks, self._theme = ViewControlsPanel(), LIGHT
         self.buttons: dict[str, QToolButton] = {}
@@ -76,7 +62,7 @@ class ViewBar(ScrollStrip):
         self._chips = QHBoxLayout(self.chips)
         self._chips.setContentsMargins(8, 0, 0, 0)
         self._chips.setSpacing(1)
-        self.heads: list[HeadToggleButton] = []
+        self.heads: list[SoloToggleButton] = []
         self.many = QToolButton()
         self.menu = QMenu(self.many)
         self.many.setMenu(self.menu)
@@ -110,7 +96,6 @@ class ViewBar(ScrollStrip):
     # ------------------------------------------------------------------ showing
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
-        """Show the current choices."""
         looks = screen.panel(LOOKS)
         if looks == self._looks and theme is self._theme:
             return
@@ -155,10 +140,8 @@ class ViewBar(ScrollStrip):
         self.chips.setVisible(bool(self.heads))
         self.many.setVisible(are_many)
 
-    def _chip(self, head: int) -> HeadToggleButton:
-        button = HeadToggleButton(head)
-        button.setCheckable(True)
-        button.setAutoRaise(True)
+    def _chip(self, head: int) -> SoloToggleButton:
+        button = SoloToggleButton(head)
         button.setText(str(head + 1))
         button.setIcon(self._dot(head))
         button.setIconSize(QSize(DOT, DOT) * text_scale())
@@ -194,8 +177,8 @@ class ViewBar(ScrollStrip):
 
     def _toggle(self) -> None:
         sender = self.sender()
-        if isinstance(sender, HeadToggleButton):
-            sender.setChecked(self._looks.heads[sender.head])  # until the next screen
-            self.headToggled.emit(sender.head)
+        if isinstance(sender, SoloToggleButton):
+            sender.setChecked(self._looks.heads[sender.item])  # until the next screen
+            self.headToggled.emit(sender.item)
         elif isinstance(sender, QAction):
             self.headToggled.emit(sender.data())

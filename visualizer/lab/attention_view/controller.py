@@ -90,12 +90,10 @@ class LabPictureController(QObject):
 
     @property
     def has_layers(self) -> bool:
-        """Whether there is a layer to open."""
         return bool(self._panel.board.columns)
 
     @property
     def can_draw(self) -> bool:
-        """Whether a token can be drawn."""
         return self._is_known and self._teller.can_draw
 
     def show(self, theme: Theme) -> None:
@@ -127,7 +125,6 @@ class LabPictureController(QObject):
         return run is not None and bool(run.tokens)
 
     def _show_probe(self) -> None:
-        """Show the probe text, and whether the pictures are of it."""
         probe, puller = self._widgets.probe, self._puller
         probe.setVisible(self._is_known)
         if probe.text() != self._lab.view.probe:
@@ -173,7 +170,6 @@ class LabPictureController(QObject):
     # ------------------------------------------------------------------ pointer and keys
 
     def hover(self, cell: Cell | None) -> None:
-        """Hover a cell."""
         self._point(self._pointing.hover(cell))
 
     def pin(self, cell: Cell | None) -> None:

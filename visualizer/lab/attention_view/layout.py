@@ -104,7 +104,6 @@ class LayerPlacement:
         return least / ratio
 
     def layout(self) -> BoardLayout:
-        """Place all panels."""
         cell = self.cell()
         above = self._label(cell) + 8 * self.scale  # highlighted labels are bold, and longer
         step = max(self.rows * cell + 8, self.least) + GAP

@@ -191,7 +191,6 @@ class LabCellPointer:
     pinned: Cell | None = None
 
     def hover(self, cell: Cell | None) -> LabCellPointer:
-        """Hover a cell."""
         return replace(self, hovered=cell)
 
     def pin(self, cell: Cell | None) -> LabCellPointer:

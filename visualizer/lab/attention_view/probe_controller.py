@@ -40,6 +40,8 @@ class ProbeController(QObject):
         self._refusal = "", ""
         self._folder: Path | None = None
         self._offered = ""
+        self._is_own = False
+        """Whether the run is one of the list, or was trained here: its folder may be written."""
         self._kept: OrderedDict[tuple[int, str], ProbeReading] = OrderedDict()
         self._asked: tuple[int, str] | None = None
         self._count = 0
@@ -72,6 +74,8 @@ class ProbeController(QObject):
         run, view = self._lab.run, self._lab.view
         if run is None or run.folder != self._folder:
             self._forget(run.folder if run else None)
+        if run and run.phase is Phase.RUNNING:
+            self._is_own = True
         if run is None or not run.is_open:
             self._asked = None
         else:
@@ -127,10 +131,19 @@ class ProbeController(QObject):
         while len(self._kept) > 1 and len(self._kept) * size > MOST_BYTES:
             self._kept.popitem(last=False)
 
+    def _remember(self, folder: Path) -> None:
+        """Store the probe with a run of the user's own, else until the window is closed."""
+        if self._is_own:
+            self._lab.typed_probes.pop(folder, None)
+            keep_probe(folder, self.text)
+        else:
+            self._lab.typed_probes[folder] = self.text
+
     def _forget(self, folder: Path | None) -> None:
-        if self._folder and self.text != self._offered:  # a run that is only viewed stays unchanged
-            keep_probe(self._folder, self.text)
+        if self._folder and self.text and self.text != self._offered:
+            self._remember(self._folder)
         self._folder, self._offered, self._asked = folder, "", None
+        self._is_own = folder is not None and folder.parent == self._lab.home
         self._kept.clear()
         had, self.reading, self.text, self._refusal = self.reading, None, "", ("", "")
         if had:

@@ -38,11 +38,10 @@ class LabAttentionView(QWidget):
     cellClicked = Signal(object)
     walked = Signal(int, int)
     roomChanged = Signal(int)
-    painted = Signal()
     layerWanted = Signal(int, int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.notices, self.board, self.said = PlainLabel(), LayerBoard(), PlainLabel()
         self.notices.setWordWrap(True)
         self.notices.setProperty("role", "notice")
@@ -58,7 +57,7 @@ class LabAttentionView(QWidget):
         column.setSpacing(0)
         for widget, stretch in ((self.notices, 0), (self.board, 1), (self.said, 0)):
             column.addWidget(widget, stretch)
-        for name in ("cellHovered", "cellClicked", "walked", "roomChanged", "painted"):
+        for name in ("cellHovered", "cellClicked", "walked", "roomChanged"):
             getattr(self.board, name).connect(getattr(self, name))
         self.board.layerWanted.connect(self.layerWanted)
         self.setFocusProxy(self.board)
@@ -66,7 +65,6 @@ class LabAttentionView(QWidget):
         install()
 
     def show_attention(self, panel: LabAttentionPanel, theme: Theme) -> None:
-        """Show heatmaps with a cursor."""
         self.notices.setText("\n".join(panel.notices))
         self.notices.setVisible(bool(panel.notices))
         self.said.setText(panel.said or (HINT if panel.board.columns else ""))

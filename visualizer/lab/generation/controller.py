@@ -78,7 +78,6 @@ class GenerationController(QObject):
     # ------------------------------------------------------------------ intents
 
     def pick(self, token: int) -> None:
-        """Append a token."""
         reading, vocabulary = self.reading, self._vocabulary()
         if reading and token < len(vocabulary):
             share = float(probabilities(reading.logits[-1])[token])
@@ -102,7 +101,6 @@ class GenerationController(QObject):
             self.sample()
 
     def toggle(self) -> None:
-        """Toggle continuous sampling."""
         self.run(not self.is_running)
 
     def step_back(self) -> None:
@@ -118,7 +116,6 @@ class GenerationController(QObject):
         self._stay(self.story.turned(by))
 
     def go(self, node: int) -> None:
-        """Go to any node."""
         self._stay(self.story.gone_to(node))
 
     def _stay(self, story: GenerationTree) -> None:
@@ -126,7 +123,6 @@ class GenerationController(QObject):
         self._tell(story)
 
     def reseed(self, seed: int) -> None:
-        """Change the seed."""
         self.story = self.story.reseeded(seed)
         self.changed.emit()
 

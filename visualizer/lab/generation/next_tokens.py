@@ -45,7 +45,6 @@ class NextTokenBar:
 
     @property
     def words(self) -> str:
-        """Its numbers in words."""
         name = self.label if self.token is None else f"“{self.label}”"
         if self.is_left_out:
             return f"{name}: {format_share(self.expected)}, left out"
@@ -92,7 +91,6 @@ class NextTokensPanel:
 
     @property
     def words(self) -> str:
-        """All numbers in words."""
         return "; ".join((self.heading, *(bar.words for bar in self.bars))) if self.bars else ""
 
 

@@ -48,8 +48,8 @@ class NextTokensPane(QWidget):
     tokenPicked = Signal(int)
     samplingChosen = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._sampling, self._vocabulary = Sampling(), 0
         self.heading, self.legend, self.problem = PlainLabel(), PlainLabel(), PlainLabel()
         self.heading.setProperty("role", "pane")
@@ -92,7 +92,6 @@ class NextTokensPane(QWidget):
         return form
 
     def show_bars(self, bars: NextTokensPanel, theme: Theme) -> None:
-        """Show the next-token bars and the sampling settings."""
         self._sampling, self._vocabulary = bars.sampling, bars.vocabulary
         self.heading.setText(bars.heading)
         self.legend.setText(bars.legend)
@@ -153,8 +152,8 @@ class NextTokenBarView(QWidget):
     ACCESSIBLE_ROLE = QAccessible.Role.List
     tokenPicked = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -176,7 +175,6 @@ class NextTokenBarView(QWidget):
         return metrics(12).height() + 6 * text_scale()
 
     def show_bars(self, bars: NextTokensPanel, theme: Theme) -> None:
-        """Show the bars."""
         if bars == self._bars and theme is self._theme:
             return
         if bars.vocabulary != self._bars.vocabulary:
@@ -190,7 +188,6 @@ class NextTokenBarView(QWidget):
     # ------------------------------------------------------------------ places
 
     def row(self, at: int) -> QRectF:
-        """Return the rectangle of a row."""
         return QRectF(0, at * self._pitch, self.width(), self._pitch)
 
     def _columns(self) -> tuple[float, float, float]:

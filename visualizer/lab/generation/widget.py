@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QAccessible, QColor, QFont, QHelpEvent, QPainter, QPen
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QAccessible, QColor, QFont, QPainter, QPen
 from PySide6.QtWidgets import (
-    QAbstractScrollArea,
-    QFrame,
     QHBoxLayout,
     QPushButton,
     QSpinBox,
@@ -17,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from visualizer.features.tokens.chip_widget import ChipScrollArea
 from visualizer.features.tokens.paint import CENTRE, GAP, NUMBER_SIZE, ROUND, chip_height
 from visualizer.heatmap import colour_table
 from visualizer.lab.generation.model import GeneratedToken, GenerationPanel
@@ -28,11 +27,11 @@ from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters, is_command
 from visualizer.widgets.labels import PlainLabel
 from visualizer.widgets.setting_controls import show_number
-from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
-from visualizer.widgets.tooltips import plain_tooltip, show_tooltip
+from visualizer.widgets.theme import Theme, font, metrics, text_scale
+from visualizer.widgets.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
-    from PySide6.QtGui import QFocusEvent, QIcon, QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent
+    from PySide6.QtGui import QIcon, QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent
 
 LARGEST_SEED, NARROW_SEED = 2**31 - 1, 56
 RUN, STOP = "Write on", "Stop"
@@ -54,8 +53,8 @@ class GenerationPane(QWidget):
     nodeChosen = Signal(int)
     seedChosen = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName("Continue the text")
         self._is_running = False
         self.strip, self.said, self.seed = GeneratedTokenStrip(), PlainLabel(), QSpinBox()
@@ -118,7 +117,6 @@ class GenerationPane(QWidget):
             getattr(self.strip, name).connect(getattr(self, name))
 
     def show_story(self, panel: GenerationPanel, theme: Theme) -> None:
-        """Show the text and enable its controls."""
         self._is_running = panel.is_running
         self.strip.show_story(panel, theme)
         self.said.setText(panel.said)
@@ -151,7 +149,7 @@ SAID = 100
 """How many of the last tokens screen readers are given."""
 
 
-class GeneratedTokenStrip(QAbstractScrollArea):
+class GeneratedTokenStrip(ChipScrollArea):
     """Chips that wrap over lines; the current node's is framed.
 
     `nodeChosen` carries the node of a chip, `turned` by how many siblings to move.
@@ -164,18 +162,13 @@ class GeneratedTokenStrip(QAbstractScrollArea):
     turned = Signal(int)
     sampleWanted = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.viewport().setAutoFillBackground(False)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName("The text")
         self.setAccessibleDescription(
             "Left steps back, right steps on, up and down go to another branch; Enter draws one."
         )
-        self._panel, self._theme = GenerationPanel(), LIGHT
-        self._boxes: list[QRectF] = []
+        self._panel = GenerationPanel()
 
     def sizeHint(self) -> QSize:
         return QSize(300, round(3 * self._pitch))
@@ -186,7 +179,6 @@ class GeneratedTokenStrip(QAbstractScrollArea):
     # ------------------------------------------------------------------ content
 
     def show_story(self, panel: GenerationPanel, theme: Theme) -> None:
-        """Show the tokens."""
         is_other = panel.chips != self._panel.chips
         if not is_other and theme is self._theme:
             return
@@ -199,9 +191,8 @@ class GeneratedTokenStrip(QAbstractScrollArea):
         set_accessible_value(self, ". ".join(filter(None, (text, here))))
         self.viewport().update()
 
-    def box(self, chip: int) -> QRectF:
-        """Return the rectangle of a chip in the viewport."""
-        return self._boxes[chip].translated(0, -self.verticalScrollBar().value())
+    def tip(self, chip: int) -> str:
+        return self._panel.chips[chip].words
 
     @property
     def _pitch(self) -> float:
@@ -209,16 +200,10 @@ class GeneratedTokenStrip(QAbstractScrollArea):
 
     def _arrange(self) -> None:
         room = self.maximumViewportSize().width() - self.verticalScrollBar().sizeHint().width()
-        gap, height = GAP * text_scale(), chip_height(True)
-        self._boxes, left, top = [], 0.0, gap / 2
-        for chip in self._panel.chips:
-            width = min(_width(chip), room - 2.0)
-            if left and left + width > room:
-                left, top = 0.0, top + height + gap
-            self._boxes.append(QRectF(left + 1, top, width, height))
-            left += width + gap
+        self._flow(map(_width, self._panel.chips), chip_height(True), room)
+        bottom = self._chips[-1].bottom() if self._chips else 0.0
         bar, view = self.verticalScrollBar(), self.viewport().height()
-        bar.setRange(0, max(0, round(top + height + gap) - view))
+        bar.setRange(0, max(0, round(bottom + GAP * text_scale()) - view))
         bar.setSingleStep(round(self._pitch))
         bar.setPageStep(view)
 
@@ -226,16 +211,13 @@ class GeneratedTokenStrip(QAbstractScrollArea):
         """Scroll to the current token."""
         here = next((at for at, chip in enumerate(self._panel.chips) if chip.is_here), None)
         if here is not None:
-            box, bar = self._boxes[here], self.verticalScrollBar()
+            box, bar = self._chips[here], self.verticalScrollBar()
             low = box.bottom() + GAP - self.viewport().height()
             bar.setValue(round(min(max(bar.value(), low), box.top())))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         self._arrange()
         self._see()
-
-    def scrollContentsBy(self, across: int, down: int) -> None:
-        self.viewport().update()
 
     # ------------------------------------------------------------------ drawing
 
@@ -276,22 +258,10 @@ class GeneratedTokenStrip(QAbstractScrollArea):
 
     # ------------------------------------------------------------------ mouse and keys
 
-    def _chip_at(self, point: QPointF) -> GeneratedToken | None:
-        found = (at for at in range(len(self._boxes)) if self.box(at).contains(point))
-        at = next(found, None)
-        return None if at is None else self._panel.chips[at]
-
     def mousePressEvent(self, event: QMouseEvent) -> None:
         chip = self._chip_at(event.position())
-        if chip and event.button() == Qt.MouseButton.LeftButton:
-            self.nodeChosen.emit(chip.node)
-
-    def viewportEvent(self, event: QEvent) -> bool:
-        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            chip = self._chip_at(QPointF(event.pos()))
-            show_tooltip(event.globalPos(), chip.words if chip else "", self)
-            return True
-        return super().viewportEvent(event)
+        if chip is not None and event.button() == Qt.MouseButton.LeftButton:
+            self.nodeChosen.emit(self._panel.chips[chip].node)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())
@@ -307,14 +277,6 @@ class GeneratedTokenStrip(QAbstractScrollArea):
             self.sampleWanted.emit()
         else:
             super().keyPressEvent(event)
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        super().focusInEvent(event)
-        self.viewport().update()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        super().focusOutEvent(event)
-        self.viewport().update()
 
 
 def _under(chip: GeneratedToken) -> str:

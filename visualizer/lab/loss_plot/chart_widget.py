@@ -94,7 +94,6 @@ class LossChart:
     # ------------------------------------------------------------------ drawing
 
     def draw(self, plot: LossPlot, theme: Theme) -> None:
-        """Draw a plot, replacing the one before."""
         self.point(None)
         for item in self._drawn:
             self.view.scene().removeItem(item)

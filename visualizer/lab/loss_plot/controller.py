@@ -64,7 +64,6 @@ class LossPlotController(QObject):
     # ------------------------------------------------------------------ intents
 
     def choose(self, look: PlotLook) -> None:
-        """Change the plot's options."""
         self.look = look
         self.changed.emit()
 

@@ -117,7 +117,6 @@ class LossGap:
     """The first step at which a run's loss is not finite."""
 
     step: int
-    colour: int
     words: str
 
 

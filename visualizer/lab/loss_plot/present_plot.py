@@ -128,7 +128,7 @@ def _breaks(curves: Sequence[LossCurve]) -> Iterator[LossGap]:
         is_number = np.isfinite(curve.losses.training)
         if not is_number.all():
             step = int(curve.losses.steps[np.argmin(is_number)])
-            yield LossGap(step, curve.colour, f"no number at step {step:,}")
+            yield LossGap(step, f"no number at step {step:,}")
 
 
 MOST_STEPS, MOST_LOSSES = 6, 6

@@ -63,8 +63,8 @@ class LossPlotView(QWidget):
     presentPicked = Signal()
     """The present is selected."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMouseTracking(True)
@@ -93,7 +93,6 @@ class LossPlotView(QWidget):
     # ------------------------------------------------------------------ content
 
     def show_plot(self, plot: LossPlot, theme: Theme) -> None:
-        """Show losses and the selected step."""
         if plot is self._plot and theme is self._theme:
             return
         is_elsewhere = plot.stand != self._plot.stand
@@ -251,8 +250,8 @@ class PlotPane(QWidget):
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     lookChosen = Signal(object)
 
-    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, actions: Mapping[str, QAction]) -> None:
+        super().__init__()
         self.setAccessibleName("Losses and how they are plotted")
         self._look = PlotLook()
         self.view, self.notices, self.smoothing = LossPlotView(), PlainLabel(), TypedSlider()
@@ -284,7 +283,6 @@ class PlotPane(QWidget):
         self.setFocusProxy(self.view)
 
     def show_plot(self, plot: LossPlot, look: PlotLook, theme: Theme) -> None:
-        """Show losses and the plot's options."""
         self._look = look
         self.smoothing.setValue(SMOOTHINGS.index(look.smoothing))
         set_accessible_value(self.smoothing, f"{look.smoothing:g}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.errors import InputError
+from visualizer.errors import InputError, reason_of
 from visualizer.lab.training.losses import Losses
 from visualizer.language.loss_log import MOST_BYTES, NO_ROWS, curves, tables
 from visualizer.language.run_folder import RunFolder
@@ -43,7 +43,6 @@ class StoredRun:
 
     @property
     def name(self) -> str:
-        """Its folder's name."""
         return self.folder.name
 
 
@@ -87,7 +86,7 @@ def renamed(folder: Path, name: str) -> Path:
     try:
         return folder.rename(target)
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = reason_of(error)
         raise InputError("name", f"“{folder.name}” could not be renamed: {reason}.") from error
 
 
@@ -107,7 +106,7 @@ def delete(folder: Path) -> None:
     try:
         shutil.rmtree(folder)
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = reason_of(error)
         raise InputError("folder", f"“{folder.name}” could not be deleted: {reason}.") from error
 
 

@@ -128,16 +128,13 @@ class RunController(QObject):
         self.settingsWanted.emit()
 
     def choose_to_open(self) -> None:
-        """Ask for the folder of a run."""
         ask_for_folder(self._window, "Open run folder", self._lab.home, self.open)
 
     def open_chosen(self) -> None:
-        """Open the run selected in the list."""
         if self._pane.chosen:
             self.open_name(self._pane.chosen)
 
     def open_name(self, name: str) -> None:
-        """Open a stored run by its name."""
         self.open(self._lab.home / name)
 
     def open(self, folder: Path | str) -> None:

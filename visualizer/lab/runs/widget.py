@@ -47,8 +47,8 @@ class RunsPane(QWidget):
     overlaid = Signal(str, bool)
     renamed = Signal(str, str)
 
-    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, actions: Mapping[str, QAction]) -> None:
+        super().__init__()
         self._shown: object = None
         self._actions = tuple(actions.values())
         self.hint, self.list = PlainLabel(EMPTY), QTreeWidget()
@@ -94,7 +94,6 @@ class RunsPane(QWidget):
         return False
 
     def edit_name(self) -> None:
-        """Start editing the selected run's name."""
         item = self.list.currentItem()
         if item:
             self.list.editItem(item, 0)

@@ -50,10 +50,6 @@ def _is_file(settings: TrainingSettings) -> bool:
     return settings.source.kind is CorpusKind.FILE
 
 
-def _is_made(settings: TrainingSettings) -> bool:
-    return not _is_file(settings)
-
-
 def _is_prose(settings: TrainingSettings) -> bool:
     return settings.source.kind in {CorpusKind.FILE, CorpusKind.WORLD}
 
@@ -70,7 +66,7 @@ LAB_SETTINGS: tuple[Setting, ...] = (
     Setting("tokenizer", "Tokens", SettingKind.CHOICE, True, "What counts as a token", (
         (Tokenizer.CHARACTERS, "Characters"), (Tokenizer.WORDS, "Words")), counts=_is_prose),
     Setting("size", "Length of the text", SettingKind.WHOLE, True, "About how many tokens are made",
-            counts=_is_made),
+            counts=lambda settings: not _is_file(settings)),
     Setting("model", "Model", SettingKind.CHOICE, True, "Each is a step towards the transformer",
             tuple(TITLES.items())),
     Setting("block", "Block size", SettingKind.WHOLE, True,

@@ -55,8 +55,8 @@ class SettingsPane(QScrollArea):
     remedied = Signal(str)
     anotherWanted = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Settings of the training")
@@ -119,7 +119,6 @@ class SettingsPane(QScrollArea):
         column.addStretch(1)
 
     def show_setup(self, setup: LabSettingsPanel, theme: Theme) -> None:
-        """Show the settings, and lock or unlock them."""
         if theme is not self._theme:
             self._theme, self._shown = theme, None
             for row in self.rows.values():

@@ -35,16 +35,13 @@ class SnapshotAxis:
     width: float
 
     def x(self, share: float) -> float:
-        """Return the x of a share of the axis."""
         knob = KNOB * text_scale()
         return knob + share * (self.width - 2 * knob)
 
     def x_of(self, stop: int) -> float:
-        """Return the x of a stop."""
         return self.x(self.scrub.shares[stop])
 
     def stop_at(self, x: float) -> int:
-        """Return the stop nearest to an x."""
         start, end = self.x(0), self.x(1)
         return self.scrub.nearest((x - start) / max(1.0, end - start))
 

@@ -40,10 +40,9 @@ class SnapshotBar(QWidget):
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     stepLooked = Signal(object)
-    playingChanged = Signal(bool)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setObjectName("scrub")
         self.setAccessibleName("Training time")
         self._scrub, self._theme, self._widest = SnapshotTimeline(), LIGHT, 1
@@ -91,7 +90,6 @@ class SnapshotBar(QWidget):
     # ------------------------------------------------------------------ content
 
     def show_scrub(self, scrub: SnapshotTimeline, theme: Theme) -> None:
-        """Show the selected step."""
         if scrub == self._scrub and theme is self._theme and self.said.text():
             return
         self._scrub, self._theme = scrub, theme
@@ -125,7 +123,6 @@ class SnapshotBar(QWidget):
 
     @property
     def is_playing(self) -> bool:
-        """Whether it plays."""
         return self._timer.isActive()
 
     def toggle(self) -> None:
@@ -134,14 +131,14 @@ class SnapshotBar(QWidget):
             self.pause()
         elif len(self._scrub.stops) > 1:
             self._timer.start()
-            self._tell_playing()
+            self._show_icons()
             self._look(0 if self._scrub.is_last else self._scrub.beside(1))
 
     def pause(self) -> None:
         """Stop playing at the selected step."""
         if self.is_playing:
             self._timer.stop()
-            self._tell_playing()
+            self._show_icons()
 
     def change_speed(self, by: int) -> None:
         """Play faster or slower, within the range of speeds."""
@@ -152,15 +149,12 @@ class SnapshotBar(QWidget):
         self._timer.setInterval(round(FRAME_MS / SPEEDS[at]))
 
     def step_back(self) -> None:
-        """Select the snapshot before."""
         self._seek(self._scrub.beside(-1))
 
     def step_on(self) -> None:
-        """Select the next snapshot."""
         self._seek(self._scrub.beside(1))
 
     def go_to_now(self) -> None:
-        """Select the present."""
         self._seek(len(self._scrub.stops) - 1)
 
     def _seek(self, stop: int) -> None:
@@ -179,10 +173,6 @@ class SnapshotBar(QWidget):
         else:
             self._look(self._scrub.beside(1))
 
-    def _tell_playing(self) -> None:
-        self._show_icons()
-        self.playingChanged.emit(self.is_playing)
-
 
 STEPS = {
     Qt.Key.Key_Left: -1,
@@ -200,9 +190,9 @@ class SnapshotSlider(TrackSlider):
     ACCESSIBLE_ROLE = QAccessible.Role.Slider
     sought = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self) -> None:
         keys = "Left and right go by a kept moment; End goes to now."
-        super().__init__("Training time", keys, 72, parent)
+        super().__init__("Training time", keys, 72)
         self._scrub = SnapshotTimeline()
 
     @property
@@ -210,7 +200,6 @@ class SnapshotSlider(TrackSlider):
         return axis_height()
 
     def show_scrub(self, scrub: SnapshotTimeline, theme: Theme) -> None:
-        """Show the selected step."""
         self._scrub, self._theme = scrub, theme
         self.setRange(0, max(1, len(scrub.stops) - 1))
         self.setValue(scrub.at)
@@ -220,10 +209,6 @@ class SnapshotSlider(TrackSlider):
     @property
     def _axis(self) -> SnapshotAxis:
         return SnapshotAxis(self._scrub, self.width())
-
-    def x_of(self, stop: int) -> float:
-        """Return the x of a stop on the track."""
-        return self._axis.x_of(stop)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 
 from visualizer.console_progress import say
-from visualizer.errors import InputError
+from visualizer.errors import InputError, reason_of
 from visualizer.lab.training.process_controller import SERVICE, environment
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.wire_format import Message
@@ -86,7 +86,7 @@ def _start(run: RunFolder, command: Sequence[str]) -> str:
             process.setStandardErrorFile(path_of_open(log, run.log))
             started: bool | tuple[bool, int] = process.startDetached()
     except OSError as error:
-        return error.strerror or str(error)
+        return reason_of(error)
     is_started = started if isinstance(started, bool) else started[0]
     return "" if is_started else process.errorString()
 
@@ -156,13 +156,11 @@ class BackgroundTrainingWatcher(QObject):
         self._polling.timeout.connect(self._look)
 
     def wait(self, folder: Path) -> None:
-        """Wait until a run is free."""
         self._folder, self._was_held = folder, False
         self._ask()
         self._polling.start()
 
     def stop(self) -> None:
-        """Stop waiting."""
         self._polling.stop()
 
     def _ask(self) -> None:

@@ -88,12 +88,6 @@ class Losses:
         """The validation losses in nats a token, float64 [measure]; may hold NaN and ∞."""
         return self._validation[1].values
 
-    @property
-    def last_step(self) -> int:
-        """The last step with a loss; 0 without any."""
-        parts = (self.steps, self.validation_steps)
-        return max((int(part[-1]) for part in parts if len(part)), default=0)
-
     def __len__(self) -> int:
         return len(self.steps)
 

@@ -69,8 +69,6 @@ class RunState:
         The learning rate.
     snapshots : tuple of int
         The steps at which the weights are kept.
-    checkpoint : int
-        The step of the last checkpoint.
     tokens : tuple of str
         The vocabulary.
     frequency, bigram : float
@@ -92,7 +90,6 @@ class RunState:
     seconds_left: float = 0.0
     rate: float = 0.0
     snapshots: tuple[int, ...] = ()
-    checkpoint: int = 0
     tokens: tuple[str, ...] = ()
     parameters: int = 0
     device: str = ""
@@ -107,7 +104,6 @@ class RunState:
 
     @property
     def name(self) -> str:
-        """The run's name, its folder's."""
         return self.folder.name
 
     @property
@@ -133,7 +129,7 @@ class RunState:
 
 
 _OPENED = ("step", "parameters", "device", "frequency", "bigram", "sample")
-_PROGRESS = ("step", "seconds", "tokens_a_second", "seconds_left", "rate", "checkpoint")
+_PROGRESS = ("step", "seconds", "tokens_a_second", "seconds_left", "rate")
 
 
 def opened(run: RunState, message: Message) -> RunState:
@@ -150,7 +146,6 @@ def opened(run: RunState, message: Message) -> RunState:
         notices=tuple(values["notices"]),
         losses=Losses.of(**message.arrays),
         rate=run.settings.rate_at(int(values["step"])),
-        checkpoint=int(values["step"]),
         failure=None,
         final=tuple(values["final"]) if values.get("final") else None,
         **_among(_OPENED, values),

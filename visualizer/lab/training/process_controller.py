@@ -82,13 +82,7 @@ class TrainingProcess(QObject):
         self._patience = QTimer(self, singleShot=True, interval=PATIENCE_MS)
         self._patience.timeout.connect(self._process.kill)
 
-    @property
-    def process_id(self) -> int:
-        """The operating system's process id; 0 where there is none."""
-        return int(self._process.processId())
-
     def start(self) -> None:
-        """Start the process."""
         self._process.start(self._command[0], self._command[1:])
 
     def tell(self, says: str, **values: Any) -> None:

@@ -42,8 +42,8 @@ class TrainingBar(QWidget):
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
 
-    def __init__(self, actions: Mapping[str, QAction], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, actions: Mapping[str, QAction]) -> None:
+        super().__init__()
         self.setAccessibleName("Training")
         self.bar, self.line = QProgressBar(), PlainLabel()
         self.bar.setRange(0, 1_000)
@@ -107,8 +107,8 @@ def text_button(action: QAction, words: str) -> QToolButton:
 class RunNotices(QWidget):
     """Notices under the pictures; hidden where there are none."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.said, self.copy = PlainLabel(), QPushButton("Copy details")
         self.said.setProperty("role", "notice")
         self.said.setWordWrap(True)

@@ -119,7 +119,6 @@ class TrainingFilmFrames:
         return words_of(self.picture(frame))
 
     def picture(self, frame: int) -> QImage:
-        """Paint a frame."""
         image, look = blank(*self.size), self.film.look
         theme = THEMES[look.paper]
         image.fill(QColor(theme.paper))

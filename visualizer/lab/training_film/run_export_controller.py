@@ -72,7 +72,6 @@ class TrainingFilmController(QObject):
 
     @property
     def is_working(self) -> bool:
-        """Whether a film is being read or written."""
         return self._film is not None or self._exporter.is_working
 
     def film(self, path: Path, look: TrainingFilmSettings | None = None) -> None:
@@ -91,13 +90,6 @@ class TrainingFilmController(QObject):
         self.said.emit("Reading what was kept…", 0)
         self.changed.emit()
         self._go_on()
-
-    def cancel(self) -> None:
-        """Cancel the film."""
-        self._thinned = ""
-        if self._film is not None:
-            self._end("Called off; nothing was written.")
-        self._exporter.cancel()
 
     def close(self) -> None:
         """Finish the film that is being written, and end the thread."""
@@ -202,7 +194,6 @@ class RunExportController(QObject):
             self._ask("Save the weights", f"step-{step}.safetensors", WEIGHTS, self._save)
 
     def save_film(self) -> None:
-        """Ask for a file and save a film of the training."""
         kinds = ";;".join(f"{each.words} (*{each.suffix})" for each in FILMS)
         self._ask("Save a film of the training", f"training{FILMS[0].suffix}", kinds, self._film)
 

@@ -57,7 +57,6 @@ class Corpus:
     notices: tuple[str, ...] = ()
 
     def part(self, split: Split) -> np.ndarray:
-        """Return the token numbers of a part."""
         return self.training if split is Split.TRAINING else self.validation
 
     def batch(

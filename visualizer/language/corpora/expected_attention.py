@@ -86,10 +86,6 @@ def _bracketed(tokens: Sequence[str]) -> list[int]:
     return found
 
 
-def _copied(tokens: Sequence[str]) -> list[int]:
-    return _answered(tokens, lambda given: given)
-
-
 def _sorted(tokens: Sequence[str]) -> list[int]:
     return _answered(tokens, lambda given: sorted(given, key=lambda place: tokens[place]))
 
@@ -132,7 +128,7 @@ def _align(tokens: Sequence[str], start: int, equals: int, found: list[int]) -> 
 
 _PARTNERS: dict[CorpusKind, Callable[[Sequence[str]], list[int]]] = {
     CorpusKind.REPEAT: _repeated,
-    CorpusKind.COPY: _copied,
+    CorpusKind.COPY: lambda tokens: _answered(tokens, lambda given: given),
     CorpusKind.BRACKETS: _bracketed,
     CorpusKind.SORTING: _sorted,
     CorpusKind.ADDITION: _added,

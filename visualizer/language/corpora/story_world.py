@@ -136,7 +136,6 @@ class StoryWriter:
         self._subject: StoryPerson | None = None  # of the last sentence
 
     def tell(self) -> str:
-        """Generate one story."""
         said = [f"{person.name} is in the {person.room}." for person in self._people]
         said += [
             f"{_a(thing.look)} {thing.noun} is {thing.spot} in the {thing.room}."

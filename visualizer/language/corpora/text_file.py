@@ -9,7 +9,7 @@ import codecs
 import stat
 from pathlib import Path
 
-from visualizer.errors import InputError
+from visualizer.errors import InputError, reason_of
 
 LONGEST = 100 * 10**6
 """Largest size of a text file, in bytes."""
@@ -47,7 +47,7 @@ def read_text(path: str) -> str:
         sentence = f"There is not enough memory to read {subject}. Choose a shorter text."
         raise _refused(sentence) from error
     except OSError as error:
-        raise _refused(f"{subject} could not be read: {error.strerror or error}.") from error
+        raise _refused(f"{subject} could not be read: {reason_of(error)}.") from error
 
 
 def _read(path: Path, subject: str) -> bytes:
