@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSignalBlocker, Qt, Signal
@@ -364,9 +363,13 @@ class BoardCanvas(CellScrollArea):
 
 
 def _looks_alike(old: PanelSlot | None, new: PanelSlot) -> bool:
-    if old is None:
-        return False
-    return replace(old, heatmap=new.heatmap, cells=new.cells) == new
+    return old is not None and _look(old) == _look(new)
+
+
+def _look(slot: PanelSlot) -> tuple[float, ...]:
+    """Give all of a slot but its panel and its place."""
+    labels = (slot.has_row_labels, slot.has_column_labels)
+    return (slot.cell_width, slot.cell_height, slot.top, slot.gutter, *labels)
 
 
 NOTCH = 120
