@@ -33,7 +33,7 @@ from visualizer.heatmap.label_metrics import SMALLEST_NUMBERS, sums_width
 from visualizer.heatmap.panel_colour_scale import beyond
 from visualizer.number_format import format_number
 from visualizer.session.cell_address import ComparedSide
-from visualizer.widgets.theme import font, text_scale
+from visualizer.widgets.theme import font, metrics, text_scale
 
 if TYPE_CHECKING:
     from visualizer.heatmap.layout import PanelSlot
@@ -193,10 +193,14 @@ def _paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, them
     painter.setFont(numbers_font)
     light = colour_table.light_entries(heatmap.colour.map, theme)
     inks = {True: QColor("#000000"), False: QColor("#FFFFFF"), None: QColor(theme.quiet)}
-    for row, written in enumerate(texts):
-        for column, text in enumerate(written):
-            index = int(indices[row, column])
-            painter.setPen(inks[None if index >= colour_table.DROPPED else bool(light[index])])
+    lights: list[bool] = light.tolist()
+    present: object = ""
+    for row, (written, entries) in enumerate(zip(texts, indices.tolist(), strict=True)):
+        for column, (text, index) in enumerate(zip(written, entries, strict=True)):
+            ink = None if index >= colour_table.DROPPED else lights[index]
+            if ink is not present:
+                painter.setPen(inks[ink])
+                present = ink
             if index < colour_table.DROPPED or text == "−∞":  # else the mark says it
                 cell = QRectF(
                     slot.cells.left() + column * slot.cell_width,
@@ -217,8 +221,7 @@ def _fitting_font(
     """
     usually = "−" * is_signed + f"{0:.{decimals}f}"
     longest = max((usually, *(text for row in texts for text in row)), key=len)
-    usual = font(12)
-    needed = QFontMetricsF(usual).horizontalAdvance(longest)
+    usual, needed = font(12), metrics(12).horizontalAdvance(longest)
     size = min(LARGEST_NUMBERS * text_scale(), usual.pixelSize() * width / needed)
     if size < SMALLEST_NUMBERS:
         return None
