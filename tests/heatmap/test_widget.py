@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QCursor, QImage, QPainter
+from PySide6.QtGui import QColor, QCursor, QImage, QPainter, QPixmap
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -170,6 +170,37 @@ def test_another_screen_has_pictures_of_its_own(
     assert sizes != [slot.cell_width for slot in hand.board._layout.slots]
     for slot in hand.board._layout.slots:
         assert slot.cell_width * 1.75 == pytest.approx(round(slot.cell_width * 1.75))
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1.75, 2.0])
+def test_numbers_on_a_used_picture_are_as_on_a_new_one(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch, ratio: float
+) -> None:
+    """And so is whose panel it is, which is kept apart from them."""
+    hand.type_number("d_out", "4")
+    hand.type_number("heads", "2")
+    hand.settle()
+    monkeypatch.setattr(hand.board, "devicePixelRatioF", lambda: ratio)
+    QApplication.sendEvent(hand.board, QEvent(QEvent.Type.DevicePixelRatioChange))
+    for _ in range(3):
+        hand.board.viewport().grab()
+        hand.window.actions_.by_id["toggle_mask"].trigger()
+        hand.settle()
+    hand.board.viewport().grab()
+    assert {slot.heatmap.label for slot in hand.board._layout.slots} >= {"Head 1", "Head 2"}
+    for slot in hand.board._layout.slots:
+        heatmap, kept = hand.board._pictures.get(id(slot.heatmap), (None, None))
+        if kept is None:
+            continue
+        assert heatmap is slot.heatmap
+        anew = QPixmap(kept.size())
+        anew.setDevicePixelRatio(ratio)
+        anew.fill(QColor(hand.window.theme.paper))
+        painter = QPainter(anew)
+        painter.translate(-hand.board._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4)).topLeft())
+        heatmap_paint.paint_slot(painter, slot, hand.window.theme)
+        painter.end()
+        assert kept.toImage() == anew.toImage()
 
 
 def lit(slot: PanelSlot, cursor: CellCursor, theme: Theme) -> QImage:

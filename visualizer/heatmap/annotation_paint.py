@@ -121,14 +121,26 @@ def _shortened(text: str, system: str) -> str:
     return metrics(12).elidedText(text, Qt.TextElideMode.ElideRight, longest)
 
 
-def paint_head(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Write whose panel it is, where it is the first of its row and its title does not say it."""
-    head, scale = slot.heatmap.head, text_scale()
-    if not slot.has_row_labels or not slot.heatmap.label:
-        return
+def has_head(slot: PanelSlot) -> bool:
+    """Whether it is written whose panel it is: it is the first of its row and has a label."""
+    return slot.has_row_labels and bool(slot.heatmap.label)
+
+
+def head_box(slot: PanelSlot) -> QRectF:
+    """Return the rectangle of the line that says whose panel it is."""
+    scale = text_scale()
     box = QRectF(slot.cells.left() - slot.gutter, slot.cells.top() - 24 * scale, 160, 20 * scale)
     if slot.heatmap.layer is not None:
         box.moveTop(slot.whole.top() - 2 * scale)  # on the line of its notes
+    return box
+
+
+def paint_head(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+    """Write whose panel it is, where it is the first of its row and its title does not say it."""
+    head = slot.heatmap.head
+    if not has_head(slot):
+        return
+    box = head_box(slot)
     painter.setFont(font(12, QFont.Weight.DemiBold))
     if head is not None and slot.heatmap.layer is None:
         box.setLeft(_paint_dot(painter, box, head, theme))
@@ -185,16 +197,22 @@ def paint_notes(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     if not heatmap.notes:
         return
     is_marked = heatmap.is_marked
-    painter.setFont(font(12, QFont.Weight.DemiBold if is_marked else QFont.Weight.Normal))
+    weight = QFont.Weight.DemiBold if is_marked else QFont.Weight.Normal
+    painter.setFont(font(12, weight))
     painter.setPen(QColor(theme.ink if is_marked else theme.quiet))
     bar, width = _bar_box(slot), 400.0
     top = bar.bottom() + 1 + line
     if heatmap.layer is not None:
         top, width = slot.whole.top(), slot.whole.right() - bar.left()
-    measures, cut = QFontMetricsF(painter.font()), Qt.TextElideMode.ElideRight
     for position, note in enumerate(heatmap.notes):
         box = QRectF(bar.left(), top + line * position, width, line)
-        painter.drawText(box, LEFT, measures.elidedText(note, cut, width))
+        painter.drawText(box, LEFT, _elided(note, weight, width, system_font()))
+
+
+@lru_cache(maxsize=256)
+def _elided(note: str, weight: QFont.Weight, width: float, system: str) -> str:
+    measures = QFontMetricsF(font(12, weight))
+    return measures.elidedText(note, Qt.TextElideMode.ElideRight, width)
 
 
 def paint_titles(

@@ -5,6 +5,7 @@ Which heatmaps there are, and what is in each: made from a run for a view.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,18 @@ if TYPE_CHECKING:
 UNEVEN = 1.1e-4
 """So far from 1 a row's sum may be by rounding."""
 FOLDS = {HeadAggregate.MEAN: "Mean", HeadAggregate.MAX: "Largest"}
+
+
+@dataclass(frozen=True, slots=True)
+class SideLabels:
+    """The labels of a text's queries and keys."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    def __hash__(self) -> int:
+        # To hash thousands of labels takes long, and every panel is looked up by them.
+        return hash((len(self.rows), len(self.columns)))
 
 
 class PanelSource:
@@ -80,7 +93,7 @@ class PanelSource:
         stage, hatch = self.stage, self._hatch()
         before = self._before()
         colour = self._colour()
-        labels = self.run.words(self.leading), self.run.words(self.leading, "key")
+        labels = self._labels()
         key = (self.held, before, self.leading, self.head, self.by, self.lens, self.look, colour,
                hatch, labels, stage.symbol, self.beside, self.part, self.title, self.kin,
                self._label(), self.wanted_lens,
@@ -90,7 +103,7 @@ class PanelSource:
         forbidden = self._forbidden(hatch) if hatch else None
         dropped = self._dropped(before, forbidden) if before else None
         hidden = self._hidden()
-        rows, columns = self._axes(*map(all_visible, labels))
+        rows, columns = self._axes(labels.rows, labels.columns)
         values = self.held.read_pooled(*self.look.blocks, self.whole)
         return Heatmap(
             key, stage.name, self.title, stage.symbol, self.head, self.by, self.leading,
@@ -105,6 +118,14 @@ class PanelSource:
     def text(self) -> int:
         """The text that it is of."""
         return self.trace.at("text", self.leading)
+
+    def _labels(self) -> SideLabels:
+        key = ("labels", self.run, self.text)
+        labels = self.resolved.made.get(key)
+        if not isinstance(labels, SideLabels):
+            words = self.run.words(self.leading), self.run.words(self.leading, "key")
+            labels = self.resolved.made[key] = SideLabels(*map(all_visible, words))
+        return labels
 
     def _hatch(self) -> Masking | None:
         name = self.stage.name
@@ -158,8 +179,7 @@ class PanelSource:
         return np.asarray(blocks[self.look.cells[0]])
 
     def _forbidden(self, hatch: Masking) -> np.ndarray:
-        whole = forbidden_by(hatch, self.trace.tokens, self.text, *self.look.blocks)
-        return np.asarray(whole[self.look.cells])
+        return forbidden_in(hatch, self.trace.tokens, self.text, self.look)
 
     def _hidden(self) -> np.ndarray | None:
         if self.lens is not WeightTransform.WITHOUT_FIRST or self.look.blocks[1] > 1:
@@ -247,6 +267,13 @@ def forbidden_by(masking: Masking, tokens: int, text: int, rows: int, columns: i
         cells = np.maximum.reduceat(cells, np.arange(0, tokens, rows), axis=0)
         cells = np.maximum.reduceat(cells, np.arange(0, tokens, columns), axis=1)
     return ~cells
+
+
+@lru_cache(maxsize=8)
+def forbidden_in(masking: Masking, tokens: int, text: int, extent: PoolingExtent) -> np.ndarray:
+    """Give the same of the part that is drawn: one array for all panels, to be drawn once."""
+    whole = forbidden_by(masking, tokens, text, *extent.blocks)
+    return np.ascontiguousarray(whole[extent.cells])
 
 
 @lru_cache(maxsize=32)

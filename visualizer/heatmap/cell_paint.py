@@ -78,10 +78,17 @@ def _paint_shapes(painter: QPainter, area: QRectF, indices: np.ndarray, table: n
 
 def runs(cells: np.ndarray) -> list[tuple[int, int, int]]:
     """Give each row's runs of true cells as (row, first column, column after the last)."""
-    edges = np.diff(np.pad(cells, ((0, 0), (1, 1))).astype(np.int8), axis=1)
-    rows, starts = np.nonzero(edges == 1)
-    ends = np.nonzero(edges == -1)[1]
-    return list(zip(rows.tolist(), starts.tolist(), ends.tolist(), strict=True))
+    return list(zip(*(part.tolist() for part in edges(cells)), strict=True))
+
+
+def edges(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Give the rows, the first columns and the columns after the last of all runs."""
+    pitch = cells.shape[1] + 1
+    flat = np.zeros((cells.shape[0], pitch), dtype=bool)  # after each row, one that is not
+    flat[:, :-1] = cells
+    turns = np.flatnonzero(np.diff(flat.ravel(), prepend=False))
+    rows, starts = np.divmod(turns[::2], pitch)
+    return rows, starts, turns[1::2] % pitch
 
 
 def hatch(painter: QPainter, areas: list[QRectF], origin: QPointF, colour: str) -> None:

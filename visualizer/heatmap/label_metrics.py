@@ -41,8 +41,13 @@ def narrowest(heatmap: Heatmap) -> float:
     """
     if heatmap.layer is not None:
         return _measured(heatmap.title, system_font()) * 1.3 + 20 * text_scale()
-    lines = max((_line_width(note) for note in heatmap.notes), default=0.0)
-    return max(NARROWEST * text_scale(), ends_width(heatmap), lines)
+    return _narrowest(heatmap.colour, heatmap.unit, heatmap.notes, system_font())
+
+
+@lru_cache(maxsize=128)
+def _narrowest(colour: ColourScale, unit: str, notes: tuple[str, ...], system: str) -> float:
+    lines = max(map(_line_width, notes), default=0.0)
+    return max(NARROWEST * text_scale(), _ends_width(colour, unit, system), lines)
 
 
 def ends_width(heatmap: Heatmap) -> float:

@@ -47,12 +47,8 @@ HEAD = 34
 BELOW = 4
 MOST_PLACES = 8
 """So many layouts are kept: those that were used last."""
-Place = tuple[QRectF, float, float, float, float, bool, bool]
-"""All of a slot but the panel that stands there."""
-_PLACES: OrderedDict[Hashable, tuple[tuple[tuple[int, Place], ...], float, float, float]] = (
-    OrderedDict()
-)
-"""Places, each with the number of its panel, and the size of the whole, by what they are for."""
+_PLACES: OrderedDict[Hashable, tuple[tuple[int, Place], ...]] = OrderedDict()
+"""Places, each with the number of its panel, by what they are for."""
 
 
 def room(board: Board, width: float, height: float, pixel_ratio: float) -> int:
@@ -116,34 +112,29 @@ def lay_out(
 ) -> BoardLayout:
     """Place a board's panels in a window of this size, of so many device pixels a pixel.
 
-    Panels that differ from some that were placed before in numbers and colours alone have their
-    places.
+    Panels that differ from some that were placed before in numbers, in colours and in the part
+    that is seen alone have their places.
     """
     if not board.columns:
         return BoardLayout((), 0, 0, 0)
     key = (_shape(board), width, height, pixel_ratio, largest_cell, text_scale(), system_font())
     panels = board.heatmaps
-    if key in _PLACES:
-        _PLACES.move_to_end(key)
-        places, *size = _PLACES[key]
-        return BoardLayout(tuple(PanelSlot(panels[at], *place) for at, place in places), *size)
-    placed = BoardPlacement(board, width, height, pixel_ratio, largest_cell).layout()
-    numbers = {heatmap: at for at, heatmap in enumerate(panels)}
-    found = tuple((numbers[slot.heatmap], _place(slot)) for slot in placed.slots)
-    _PLACES[key] = found, placed.width, placed.height, placed.head
-    if len(_PLACES) > MOST_PLACES:
-        _PLACES.popitem(last=False)
-    return placed
-
-
-def _place(slot: PanelSlot) -> Place:
-    size = (slot.cell_width, slot.cell_height)
-    labels = (slot.has_row_labels, slot.has_column_labels)
-    return (slot.cells, *size, slot.top, slot.gutter, *labels)
+    if key not in _PLACES:
+        placed = BoardPlacement(board, width, height, pixel_ratio, largest_cell).places()
+        numbers = {heatmap: at for at, heatmap in enumerate(panels)}
+        _PLACES[key] = tuple((numbers[heatmap], place) for heatmap, place in placed)
+        if len(_PLACES) > MOST_PLACES:
+            _PLACES.popitem(last=False)
+    _PLACES.move_to_end(key)
+    slots = tuple(place.slot(panels[at]) for at, place in _PLACES[key])
+    wholes = [slot.whole for slot in slots]
+    right = max(whole.right() for whole in wholes) + MARGIN
+    bottom = max(whole.bottom() for whole in wholes) + BELOW * text_scale()
+    return BoardLayout(slots, right, bottom, HEAD * text_scale())
 
 
 def _shape(board: Board) -> Hashable:
-    """Name all of a board's panels that decides their places: no number and no colour.
+    """Name all of a board's panels that decides their places: no number, colour or zoom.
 
     Labels that panels share are named once: to hash thousands for every panel takes long.
     """
@@ -162,8 +153,6 @@ def _shape_of(heatmap: Heatmap, numbers: dict[int, int]) -> Hashable:
         numbers[id(heatmap.columns.labels)],
         heatmap.columns.is_token,
         heatmap.side,
-        heatmap.values.shape,
-        heatmap.is_zoomed,
         bool(heatmap.label),
         narrowest(heatmap),
         foot_height(heatmap),
@@ -174,6 +163,47 @@ def _shape_of(heatmap: Heatmap, numbers: dict[int, int]) -> Hashable:
 def _least(column: tuple[Heatmap, ...]) -> tuple[float, float]:
     """Give the widths that what stands under and beside a column's panels needs."""
     return max(map(narrowest, column)), max(map(sums_width, column))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a panel stands, whichever part of it is seen.
+
+    Parameters
+    ----------
+    left, upper : float
+        The corner of its cells.
+    width, height : float
+        Size of a cell without zoom.
+    scale : float
+        The text scale that it was found at.
+    """
+
+    left: float
+    upper: float
+    width: float
+    height: float
+    top: float
+    gutter: float
+    has_row_labels: bool
+    scale: float
+
+    def slot(self, heatmap: Heatmap) -> PanelSlot:
+        """Put a panel here."""
+        (rows, columns), width = heatmap.side, self.width
+        cells = QRectF(self.left, self.upper, columns * width, rows * self.height)
+        drawn = heatmap.values.shape  # of a part, fewer and larger ones in the same place
+        size = (width * (columns / drawn[1]), self.height * (rows / drawn[0]))
+        if heatmap.is_zoomed and not heatmap.columns.is_token:  # as far as its bar goes anyway
+            width = min(size[1], max(cells.width(), NARROWEST * self.scale - 8) / columns)
+            cells.setWidth(columns * width)
+            size = (width, size[1])
+        return PanelSlot(heatmap, cells, *size, self.top, self.gutter, self.has_row_labels)
+
+
+def _bottom(placed: tuple[Heatmap, Place]) -> float:
+    heatmap, place = placed
+    return place.slot(heatmap).whole.bottom()
 
 
 class BoardPlacement:
@@ -212,13 +242,9 @@ class BoardPlacement:
         )
         return frozenset({0, heads.index(True) if True in heads else 0, *others})
 
-    def layout(self) -> BoardLayout:
+    def places(self) -> list[tuple[Heatmap, Place]]:
         head = HEAD * self.scale
-        slots = self._wrapped(head) if self.wraps else self._aligned(head)
-        wholes = [slot.whole for slot in slots]
-        right = max(whole.right() for whole in wholes) + MARGIN
-        bottom = max(whole.bottom() for whole in wholes) + BELOW * self.scale
-        return BoardLayout(tuple(slots), right, bottom, head)
+        return self._wrapped(head) if self.wraps else self._aligned(head)
 
     def _gutter(self) -> float:
         widest = max(widest_label(one.rows.labels) for one in self.columns[0])
@@ -283,16 +309,16 @@ class BoardPlacement:
             needed = max(needed, column_label_height(heatmap, cell))
         return needed + 8 * self.scale  # lit labels are bold, and longer
 
-    def _aligned(self, top: float) -> list[PanelSlot]:
-        slots: list[PanelSlot] = []
+    def _aligned(self, top: float) -> list[tuple[Heatmap, Place]]:
+        places: list[tuple[Heatmap, Place]] = []
         for number in range(max(len(column) for column in self.columns)):
             row = [column[number] for column in self.columns if number < len(column)]
-            slots += self._row(row, top, number)
-            top = max(slot.whole.bottom() for slot in slots[-len(row) :]) + BELOW * self.scale
-        return slots
+            places += self._row(row, top, number)
+            top = max(map(_bottom, places[-len(row) :])) + BELOW * self.scale
+        return places
 
-    def _row(self, row: list[Heatmap], top: float, number: int) -> list[PanelSlot]:
-        slots: list[PanelSlot] = []
+    def _row(self, row: list[Heatmap], top: float, number: int) -> list[tuple[Heatmap, Place]]:
+        places: list[tuple[Heatmap, Place]] = []
         left = MARGIN + self.gutter
         for at, column in enumerate(self.columns):
             is_first = at in self.labelled
@@ -300,33 +326,25 @@ class BoardPlacement:
             if number < len(column):
                 heatmap = column[number]
                 is_first |= heatmap is row[0]
-                slots.append(self._slot(heatmap, left, top, is_first))
+                places.append((heatmap, self._place(heatmap, left, top, is_first)))
             left += self._outer(column[0], self.cell) + GAP
-        return slots
+        return places
 
-    def _wrapped(self, top: float) -> list[PanelSlot]:
-        slots: list[PanelSlot] = []
+    def _wrapped(self, top: float) -> list[tuple[Heatmap, Place]]:
+        places: list[tuple[Heatmap, Place]] = []
         for position, heatmap in enumerate(self.columns[0]):
             column = position % self.across
-            if slots and column == 0:
-                top = slots[-1].whole.bottom() + BELOW * self.scale
+            if places and column == 0:
+                top = _bottom(places[-1]) + BELOW * self.scale
             step = self._outer(heatmap, self.cell) + GAP + self.gutter
             left = MARGIN + self.gutter + column * step
-            slots.append(self._slot(heatmap, left, top, True))
-        return slots
+            places.append((heatmap, self._place(heatmap, left, top, True)))
+        return places
 
-    def _slot(self, heatmap: Heatmap, left: float, top: float, is_first: bool) -> PanelSlot:
-        rows, columns = heatmap.side
+    def _place(self, heatmap: Heatmap, left: float, top: float, is_first: bool) -> Place:
         width = self._cell_width(heatmap, self.cell)
-        left, upper = self._whole(left), self._whole(top + self.top)
-        cells = QRectF(left, upper, columns * width, rows * self.cell)
-        drawn = heatmap.values.shape  # of a part, fewer and larger ones in the same place
-        size = (width * (columns / drawn[1]), self.cell * (rows / drawn[0]))
-        if heatmap.is_zoomed and not heatmap.columns.is_token:  # as far as its bar goes anyway
-            width = min(size[1], max(cells.width(), NARROWEST * self.scale - 8) / columns)
-            cells.setWidth(columns * width)
-            size = (width, size[1])
-        return PanelSlot(heatmap, cells, *size, self.top, self.gutter, is_first)
+        corner = self._whole(left), self._whole(top + self.top)
+        return Place(*corner, width, self.cell, self.top, self.gutter, is_first, self.scale)
 
     def _whole(self, length: float) -> float:
         return round(length * self.pixel_ratio) / self.pixel_ratio

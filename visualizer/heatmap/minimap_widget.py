@@ -34,6 +34,8 @@ class MinimapWidget(QWidget):
         self._lights = Highlights()
         self._theme = LIGHT
         self._picture: tuple[Heatmap, Theme, QPixmap] | None = None
+        # All of it is painted: what is under it need not be painted first.
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setCursor(Qt.CursorShape.SizeAllCursor)
         self.setToolTip("What is seen of all queries and keys; drag to look elsewhere")
         self.hide()

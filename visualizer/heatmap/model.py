@@ -40,6 +40,10 @@ class Axis:
     block: int
     part: range | None = None
 
+    def __hash__(self) -> int:
+        # To hash thousands of labels takes long, and every frame asks for it.
+        return hash((self.name, len(self.labels), self.block, self.part))
+
     @property
     def is_token(self) -> bool:
         """Whether its labels are tokens."""

@@ -33,7 +33,7 @@ from visualizer.heatmap.label_metrics import SMALLEST_NUMBERS, sums_width
 from visualizer.heatmap.panel_colour_scale import beyond
 from visualizer.number_format import format_number
 from visualizer.session.cell_address import ComparedSide
-from visualizer.widgets.theme import font, text_scale
+from visualizer.widgets.theme import font, metrics, text_scale
 
 if TYPE_CHECKING:
     from visualizer.heatmap.layout import PanelSlot
@@ -49,6 +49,7 @@ COARSE = 0.05
 def paint_slot(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     """Draw a panel and all that belongs to it, at its place."""
     paint_frame(painter, slot, theme)
+    paint_head(painter, slot, theme)
     paint_own(painter, slot, theme)
 
 
@@ -59,8 +60,7 @@ def paint_frame(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
 
 
 def paint_own(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
-    """Write whose panel it is, and draw the cells with what is said of their numbers."""
-    paint_head(painter, slot, theme)
+    """Draw the cells with what is said of their numbers."""
     indices = colour_table.entries(slot.heatmap)
     _paint_cells(painter, slot, indices, theme)
     _paint_marks(painter, slot, theme)
@@ -115,18 +115,36 @@ def paint_hatch(painter: QPainter, slot: PanelSlot, cells: np.ndarray, theme: Th
 def areas(slot: PanelSlot, cells: np.ndarray) -> list[QRectF]:
     """Give the places of cells of a panel, those side by side as one."""
     place = slot.cells.left(), slot.cells.top(), slot.cell_width, slot.cell_height
-    return [*_areas(cells.tobytes(), cells.shape, *place)]
+    return [*_areas(_SameArray(cells), *place)]
 
 
-@lru_cache(maxsize=128)
+class _SameArray:
+    """An array as a key: panels share those of their cells, and nobody writes in them."""
+
+    def __init__(self, cells: np.ndarray) -> None:
+        self.cells = cells
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SameArray) and other.cells is self.cells
+
+    def __hash__(self) -> int:
+        return id(self.cells)
+
+
+@lru_cache(maxsize=64)
 def _areas(
-    cells: bytes, shape: tuple[int, int], left: float, top: float, width: float, height: float
+    cells: _SameArray, left: float, top: float, width: float, height: float
 ) -> tuple[QRectF, ...]:
     """Give the places of cells, as panels hatch the same ones again and again."""
-    return tuple(
-        QRectF(left + start * width, top + row * height, (end - start) * width, height)
-        for row, start, end in cell_paint.runs(np.frombuffer(cells, bool).reshape(shape))
-    )
+    rows, starts, ends = _runs(cells)
+    lefts, tops = left + starts * width, top + rows * height
+    sizes = ((ends - starts) * width).tolist()
+    return tuple(map(QRectF, lefts.tolist(), tops.tolist(), sizes, [height] * len(sizes)))
+
+
+@lru_cache(maxsize=16)
+def _runs(cells: _SameArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return cell_paint.edges(cells.cells)
 
 
 def _paint_uneven(painter: QPainter, slot: PanelSlot, uneven: np.ndarray, theme: Theme) -> None:
@@ -175,10 +193,14 @@ def _paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, them
     painter.setFont(numbers_font)
     light = colour_table.light_entries(heatmap.colour.map, theme)
     inks = {True: QColor("#000000"), False: QColor("#FFFFFF"), None: QColor(theme.quiet)}
-    for row, written in enumerate(texts):
-        for column, text in enumerate(written):
-            index = int(indices[row, column])
-            painter.setPen(inks[None if index >= colour_table.DROPPED else bool(light[index])])
+    lights: list[bool] = light.tolist()
+    present: object = ""
+    for row, (written, entries) in enumerate(zip(texts, indices.tolist(), strict=True)):
+        for column, (text, index) in enumerate(zip(written, entries, strict=True)):
+            ink = None if index >= colour_table.DROPPED else lights[index]
+            if ink is not present:
+                painter.setPen(inks[ink])
+                present = ink
             if index < colour_table.DROPPED or text == "−∞":  # else the mark says it
                 cell = QRectF(
                     slot.cells.left() + column * slot.cell_width,
@@ -199,8 +221,7 @@ def _fitting_font(
     """
     usually = "−" * is_signed + f"{0:.{decimals}f}"
     longest = max((usually, *(text for row in texts for text in row)), key=len)
-    usual = font(12)
-    needed = QFontMetricsF(usual).horizontalAdvance(longest)
+    usual, needed = font(12), metrics(12).horizontalAdvance(longest)
     size = min(LARGEST_NUMBERS * text_scale(), usual.pixelSize() * width / needed)
     if size < SMALLEST_NUMBERS:
         return None

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSignalBlocker, Qt, Signal
@@ -42,33 +41,83 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
+    FrameKey = tuple[Hashable, Theme, float, str]
+
 MOST = 48
 """So many are kept: those that were used last."""
+MOST_HEADS = 192
+"""So many names of heads are kept: small parts of panels."""
 
 
 class LabelImageCache:
-    """Pictures of panels without their numbers and without whose they are."""
+    """Pictures of panels without their numbers."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, QPixmap] = OrderedDict()
+        self._heads: OrderedDict[Hashable, tuple[QPointF, QPixmap]] = OrderedDict()
 
-    def picture(self, slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float) -> QPixmap:
-        """Give a picture of a panel's frame to paint its numbers on.
+    def paint_on(
+        self,
+        picture: QPixmap | None,
+        slot: PanelSlot,
+        whole: QRectF,
+        theme: Theme,
+        ratio: float,
+    ) -> QPixmap:
+        """Paint a panel's frame and whose panel it is; give the picture, to paint its numbers on.
 
         Parameters
         ----------
+        picture : QPixmap or None
+            One that is no longer needed, of any size. To paint on it takes a tenth of the time
+            that a new one takes, as its memory is there.
         whole : QRectF
             The place of the panel, from a whole pixel on.
         ratio : float
             Device pixels a pixel.
         """
         key = (_key(slot, whole), theme, ratio, system_font())
+        frame = self._frame(key, slot, whole)
+        if picture is None or (picture.size(), picture.devicePixelRatio()) != (frame.size(), ratio):
+            picture = QPixmap(frame.size())
+            picture.setDevicePixelRatio(ratio)
+        painter = QPainter(picture)
+        painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_Source)
+        painter.drawPixmap(QPointF(), frame)
+        if annotation_paint.has_head(slot):
+            painter.drawPixmap(*self._head(key, frame, slot, whole))
+        painter.end()
+        return picture
+
+    def _frame(self, key: FrameKey, slot: PanelSlot, whole: QRectF) -> QPixmap:
         if key not in self._kept:
-            self._kept[key] = _painted(slot, whole, theme, ratio)
+            self._kept[key] = _painted(slot, whole, *key[1:3])
             if len(self._kept) > MOST:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
-        return QPixmap(self._kept[key])
+        return self._kept[key]
+
+    def _head(
+        self, key: FrameKey, frame: QPixmap, slot: PanelSlot, whole: QRectF
+    ) -> tuple[QPointF, QPixmap]:
+        """Give the part of a frame in which it is written whose panel it is, and its place."""
+        _, theme, ratio, _ = key
+        box = annotation_paint.head_box(slot).translated(-whole.topLeft())
+        place = (box.left(), box.top(), box.width(), box.height())
+        key_of_head = (key, slot.heatmap.label, slot.heatmap.head, place)
+        if key_of_head not in self._heads:
+            pixels = QRectF(box.topLeft() * ratio, box.size() * ratio).toAlignedRect()
+            pixels = pixels.adjusted(-1, -1, 1, 1).intersected(frame.rect())
+            part, corner = frame.copy(pixels), QPointF(pixels.topLeft()) / ratio
+            painter = QPainter(part)
+            painter.translate(-whole.topLeft() - corner)
+            annotation_paint.paint_head(painter, slot, theme)
+            painter.end()
+            self._heads[key_of_head] = corner, part
+            if len(self._heads) > MOST_HEADS:
+                self._heads.popitem(last=False)
+        self._heads.move_to_end(key_of_head)
+        return self._heads[key_of_head]
 
 
 def _key(slot: PanelSlot, whole: QRectF) -> Hashable:
@@ -116,6 +165,8 @@ class BoardCanvas(CellScrollArea):
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.minimap = MinimapWidget(self.viewport())
         self._pictures: dict[int, tuple[Heatmap, QPixmap]] = {}
+        self._spare: list[QPixmap] = []
+        """Pictures of panels that are gone, to paint others on until the next frame."""
         self._frames = LabelImageCache()
 
     # ------------------------------------------------------------------ what is shown
@@ -188,7 +239,13 @@ class BoardCanvas(CellScrollArea):
             for slot in self._layout.slots
             if not is_new_theme and _looks_alike(old.get(id(slot.heatmap)), slot)
         }
-        self._pictures = {key: kept for key, kept in self._pictures.items() if key in unmoved}
+        pictures, self._pictures = self._pictures, {}
+        for key, kept in pictures.items():
+            if key in unmoved:
+                self._pictures[key] = kept
+            else:
+                self._spare.append(kept[1])
+        del self._spare[:-MOST]
         self._set_ranges()
         self._place_minimap()
         self._paint_soon()
@@ -241,12 +298,12 @@ class BoardCanvas(CellScrollArea):
     def paintEvent(self, event: QPaintEvent) -> None:
         self._is_stale = False
         painter = QPainter(self.viewport())
-        painter.fillRect(self.viewport().rect(), QColor(self._theme.paper))
+        painter.fillRect(event.rect(), QColor(self._theme.paper))
         if not self._layout.slots:
             self._paint_message(painter)
         offset = self._offset()
         painter.translate(-offset)
-        seen = QRectF(self.viewport().rect()).translated(offset)
+        seen = QRectF(event.rect()).translated(offset)
         for slot in self._layout.slots:
             whole = self._whole_pixels(slot.whole.adjusted(-4, -4, 4, 4))
             if whole.intersects(seen):
@@ -257,8 +314,10 @@ class BoardCanvas(CellScrollArea):
                 if self._board.is_current(slot.heatmap):
                     paint_lights(painter, slot, self._lights, self._theme)
                     paint_cursor(painter, slot, self._cursor, self._theme)
+        self._spare.clear()
         painter.translate(0, offset.y())
-        self._paint_titles(painter)
+        if event.rect().top() <= self._layout.head:
+            self._paint_titles(painter)
         self._paint_mark(painter)
         painter.end()
         self.painted.emit()
@@ -292,7 +351,9 @@ class BoardCanvas(CellScrollArea):
     def _picture(self, slot: PanelSlot, whole: QRectF) -> QPixmap:
         key = id(slot.heatmap)
         if key not in self._pictures:
-            picture = self._frames.picture(slot, whole, self._theme, self.devicePixelRatioF())
+            spare = self._spare.pop() if self._spare else None
+            ratio = self.devicePixelRatioF()
+            picture = self._frames.paint_on(spare, slot, whole, self._theme, ratio)
             painter = QPainter(picture)
             painter.translate(-whole.topLeft())
             heatmap_paint.paint_own(painter, slot, self._theme)
@@ -302,9 +363,13 @@ class BoardCanvas(CellScrollArea):
 
 
 def _looks_alike(old: PanelSlot | None, new: PanelSlot) -> bool:
-    if old is None:
-        return False
-    return replace(old, heatmap=new.heatmap, cells=new.cells) == new
+    return old is not None and _look(old) == _look(new)
+
+
+def _look(slot: PanelSlot) -> tuple[float, ...]:
+    """Give all of a slot but its panel and its place."""
+    labels = (slot.has_row_labels, slot.has_column_labels)
+    return (slot.cell_width, slot.cell_height, slot.top, slot.gutter, *labels)
 
 
 NOTCH = 120

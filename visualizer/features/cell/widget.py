@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QVBoxLayout, QWidget
 
@@ -101,6 +101,16 @@ class CellPane(QScrollArea):
         if self._shown == (readout, theme):
             return
         self._shown = (readout, theme)
+        self._write(readout, theme)
+        if self.isVisible():
+            self._settle()
+
+    def _settle(self) -> None:
+        """Lay out what was written before it is painted: Qt paints, resizes, and paints again."""
+        self._column.activate()
+        QCoreApplication.sendEvent(self, QEvent(QEvent.Type.LayoutRequest))
+
+    def _write(self, readout: CellPanel | None, theme: Theme) -> None:
         set_accessible_value(self, readout.plain if readout else "")
         self.value.setVisible(readout is not None and bool(readout.value))
         self.terms.setVisible(readout is not None and bool(readout.formula))

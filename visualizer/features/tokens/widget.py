@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -333,7 +334,11 @@ class TokenStrip(ChipScrollArea):
         painter.translate(0, -down)
         seen = QRectF(event.rect()).translated(0, down)
         focused = self._at if self.hasFocus() else None
-        for token, box in enumerate(self._chips):
+        first = bisect_left(self._chips, seen.top(), key=QRectF.bottom)
+        for token in range(first, len(self._chips)):
+            box = self._chips[token]
+            if box.top() > seen.bottom():
+                break
             if box.intersects(seen):
                 paint_chip(painter, box, self._tokens, token, self._theme, token == focused)
         painter.end()
