@@ -124,8 +124,8 @@ PANES: tuple[Pane, ...] = (
     Pane("Shapes", "Shapes", _shapes, connect_shapes, "Shift+F4", RIGHT, 280, beside="Code"),
     Pane("Heads", "Heads", _heads, connect_heads, "F8", RIGHT, 280, beside="Code"),
 )
-MADE_AT_ONCE = frozenset({"Setup", "Cell", "Code"})
-"""What a new user sees; the other panes are made when they are first shown."""
+MADE_AT_ONCE = frozenset({"Lesson", "Setup", "Cell", "Code"})
+"""Panes of the first window and of its lessons; the others are made when they are first shown."""
 LEFT_WIDTH, RIGHT_WIDTH = 248, 264
 
 
@@ -259,19 +259,21 @@ class PaneDocks(QObject):
         self.changed.emit(self._seen)
 
 
-def _stops(widget: QWidget) -> list[QWidget]:
-    """List what the tab key stops at within a widget, in its order."""
+def _ring(widget: QWidget) -> list[QWidget]:
+    """List the widgets of the window in their tab order, from one on."""
     ring = [widget]
     while (part := ring[-1].nextInFocusChain()) is not None and part is not widget:
         ring.append(part)
-    return [part for part in ring if _holds(widget, part) and _is_stop(part)]
+    return ring
+
+
+def _stops(widget: QWidget) -> list[QWidget]:
+    """List what the tab key stops at within a widget, in its order."""
+    return [part for part in _ring(widget) if _holds(widget, part) and _is_stop(part)]
 
 
 def _stop_before(widget: QWidget) -> QWidget:
-    before = widget.previousInFocusChain()
-    while before is not None and not _is_stop(before):
-        before = before.previousInFocusChain()
-    return before or widget
+    return [part for part in _ring(widget) if _is_stop(part)][-1]
 
 
 def _is_stop(widget: QWidget) -> bool:

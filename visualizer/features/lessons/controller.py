@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QUrl
 from PySide6.QtGui import QAction, QDesktopServices, QKeySequence
 
-from visualizer.features.lessons.lesson_file import load_lessons
 from visualizer.features.lessons.model import ids_of, page_view, stopped, turned, with_manners_of
-from visualizer.features.lessons.printed_numbers import PrintedNumbers
 from visualizer.resources import resource
 from visualizer.session.view import LessonPosition
 from visualizer.widgets.app_settings import own_folder
@@ -51,6 +49,9 @@ class LessonController(QObject):
 
     def load(self) -> None:
         """Fill the menu with the bundled and the user's own lessons, and report broken ones."""
+        from visualizer.features.lessons.lesson_file import load_lessons
+        from visualizer.features.lessons.printed_numbers import PrintedNumbers
+
         printed = PrintedNumbers.read(resource("lessons", "chapter3.json"))
         self.lessons, self.errors = load_lessons([resource("lessons"), _own_folder()], printed)
         for action in self._offered:
