@@ -205,7 +205,7 @@ class PaneDocks(QObject):
         ids = [pane.id for pane in PANES]
         earlier = [id_ for id_ in ids[: ids.index(new.id)] if id_ in self.panes]
         stops = [stop for id_ in earlier for stop in _stops(self.panes[id_])]
-        before = stops[-1] if stops else _stop_before(_stops(self.panes["Setup"])[0])
+        before = stops[-1]
         for part in _stops(self.panes[new.id]):
             QWidget.setTabOrder(before, part)
             before = part
@@ -270,10 +270,6 @@ def _ring(widget: QWidget) -> list[QWidget]:
 def _stops(widget: QWidget) -> list[QWidget]:
     """List what the tab key stops at within a widget, in its order."""
     return [part for part in _ring(widget) if _holds(widget, part) and _is_stop(part)]
-
-
-def _stop_before(widget: QWidget) -> QWidget:
-    return [part for part in _ring(widget) if _is_stop(part)][-1]
 
 
 def _is_stop(widget: QWidget) -> bool:
