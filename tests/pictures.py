@@ -98,8 +98,9 @@ def _take(
 
 def _take_dialog(window: MainWindow, path: Path) -> None:
     window.publisher.export()
+    while window.publisher.dialog is None:
+        _pause(10)  # its modules are loaded beside
     dialog = window.publisher.dialog
-    assert dialog
     _settle(window)
     _pause(1000)  # its preview is made beside
     dialog.grab().save(str(path))

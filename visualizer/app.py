@@ -12,24 +12,12 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from visualizer.cli.export_files import write_all
-from visualizer.cli.lab import LAB, lab_parser
-from visualizer.cli.options import complaint, document_of, look_of, option_of, parser
-from visualizer.cli.train import TRAIN, train
-from visualizer.console_progress import (
-    STOPPED,
-    ConsoleProgress,
-    InterruptedRunError,
-    say,
-    stoppable,
-)
+from visualizer.console_progress import say
 from visualizer.documents.document_file import SavedDocument
 from visualizer.errors import InputError
 from visualizer.export.offscreen import said_if_qt_cannot_start
 from visualizer.services import ROOMY, compute, open_as_document, read_file, rest, restore_document
 from visualizer.session.document import Document
-from visualizer.session.screen import Snapshot
-from visualizer.session.stage_and_head_parsing import looked_at
 
 if TYPE_CHECKING:
     import argparse
@@ -60,6 +48,18 @@ NAME = "Attention Visualizer"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return the exit status."""
     given = sys.argv[1:] if arguments is None else [*arguments]
+    if not given:  # what reads options would delay the window
+        return show(SavedDocument(Document(), ROOMY), None)
+    return obey(given)
+
+
+def obey(given: list[str]) -> int:
+    """Do what the command line's arguments ask for, and return the exit status."""
+    from visualizer.cli.lab import LAB, lab_parser
+    from visualizer.cli.options import complaint, parser
+    from visualizer.cli.train import TRAIN, train
+    from visualizer.console_progress import STOPPED
+
     if given[:1] == [LAB]:
         return show_lab(lab_parser().parse_args(given[1:]).folder)
     if given[:1] == [TRAIN]:
@@ -90,6 +90,8 @@ def open_file(options: argparse.Namespace) -> SavedDocument:
     InputError
         When the file cannot be opened.
     """
+    from visualizer.cli.options import document_of
+
     saved, notice = SavedDocument(Document(), ROOMY), ""
     if options.file:
         # The options supply the settings that a file of weights does not contain.
@@ -110,6 +112,12 @@ def export_only(options: argparse.Namespace, saved: SavedDocument) -> int:
         The exit status: 2 where the options, the text or the memory are at fault, 1 where a file
         could not be written, 128 plus the signal's number after a signal.
     """
+    from visualizer.cli.export_files import write_all
+    from visualizer.cli.options import look_of, option_of
+    from visualizer.console_progress import ConsoleProgress, InterruptedRunError, stoppable
+    from visualizer.session.screen import Snapshot
+    from visualizer.session.stage_and_head_parsing import looked_at
+
     teller = ConsoleProgress(is_quiet=options.quiet)
     try:
         with stoppable(teller):

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-from visualizer.heatmap.board_picture import PICTURE
+from visualizer.__main__ import load_numpy
 
 if asked := os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM"):
     os.environ["QT_QPA_PLATFORM"] = asked
@@ -18,7 +18,9 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 def main(started: float, folder: str) -> None:
     """Open the window as the program does; say when it was painted, and when with numbers."""
+    load_numpy()
     from visualizer.app import make_application, open_window
+    from visualizer.heatmap.board_picture import PICTURE
     from visualizer.session.document import Document
 
     application = make_application()

@@ -14,6 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.attention.test_explain import result_of
 from tests.support.screens import present, resolved, warm
 from tests.support.small_runs import EVERYTHING, a_run, cells
 from visualizer.attention.explain import explain
@@ -60,7 +61,7 @@ def test_every_cell_of_every_layer_and_text_is_explained(
     explanation = explain(RUN.trace, cell.stage, (*leading, *cell.place))
     value = float(RUN.trace.read(cell.stage)[(*leading, *cell.place)])
     assert explanation.value == value
-    np.testing.assert_allclose(explanation.result(), value, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(result_of(explanation), value, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("leading", LEADING)

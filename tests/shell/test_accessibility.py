@@ -26,6 +26,7 @@ from visualizer.heatmap.widget import BoardCanvas, BoardView
 from visualizer.lab.window import LabWindow
 from visualizer.session.cell_address import Cell
 from visualizer.shell.panel_table import STATUS
+from visualizer.shell.panes import PANES
 from visualizer.widgets import accessibility
 from visualizer.widgets.progress_line import ProgressLine
 from visualizer.widgets.theme import LIGHT
@@ -135,8 +136,10 @@ def _derived(kind: type) -> Iterator[type]:
 
 def test_the_role_of_a_class_is_what_readers_are_told(hand: Hand) -> None:
     hand.window.publisher.export()
+    hand.until(lambda: hand.window.publisher.dialog is not None)
     lab = LabWindow(("never started",))
     hand.qtbot.addWidget(lab)
+    assert all(hand.window.panes[pane.id] for pane in PANES)  # made when asked for
     widgets = [*hand.window.findChildren(QWidget), *lab.findChildren(QWidget)]
     roles = {widget: getattr(widget, "ACCESSIBLE_ROLE", None) for widget in widgets}
     told = {widget: heard(widget).role for widget, role in roles.items() if role}

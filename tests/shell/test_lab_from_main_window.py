@@ -147,6 +147,7 @@ def test_a_layer_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBo
     assert hand.window.windowTitle() == "repeat-1, layer 2, step 1,500[*] — Attention Visualizer"
     assert hand.window.isWindowModified()
     hand.window.publisher.export()
+    hand.until(lambda: hand.window.publisher.dialog is not None)
     dialog = hand.window.publisher.dialog
     assert dialog
     assert dialog.wish.look.title == "repeat-1, layer 2, step 1,500"  # of a figure of it

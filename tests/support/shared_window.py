@@ -30,10 +30,10 @@ from visualizer.documents.document_file import SavedDocument
 from visualizer.export.dialog.preview_controller import PreviewController
 from visualizer.features.mask_editor.widget import MaskEditBar
 from visualizer.features.shapes.widget import ShapesPane
-from visualizer.features.stage_bar.widget import StageButton
 from visualizer.session.document import Document
 from visualizer.session.worker import Worker
 from visualizer.shell.autosave_controller import AutosaveController
+from visualizer.widgets.buttons import SoloToggleButton
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ ASIDE = (AutosaveController, PreviewController)
 VIEWPORT = "qt_scrollarea_viewport"
 CACHES = ("_picture", "_page")
 """Attributes that cache the last drawing."""
-SHOWN_ANEW = (MaskEditBar, ShapesPane, StageButton)
+SHOWN_ANEW = (MaskEditBar, ShapesPane, SoloToggleButton)
 """Widgets that set all they hold whenever they are opened: of a hidden one, nothing stays."""
 MODES = (bool, Enum, type(None))
 """Types compared in hidden widgets, whose sizes and texts date from when they were visible."""

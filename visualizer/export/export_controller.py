@@ -6,11 +6,13 @@ and `ExportProgressWidget` shows how far it is, with a button that cancels it.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import traceback
 from dataclasses import replace
 from functools import cached_property, partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,6 +57,8 @@ def save_wish(wish: ExportSettings) -> None:
     QSettings().setValue(EXPORT, export_settings.settings_to_json(wish))
 
 
+DIALOG = ("visualizer.export.dialog.preview_controller", "visualizer.export.dialog.dialog")
+"""Modules of the dialog: loading them would hold up the window."""
 SAID_MS = 5000
 SHOWN_S = 0.05
 """Least interval between progress updates in seconds, which keeps the window responsive."""
@@ -186,6 +190,9 @@ class ExportController(QObject):
         self.wish = load_wish()
         self.folder = Path.home()
         self.dialog: ExportDialog | None = None
+        self._loader = Worker(self)
+        self._loader.answered.connect(self._open_dialog)
+        self._loader.failed.connect(self._tell_failure)
         self._then: Callable[[], object] | None = None
         self.saving.cancel.clicked.connect(self.exporter.cancel)
         self.exporter.progressed.connect(self.saving.show_progress)
@@ -207,7 +214,13 @@ class ExportController(QObject):
         self._theme = theme
 
     def export(self) -> None:
-        """Open the export dialog."""
+        """Open the export dialog, once its modules are loaded."""
+        if sys.modules.keys() >= set(DIALOG):
+            self._open_dialog()
+        elif not self._loader.is_working:
+            self._loader.ask(_load_dialog)
+
+    def _open_dialog(self) -> None:
         shot = self._workspace.shot
         if shot is None or self.dialog is not None:
             return
@@ -221,6 +234,9 @@ class ExportController(QObject):
         dialog.finished.connect(self._forget_dialog)
         self.dialog = dialog
         dialog.open()
+
+    def _tell_failure(self, error: Exception) -> None:
+        self.broke.emit("".join(traceback.format_exception(error)))
 
     def copy_picture(self) -> None:
         """Copy the shown figure to the clipboard, as pixels and as SVG."""
@@ -258,6 +274,7 @@ class ExportController(QObject):
         """Finish what was requested, and end the threads."""
         if self.dialog:
             self.dialog.stop()
+        self._loader.stop()
         self.exporter.close()
         if "previewer" in vars(self):
             self.previewer.close()
@@ -294,6 +311,11 @@ class ExportController(QObject):
             QTimer.singleShot(0, self, self._go_on)
         if self.dialog:
             self.dialog.allow_writing(not self.exporter.is_working)
+
+
+def _load_dialog() -> None:
+    for name in DIALOG:
+        import_module(name)
 
 
 def _titled(wish: ExportSettings, before: str, title: str) -> ExportSettings:

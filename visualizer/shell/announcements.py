@@ -20,19 +20,21 @@ class ScreenAnnouncer:
     """Announces the cell or step that the keyboard leads to, and new notices.
 
     Hovering and running playback are not announced: that would never end.
-
-    Parameters
-    ----------
-    readers : tuple of QWidget
-        The widgets that must have the focus for cells to be announced; elsewhere a screen reader
-        follows what is typed.
     """
 
-    def __init__(self, board: QWidget, readers: tuple[QWidget, ...]) -> None:
+    def __init__(self, board: QWidget) -> None:
         install()
-        self._board, self._readers = board, readers
+        self._board = board
+        self._readers: list[QWidget] = []
         self._said = ""
         self._noticed: tuple[str, ...] = ()
+
+    def add_readers(self, *widgets: QWidget) -> None:
+        """Announce cells where one of these widgets has the focus, too.
+
+        Elsewhere a screen reader follows what is typed.
+        """
+        self._readers += widgets
 
     def show_screen(self, screen: Screen) -> None:
         """Update the heatmaps' accessible value and announce what is new."""

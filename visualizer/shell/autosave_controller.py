@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from visualizer.documents import recovery_file
 from visualizer.documents.document_file import UNTITLED
 from visualizer.errors import InputError
 from visualizer.session.worker import Worker
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QWidget
 
-    from visualizer.documents.recovery_file import RecoveredDocument
+    from visualizer.documents.recovery_file import RecoveredDocument, RecoveryFile
     from visualizer.session.document import Document
     from visualizer.session.view import View
 
@@ -43,7 +42,7 @@ class AutosaveController(QObject):
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self._folder = own_folder() / "recovery"
-        self._file: recovery_file.RecoveryFile | None = None
+        self._file: RecoveryFile | None = None
         self._latest: tuple[Document, View, Path | None] | None = None
         self._kept: Document | None = None
         self._inherited: list[RecoveredDocument] = []
@@ -72,9 +71,11 @@ class AutosaveController(QObject):
             self._worker.ask(partial(self._written, *self._latest))
 
     def _written(self, document: Document, view: View, path: Path | None) -> int:
+        from visualizer.documents.recovery_file import RecoveryFile  # not before the first window
+
         began = perf_counter()
         if self._file is None:
-            self._file = recovery_file.RecoveryFile(self._folder)
+            self._file = RecoveryFile(self._folder)
         self._file.keep(document, view, path)
         self._forget_inherited()
         return round(1000 * (perf_counter() - began))
@@ -94,7 +95,12 @@ class AutosaveController(QObject):
 
     def look_back(self) -> None:
         """Search for recovery files of crashed programs."""
-        self._worker.ask(partial(recovery_file.left_behind, self._folder))
+        self._worker.ask(self._left_behind)
+
+    def _left_behind(self) -> list[RecoveredDocument]:
+        from visualizer.documents.recovery_file import left_behind
+
+        return left_behind(self._folder)
 
     def _take(self, answer: list[RecoveredDocument] | int | None) -> None:
         if isinstance(answer, int):

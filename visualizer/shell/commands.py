@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from visualizer.attention.kept_weights import are_kept
 from visualizer.attention.spec import Mode
@@ -29,7 +29,7 @@ from visualizer.widgets.command_menus import Command, Face
 from visualizer.widgets.theme import Scheme
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from PySide6.QtWidgets import QMainWindow
 
@@ -69,7 +69,7 @@ class Controllers:
     editor: SetupPane
     setup: SetupController
     inspector: CellPane
-    shapes: ShapesPane
+    panes: Mapping[str, Any]
     pointer: CellSelectionController
     chooser: TokenSelectionController
     painter: MaskEditController
@@ -83,6 +83,11 @@ class Controllers:
     find_token: Callable[[], object]
     set_scheme: Callable[[Scheme], object]
     open_lab: Callable[[], object]
+
+    @property
+    def shapes(self) -> ShapesPane:
+        """The Shapes pane, made when it is first needed."""
+        return cast("ShapesPane", self.panes["Shapes"])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

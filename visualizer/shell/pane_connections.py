@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from visualizer.features.line_view.controller import LineViewController
-from visualizer.features.tensor_editor.controller import TensorEditController
-
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from PySide6.QtWidgets import QWidget
 
     from visualizer.export.export_controller import ExportController
     from visualizer.features.cell.widget import CellPane
@@ -38,6 +37,8 @@ class PaneControllers:
         Has a stage in sight, by its name.
     walk : callable
         Goes so many cells down and to the right.
+    read_in : callable
+        Has the shortcuts of the heatmaps act, and cells announced, where a widget has the focus.
     """
 
     workspace: Workspace
@@ -48,6 +49,7 @@ class PaneControllers:
     publisher: ExportController
     show_stage: Callable[[str], object]
     walk: Callable[[int, int], object]
+    read_in: Callable[[QWidget], object]
 
 
 def connect_lesson(pane: LessonPane, to: PaneControllers) -> None:
@@ -70,6 +72,8 @@ def connect_setup(pane: SetupPane, to: PaneControllers) -> None:
 
 def connect_lines(pane: LinePane, to: PaneControllers) -> None:
     """Choose lines, and share hovering, pinning and walking with the heatmaps."""
+    from visualizer.features.line_view.controller import LineViewController
+
     liner = LineViewController(to.workspace, pane)
     pane.chosen.connect(liner.choose)
     pane.view.cellHovered.connect(liner.hover)
@@ -77,6 +81,7 @@ def connect_lines(pane: LinePane, to: PaneControllers) -> None:
     pane.view.tokenHovered.connect(liner.point)
     pane.view.tokenClicked.connect(liner.hold)
     pane.view.walked.connect(to.walk)
+    to.read_in(pane.view)
 
 
 def connect_cell(pane: CellPane, to: PaneControllers) -> None:
@@ -101,6 +106,8 @@ def connect_colours(pane: ColoursPane, to: PaneControllers) -> None:
 
 def connect_numbers(pane: NumberTablePane, to: PaneControllers) -> None:
     """Read and edit the numbers of one tensor."""
+    from visualizer.features.tensor_editor.controller import TensorEditController
+
     typist = TensorEditController(to.workspace, pane)
     pane.tensorChosen.connect(typist.choose)
     pane.headChosen.connect(typist.choose_head)

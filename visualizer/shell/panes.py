@@ -12,13 +12,7 @@ from shiboken6 import isValid
 
 from visualizer.features.cell.widget import CellPane
 from visualizer.features.code.widget import CodePane
-from visualizer.features.head_table.widget import HeadTablePane
-from visualizer.features.lessons.widget import LessonPane
-from visualizer.features.line_view.widget import LinePane
 from visualizer.features.setup.widget import SetupPane
-from visualizer.features.shapes.widget import ShapesPane
-from visualizer.features.tensor_editor.widget import NumberTablePane
-from visualizer.features.view_controls.colours_widget import ColoursPane
 from visualizer.shell.pane_connections import (
     connect_cell,
     connect_code,
@@ -53,7 +47,8 @@ class Pane:
     id : str
         The id in saved window states and views, independent of its title.
     make : callable
-        Makes its widget, which has ``show_screen(screen, theme)``.
+        Makes its widget, which has ``show_screen(screen, theme)``; called when the pane is first
+        shown, and loads the modules that only this pane needs.
     connect : callable
         Leads the widget's signals to what the panes share, or to a controller of its own.
     keys : str
@@ -82,18 +77,89 @@ class Pane:
         return bool(self.beside or self.width)
 
 
+def _lesson() -> QWidget:
+    from visualizer.features.lessons.widget import LessonPane
+
+    return LessonPane()
+
+
+def _lines() -> QWidget:
+    from visualizer.features.line_view.widget import LinePane
+
+    return LinePane()
+
+
+def _colours() -> QWidget:
+    from visualizer.features.view_controls.colours_widget import ColoursPane
+
+    return ColoursPane()
+
+
+def _numbers() -> QWidget:
+    from visualizer.features.tensor_editor.widget import NumberTablePane
+
+    return NumberTablePane()
+
+
+def _shapes() -> QWidget:
+    from visualizer.features.shapes.widget import ShapesPane
+
+    return ShapesPane()
+
+
+def _heads() -> QWidget:
+    from visualizer.features.head_table.widget import HeadTablePane
+
+    return HeadTablePane()
+
+
 PANES: tuple[Pane, ...] = (
-    Pane("Lesson", "Lesson", LessonPane, connect_lesson, "F6", LEFT, 430),
+    Pane("Lesson", "Lesson", _lesson, connect_lesson, "F6", LEFT, 430),
     Pane("Setup", "Setup", SetupPane, connect_setup, "F2", LEFT, 220),
-    Pane("Lines", "Lines", LinePane, connect_lines, "F9", RIGHT, 0, width=300),
+    Pane("Lines", "Lines", _lines, connect_lines, "F9", RIGHT, 0, width=300),
     Pane("Cell", "Cell", CellPane, connect_cell, "F3", RIGHT, 360),
     Pane("Code", "Code", CodePane, connect_code, "F4", RIGHT, 280),
-    Pane("Colours", "Colours", ColoursPane, connect_colours, "F11", RIGHT, 280, beside="Code"),
-    Pane("Numbers", "Numbers", NumberTablePane, connect_numbers, "F7", RIGHT, 280, beside="Code"),
-    Pane("Shapes", "Shapes", ShapesPane, connect_shapes, "Shift+F4", RIGHT, 280, beside="Code"),
-    Pane("Heads", "Heads", HeadTablePane, connect_heads, "F8", RIGHT, 280, beside="Code"),
+    Pane("Colours", "Colours", _colours, connect_colours, "F11", RIGHT, 280, beside="Code"),
+    Pane("Numbers", "Numbers", _numbers, connect_numbers, "F7", RIGHT, 280, beside="Code"),
+    Pane("Shapes", "Shapes", _shapes, connect_shapes, "Shift+F4", RIGHT, 280, beside="Code"),
+    Pane("Heads", "Heads", _heads, connect_heads, "F8", RIGHT, 280, beside="Code"),
 )
+MADE_AT_ONCE = frozenset({"Lesson", "Setup", "Cell", "Code"})
+"""Panes of the first window and of its lessons; the others are made when they are first shown."""
 LEFT_WIDTH, RIGHT_WIDTH = 248, 264
+
+
+class PaneWidgets(dict[str, Any]):
+    """The widgets of the panes made so far, by their ids; makes the others when asked for them.
+
+    Parameters
+    ----------
+    place : callable
+        Called with each new widget and its pane.
+    """
+
+    def __init__(self, place: Callable[[Pane, QWidget], None]) -> None:
+        super().__init__()
+        self._place = place
+
+    def __missing__(self, id_: str) -> Any:
+        pane = next(pane for pane in PANES if pane.id == id_)
+        self[id_] = widget = pane.make()
+        self._place(pane, widget)
+        return widget
+
+
+class PaneDock(QDockWidget):
+    """A dock that asks for its pane before it is first shown."""
+
+    def __init__(self, pane: Pane, window: QMainWindow, panes: PaneWidgets) -> None:
+        super().__init__(pane.title, window)
+        self._pane, self._panes = pane, panes
+
+    def setVisible(self, visible: bool) -> None:
+        if visible:
+            self._panes[self._pane.id]
+        super().setVisible(visible)
 
 
 class PaneDocks(QObject):
@@ -102,11 +168,16 @@ class PaneDocks(QObject):
     changed = Signal(object)
     """The ids of the visible panes; of tabs, the front one."""
 
-    def __init__(self, window: QMainWindow, widgets: Mapping[str, QWidget]) -> None:
+    def __init__(self, window: QMainWindow, finish: Callable[[Pane, Any], object]) -> None:
         super().__init__(window)
-        self._window = window
+        self._window, self._finish = window, finish
         self._seen: frozenset[str] = frozenset()
-        self.by_id = {pane.id: _dock(window, pane, widgets[pane.id]) for pane in PANES}
+        self.panes = PaneWidgets(self._place)
+        self.by_id: dict[str, PaneDock] = {}
+        for pane in PANES:
+            self.by_id[pane.id] = _dock(window, pane, self.panes)
+            if pane.id in MADE_AT_ONCE:
+                self.panes[pane.id]
         for dock in self.by_id.values():
             dock.visibilityChanged.connect(self._see)
             dock.toggleViewAction().triggered.connect(self._keep_widths)
@@ -122,6 +193,22 @@ class PaneDocks(QObject):
         docks = list(self.by_id.values())
         window.resizeDocks(docks, widths, Qt.Orientation.Horizontal)
         self.share_height(RIGHT)
+
+    def _place(self, pane: Pane, widget: QWidget) -> None:
+        self.by_id[pane.id].setWidget(widget)
+        if pane.id not in MADE_AT_ONCE:
+            self._order_tabs(pane)
+        self._finish(pane, widget)
+
+    def _order_tabs(self, new: Pane) -> None:
+        """Put the controls of a new pane at its place in the tab order, that of `PANES`."""
+        ids = [pane.id for pane in PANES]
+        earlier = [id_ for id_ in ids[: ids.index(new.id)] if id_ in self.panes]
+        stops = [stop for id_ in earlier for stop in _stops(self.panes[id_])]
+        before = stops[-1]
+        for part in _stops(self.panes[new.id]):
+            QWidget.setTabOrder(before, part)
+            before = part
 
     def _set_apart(self, pane: Pane) -> None:
         """Give a pane the whole height of its side; the others follow outwards."""
@@ -172,14 +259,30 @@ class PaneDocks(QObject):
         self.changed.emit(self._seen)
 
 
+def _ring(widget: QWidget) -> list[QWidget]:
+    """List the widgets of the window in their tab order, from one on."""
+    ring = [widget]
+    while (part := ring[-1].nextInFocusChain()) is not None and part is not widget:
+        ring.append(part)
+    return ring
+
+
+def _stops(widget: QWidget) -> list[QWidget]:
+    """List what the tab key stops at within a widget, in its order."""
+    return [part for part in _ring(widget) if _holds(widget, part) and _is_stop(part)]
+
+
+def _is_stop(widget: QWidget) -> bool:
+    return bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus)
+
+
 def _is_beyond(pane: Pane, apart: Pane) -> bool:
     return pane.side is apart.side and pane is not apart and not pane.beside
 
 
-def _dock(window: QMainWindow, pane: Pane, widget: QWidget) -> QDockWidget:
-    dock = QDockWidget(pane.title, window)
+def _dock(window: QMainWindow, pane: Pane, panes: PaneWidgets) -> PaneDock:
+    dock = PaneDock(pane, window, panes)
     dock.setObjectName(pane.id)
-    dock.setWidget(widget)
     title = PlainLabel(pane.title)
     title.setProperty("role", "pane")
     dock.setTitleBarWidget(title)  # aligned with the panes below; the dock can still be dragged
@@ -255,5 +358,4 @@ def _entry(part: QWidget) -> QWidget | None:
 
 
 def _takes_keys(widget: QWidget) -> bool:
-    takes = widget.focusPolicy() & Qt.FocusPolicy.TabFocus
-    return bool(takes) and widget.isVisible() and widget.isEnabled()
+    return _is_stop(widget) and widget.isVisible() and widget.isEnabled()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QApplication, QMainWindow, QVBoxLayout, QWidget
@@ -47,7 +47,7 @@ from visualizer.shell.document_controller import DocumentController
 from visualizer.shell.drop_handler import DropHandler
 from visualizer.shell.pane_connections import PaneControllers
 from visualizer.shell.panel_table import STATUS
-from visualizer.shell.panes import LEFT, PANES, PaneDocks, PaneFocusCycle, add_bar
+from visualizer.shell.panes import LEFT, PaneDocks, PaneFocusCycle, add_bar
 from visualizer.shell.presenter_mode import PresenterMode
 from visualizer.shell.recent_files_menu import RecentFilesMenu
 from visualizer.shell.reduced_motion_controller import ReducedMotionController
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from visualizer.features.shapes.widget import ShapesPane
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import WindowOn
+    from visualizer.shell.panes import Pane
     from visualizer.shell.window_services import Services
 
 
@@ -94,15 +95,7 @@ class MainWindow(QMainWindow):
         self.setWindowIcon(icon("app", "#000000"))
         self.rail, self.board, self.progress = StageBar(), BoardView(), ProgressLine()
         self.brush, self.paintbar = MaskBrushHandler(self.board), MaskEditBar()
-        self.panes: dict[str, Any] = {pane.id: pane.make() for pane in PANES}
-        self.editor: SetupPane = self.panes["Setup"]
         self.token_pane = TokenPane()
-        self.editor.add_section(self.token_pane)
-        self.inspector: CellPane = self.panes["Cell"]
-        self.lesson: LessonPane = self.panes["Lesson"]
-        self.twin: CodePane = self.panes["Code"]
-        self.lines: LinePane = self.panes["Lines"]
-        self.shapes: ShapesPane = self.panes["Shapes"]
         self.filer = DocumentController(program, workspace, lessons, self, window_on)
         self.rescue, self.drops = RecoveryPrompt(self), DropHandler(self)
         self._add_intents()
@@ -110,12 +103,20 @@ class MainWindow(QMainWindow):
         self.facts, self.notice = PlainLabel(), PlainLabel()
         self.statusBar().addWidget(self.facts, 1)
         self.statusBar().addPermanentWidget(self.publisher.saving)
-        self.docks, self.actions_ = PaneDocks(self, self.panes), CommandMenus(self, COMMANDS)
+        self.actions_ = CommandMenus(self, COMMANDS)
+        self.reader = LessonController(workspace, lessons, self.actions_.menus[LESSONS], self)
+        self.voice = announcements.ScreenAnnouncer(self.board)
+        self._shared = self._pane_controllers()
+        self.docks = PaneDocks(self, self._finish_pane)
+        self.panes = self.docks.panes
+        self.editor: SetupPane = self.panes["Setup"]
+        self.editor.add_section(self.token_pane)
+        self.inspector: CellPane = self.panes["Cell"]
+        self.twin: CodePane = self.panes["Code"]
         self.presenter = PresenterMode(workspace, self, self.docks, self.board)
         self.viewbar = ViewBar({**self.actions_.by_id, **self.docks.actions})
         self.compare_bar = CompareBar(self.actions_.by_id)
         self.setCentralWidget(self._centre())
-        self.reader = LessonController(workspace, lessons, self.actions_.menus[LESSONS], self)
         self.inspector.add_trail(*(self.actions_.by_id[f"pointer.go {by}"] for by in (-1, 1)))
         self.transport = PlaybackBar(self.actions_.by_id)
         add_bar(self, "Playback", "Playback", self.transport, Qt.ToolBarArea.BottomToolBarArea)
@@ -128,6 +129,31 @@ class MainWindow(QMainWindow):
         self.set_scheme(self.scheme)
         self._take_place()
         self.show_name()
+
+    @property
+    def lesson(self) -> LessonPane:
+        """The lesson pane."""
+        return cast("LessonPane", self.panes["Lesson"])
+
+    @property
+    def lines(self) -> LinePane:
+        """The line pane."""
+        return cast("LinePane", self.panes["Lines"])
+
+    @property
+    def shapes(self) -> ShapesPane:
+        """The shapes pane."""
+        return cast("ShapesPane", self.panes["Shapes"])
+
+    def _finish_pane(self, pane: Pane, widget: Any) -> None:
+        """Connect a pane that has just been made, and show the current screen in it."""
+        pane.connect(widget, self._shared)
+        widget.show_screen(self.workspace.screen, self.theme)
+
+    def read_in(self, *widgets: QWidget) -> None:
+        """Serve the heatmaps' shortcuts and announce cells where one of these has the focus."""
+        self.actions_.give_keys(*widgets)
+        self.voice.add_readers(*widgets)
 
     def _add_intents(self) -> None:
         """Create the controllers that commands and signals act on."""
@@ -147,9 +173,7 @@ class MainWindow(QMainWindow):
 
     def _serve_keys(self) -> None:
         """Set up the focus ring, the focus cycle and the announcements."""
-        readers = (self.board, self.lines.view, *self.transport.readers)
-        self.actions_.give_keys(*readers)
-        self.voice = announcements.ScreenAnnouncer(self.board, readers)
+        self.read_in(self.board, *self.transport.readers)
         bars = (self.rail, self.viewbar, self.paintbar, self.compare_bar)
         self.parts = PaneFocusCycle((self.board, self.transport), self.panes, self.docks, bars)
         self.focus_ring = FocusRing(self)
@@ -164,7 +188,7 @@ class MainWindow(QMainWindow):
             editor=self.editor,
             setup=self.setup,
             inspector=self.inspector,
-            shapes=self.shapes,
+            panes=self.panes,
             pointer=self.pointer,
             chooser=self.chooser,
             painter=self.painter,
@@ -178,6 +202,19 @@ class MainWindow(QMainWindow):
             find_token=self.find_token,
             set_scheme=self.set_scheme,
             open_lab=self.labWanted.emit,
+        )
+
+    def _pane_controllers(self) -> PaneControllers:
+        return PaneControllers(
+            workspace=self.workspace,
+            setup=self.setup,
+            pointer=self.pointer,
+            gaze=self.gaze,
+            reader=self.reader,
+            publisher=self.publisher,
+            show_stage=self.show_stage,
+            walk=self.walk,
+            read_in=self.read_in,
         )
 
     def _centre(self) -> QWidget:
@@ -231,7 +268,8 @@ class MainWindow(QMainWindow):
         self.progress.show_working(status.is_working, self.theme)
         readout = screen.panel(CELL)
         said = readout.plain if readout else status.facts
-        self.lines.describe_cell(readout.plain if readout else "")
+        if "Lines" in self.panes:
+            self.lines.describe_cell(readout.plain if readout else "")
         self.facts.setText(said)
         self.notice.setText("\n".join(status.notices))
         self.notice.setVisible(bool(status.notices))
@@ -362,7 +400,6 @@ def _connect(window: MainWindow) -> None:
     _connect_tokens(window)
     _connect_board(window)
     _connect_playback(window)
-    _connect_panes(window)
     _connect_painting(window)
     QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
 
@@ -436,21 +473,6 @@ def _connect_playback(window: MainWindow) -> None:
     presenter.paintingLeft.connect(window.painter.stop)
     presenter.cellLeft.connect(window.pointer.let_go)
     presenter.said.connect(window.facts.setText)
-
-
-def _connect_panes(window: MainWindow) -> None:
-    shared = PaneControllers(
-        workspace=window.workspace,
-        setup=window.setup,
-        pointer=window.pointer,
-        gaze=window.gaze,
-        reader=window.reader,
-        publisher=window.publisher,
-        show_stage=window.show_stage,
-        walk=window.walk,
-    )
-    for pane in PANES:
-        pane.connect(window.panes[pane.id], shared)
 
 
 def _connect_painting(window: MainWindow) -> None:

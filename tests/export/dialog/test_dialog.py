@@ -52,6 +52,7 @@ def opened(hand: Hand) -> ExportDialog:
     """Open the dialog by its keys and wait until a figure is seen."""
     hand.settle()
     hand.press(Qt.Key.Key_E)
+    hand.until(lambda: hand.window.publisher.dialog is not None)
     dialog = hand.window.publisher.dialog
     assert dialog is not None
     hand.until(dialog.isActiveWindow)

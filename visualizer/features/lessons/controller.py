@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QUrl
 from PySide6.QtGui import QAction, QDesktopServices, QKeySequence
 
-from visualizer.features.lessons.lesson_file import load_lessons
 from visualizer.features.lessons.model import ids_of, page_view, stopped, turned, with_manners_of
-from visualizer.features.lessons.printed_numbers import PrintedNumbers
 from visualizer.resources import resource
 from visualizer.session.view import LessonPosition
 from visualizer.widgets.app_settings import own_folder
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from visualizer.features.lessons.lesson_file import LessonError
     from visualizer.features.lessons.model import Lesson
     from visualizer.features.lessons.open_lessons import OpenLessons
+    from visualizer.features.lessons.printed_numbers import PrintedNumbers
     from visualizer.session.workspace import Workspace
 
 MOST_KEYS = 9
@@ -52,6 +51,8 @@ class LessonController(QObject):
 
     def load(self) -> None:
         """Fill the menu with the bundled and the user's own lessons, and report broken ones."""
+        from visualizer.features.lessons.lesson_file import load_lessons
+
         folders = [resource("lessons"), _own_folder()]
         self.lessons, self.errors = load_lessons(folders, _printed_numbers())
         for action in self._offered:
@@ -156,6 +157,8 @@ class LessonController(QObject):
 
 @cache
 def _printed_numbers() -> PrintedNumbers:
+    from visualizer.features.lessons.printed_numbers import PrintedNumbers
+
     return PrintedNumbers.read(resource("lessons", "chapter3.json"))
 
 
