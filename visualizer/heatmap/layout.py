@@ -47,7 +47,7 @@ HEAD = 34
 BELOW = 4
 MOST_PLACES = 8
 """So many layouts are kept: those that were used last."""
-_PLACES: OrderedDict[Hashable, tuple[tuple[int, Place], ...]] = OrderedDict()
+_PLACES: OrderedDict[Hashable, tuple[tuple[int, PanelPlace], ...]] = OrderedDict()
 """Places, each with the number of its panel, by what they are for."""
 
 
@@ -166,7 +166,7 @@ def _least(column: tuple[Heatmap, ...]) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PanelPlace:
     """Where a panel stands, whichever part of it is seen.
 
     Parameters
@@ -201,7 +201,7 @@ class Place:
         return PanelSlot(heatmap, cells, *size, self.top, self.gutter, self.has_row_labels)
 
 
-def _bottom(placed: tuple[Heatmap, Place]) -> float:
+def _bottom(placed: tuple[Heatmap, PanelPlace]) -> float:
     heatmap, place = placed
     return place.slot(heatmap).whole.bottom()
 
@@ -242,7 +242,7 @@ class BoardPlacement:
         )
         return frozenset({0, heads.index(True) if True in heads else 0, *others})
 
-    def places(self) -> list[tuple[Heatmap, Place]]:
+    def places(self) -> list[tuple[Heatmap, PanelPlace]]:
         head = HEAD * self.scale
         return self._wrapped(head) if self.wraps else self._aligned(head)
 
@@ -309,16 +309,16 @@ class BoardPlacement:
             needed = max(needed, column_label_height(heatmap, cell))
         return needed + 8 * self.scale  # lit labels are bold, and longer
 
-    def _aligned(self, top: float) -> list[tuple[Heatmap, Place]]:
-        places: list[tuple[Heatmap, Place]] = []
+    def _aligned(self, top: float) -> list[tuple[Heatmap, PanelPlace]]:
+        places: list[tuple[Heatmap, PanelPlace]] = []
         for number in range(max(len(column) for column in self.columns)):
             row = [column[number] for column in self.columns if number < len(column)]
             places += self._row(row, top, number)
             top = max(map(_bottom, places[-len(row) :])) + BELOW * self.scale
         return places
 
-    def _row(self, row: list[Heatmap], top: float, number: int) -> list[tuple[Heatmap, Place]]:
-        places: list[tuple[Heatmap, Place]] = []
+    def _row(self, row: list[Heatmap], top: float, number: int) -> list[tuple[Heatmap, PanelPlace]]:
+        places: list[tuple[Heatmap, PanelPlace]] = []
         left = MARGIN + self.gutter
         for at, column in enumerate(self.columns):
             is_first = at in self.labelled
@@ -330,8 +330,8 @@ class BoardPlacement:
             left += self._outer(column[0], self.cell) + GAP
         return places
 
-    def _wrapped(self, top: float) -> list[tuple[Heatmap, Place]]:
-        places: list[tuple[Heatmap, Place]] = []
+    def _wrapped(self, top: float) -> list[tuple[Heatmap, PanelPlace]]:
+        places: list[tuple[Heatmap, PanelPlace]] = []
         for position, heatmap in enumerate(self.columns[0]):
             column = position % self.across
             if places and column == 0:
@@ -341,10 +341,10 @@ class BoardPlacement:
             places.append((heatmap, self._place(heatmap, left, top, True)))
         return places
 
-    def _place(self, heatmap: Heatmap, left: float, top: float, is_first: bool) -> Place:
+    def _place(self, heatmap: Heatmap, left: float, top: float, is_first: bool) -> PanelPlace:
         width = self._cell_width(heatmap, self.cell)
         corner = self._whole(left), self._whole(top + self.top)
-        return Place(*corner, width, self.cell, self.top, self.gutter, is_first, self.scale)
+        return PanelPlace(*corner, width, self.cell, self.top, self.gutter, is_first, self.scale)
 
     def _whole(self, length: float) -> float:
         return round(length * self.pixel_ratio) / self.pixel_ratio
