@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSettings, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QProgressBar, QSizePolicy, QToolButton, QWidget
 
 from visualizer.errors import InputError
 from visualizer.export import export_settings
@@ -30,6 +30,7 @@ from visualizer.session.worker import Worker
 from visualizer.widgets.app_settings import EXPORT
 from visualizer.widgets.dialogs import ask_save_path, refuse
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import row_layout
 from visualizer.widgets.progress_line import DELAY_MS
 from visualizer.widgets.theme import LIGHT, Theme
 
@@ -347,8 +348,7 @@ class ExportProgressWidget(QWidget):
         self.cancel.setText("Cancel")
         self.cancel.setAccessibleName("Cancel the export")
         self.cancel.setAutoRaise(True)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
+        row = row_layout(self, (0, 0, 0, 0))
         row.addWidget(self.line)
         row.addWidget(self.cancel)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QMainWindow,
     QScrollArea,
     QTabWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -41,6 +40,7 @@ from visualizer.widgets.command_menus import CommandMenus
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.splitter import KeepingSplitter
 from visualizer.widgets.theme import Scheme, palette, style_sheet, theme_of
 
@@ -136,9 +136,7 @@ class LabWindow(QMainWindow):
         for widget in (self.left, self.middle, self.right):
             self.across.addWidget(widget)
         whole = QWidget()
-        column = QVBoxLayout(whole)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        column = column_layout(whole, (0, 0, 0, 0), spacing=0)
         for part, stretch in ((self.across, 1), (self.notices, 0), (self.bar, 0)):
             column.addWidget(part, stretch)
         return whole
@@ -149,9 +147,7 @@ class LabWindow(QMainWindow):
         self.probe.setAccessibleName("The text that the model reads")
         self.probe.setClearButtonEnabled(True)
         read = QWidget()
-        column = QVBoxLayout(read)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        column = column_layout(read, (0, 0, 0, 0), spacing=0)
         for part in (self.probe, self.probe_problem):
             column.addWidget(part)
         self.probe_problem.setProperty("role", "notice")

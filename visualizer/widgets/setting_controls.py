@@ -13,11 +13,9 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
     QDoubleSpinBox,
-    QHBoxLayout,
     QSlider,
     QSpinBox,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -25,6 +23,7 @@ from visualizer.session.settings_table import Setting, SettingKind, SettingState
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel, RichLabel
+from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
@@ -48,10 +47,7 @@ class SettingControl(QWidget):
     def __init__(self, setting: Setting) -> None:
         super().__init__()
         self.setting = setting
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(8)
-        self.row = row
+        self.row = row_layout(self, (0, 0, 0, 0), spacing=8)
 
     def add(self, widget: QWidget, part: str, stretch: int = 0) -> None:
         """Add a part, whose accessible name comes from the setting.
@@ -115,12 +111,17 @@ class ChoiceControl(SettingControl):
 class TypedControl(SettingControl):
     """Base class of the controls with a number box."""
 
+    box: QSpinBox | QDoubleSpinBox
+
     def take(self, box: QSpinBox | QDoubleSpinBox, part: str, stretch: int = 0) -> None:
         """Add the number box."""
         install_input_filters(box)
         box.valueChanged.connect(self._type)
         box.editingFinished.connect(self.settled)
         self.add(box, part, stretch)
+
+    def show_value(self, value: Any) -> None:
+        show_number(self.box, value)
 
     def _type(self, value: float) -> None:
         self.emit_chosen(round(value, 3), True)
@@ -142,7 +143,7 @@ class CountControl(TypedControl):
 
     def show_value(self, value: Any) -> None:
         self.slider.setValue(value)
-        show_number(self.box, value)
+        super().show_value(value)
 
     def _slide(self, action: int) -> None:
         self.emit_chosen(self.slider.sliderPosition(), self.slider.isSliderDown())
@@ -177,7 +178,7 @@ class RateControl(TypedControl):
 
     def show_value(self, value: Any) -> None:
         self.slider.setValue(round(value * STEPS_PER_UNIT))
-        show_number(self.box, value)
+        super().show_value(value)
 
     def _slide(self, action: int) -> None:
         self.emit_chosen(self.slider.sliderPosition() / STEPS_PER_UNIT, self.slider.isSliderDown())
@@ -192,9 +193,6 @@ class NumberControl(TypedControl):
         self.box.setRange(-1000, 1000)
         self.box.setSingleStep(0.1)
         self.take(self.box, "Decimal", 1)
-
-    def show_value(self, value: Any) -> None:
-        show_number(self.box, value)
 
 
 class SwitchControl(SettingControl):
@@ -225,9 +223,6 @@ class SeedControl(TypedControl):
         self.next.setToolTip("Take the next seed")
         self.next.setAccessibleName(f"Next {setting.label.lower()}")
         self.next.clicked.connect(self._resample)
-
-    def show_value(self, value: Any) -> None:
-        show_number(self.box, value)
 
     def show_theme(self, theme: Theme) -> None:
         self.next.setIcon(icon("resample", theme.ink))
@@ -264,9 +259,7 @@ class SettingRow(QWidget):
         super().__init__()
         self.control = control
         self.setting = setting = control.setting
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(2)
+        column = column_layout(self, (0, 0, 0, 0), spacing=2)
         if setting.kind is not SettingKind.SWITCH:
             label = PlainLabel(setting.label)
             label.setProperty("role", "quiet")

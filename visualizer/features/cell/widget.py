@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QEvent, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QWidget
 
 from visualizer.features.cell.model import CELL
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.labels import WrappingLabel
+from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.theme import LIGHT, Theme, text_scale
 
 if TYPE_CHECKING:
@@ -47,9 +48,7 @@ class CellPane(QScrollArea):
         self.setAccessibleName("Cell")
         self.setMinimumWidth(round(WIDTH * text_scale()))
         inner = _Column()
-        self._column = column = QVBoxLayout(inner)
-        column.setContentsMargins(12, 8, 12, 16)
-        column.setSpacing(10)
+        self._column = column = column_layout(inner, (12, 8, 12, 16), spacing=10)
         self.heading, self.sentence, self.value, self.terms = (WrappingLabel() for _ in range(4))
         self.trail = QHBoxLayout()
         self.trail.addWidget(self.heading, 1)

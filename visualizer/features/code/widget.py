@@ -17,10 +17,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QComboBox,
-    QHBoxLayout,
     QPlainTextEdit,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -28,6 +26,7 @@ from visualizer.features.code.model import CODE, TITLES
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import RichLabel
+from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.theme import LIGHT, Theme, text_scale
 
 if TYPE_CHECKING:
@@ -158,17 +157,14 @@ class CodePane(QWidget):
         super().__init__()
         self.setAccessibleName("Code")
         self.setMinimumWidth(round(WIDTH * text_scale()))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 8, 12, 8)
-        column.setSpacing(8)
+        column = column_layout(self, (12, 8, 12, 8), spacing=8)
         self.box, self.code = QComboBox(), CodeTextView()
         self.code.setMinimumHeight(self.code.fontMetrics().lineSpacing() * 4)
         self.copy = QPushButton("Copy as script")
         self.copy.clicked.connect(self._want_script)
         self.allow_copying(False)
         self._build_box()
-        row = QHBoxLayout()
-        row.setSpacing(8)
+        row = row_layout(spacing=8)
         row.addWidget(self.box, 1)
         row.addWidget(self.copy)
         self.running = RichLabel()

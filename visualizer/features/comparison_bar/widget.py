@@ -8,17 +8,16 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
     QComboBox,
-    QHBoxLayout,
     QSizePolicy,
     QSpinBox,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from visualizer.session.comparison import ComparisonKind
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.theme import text_scale
 from visualizer.widgets.tooltips import plain_tooltip
 
@@ -51,8 +50,7 @@ class CompareBar(QWidget):
         self._shown: ComparePanel | None = None
         self._buttons: dict[str, QToolButton] = {}
         self.lead, self.said = PlainLabel(), PlainLabel()
-        words = QVBoxLayout()
-        words.setSpacing(0)
+        words = column_layout(spacing=0)
         for label in (self.lead, self.said):
             label.setWordWrap(True)
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
@@ -69,9 +67,7 @@ class CompareBar(QWidget):
         for box in (self.one, self.other):
             box.activated.connect(self._choose_heads)
         self.count.valueChanged.connect(self._choose_count)
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(16, 4, 12, 4)
-        self._row.setSpacing(6)
+        self._row = row_layout(self, (16, 4, 12, 4), spacing=6)
         self._row.addLayout(words, 1)
         for widget in (self.one, self.other, self.count):
             self._row.addWidget(widget)

@@ -20,13 +20,13 @@ from PySide6.QtWidgets import (
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
-    QVBoxLayout,
     QWidget,
 )
 
 from visualizer.features.head_table.model import HEADS, as_tsv
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.theme import LIGHT, Theme, font, head_colour, text_scale
 
 if TYPE_CHECKING:
@@ -50,9 +50,7 @@ class HeadTablePane(QWidget):
         super().__init__()
         self.setAccessibleName("Heads")
         self.setMinimumWidth(round(WIDTH * text_scale()))
-        self._column = column = QVBoxLayout(self)
-        column.setContentsMargins(12, 8, 8, 8)
-        column.setSpacing(6)
+        self._column = column = column_layout(self, (12, 8, 8, 8), spacing=6)
         self.said, self.lead = PlainLabel(), PlainLabel()
         self.view = HeadTableView()
         self.view.headOpened.connect(self.headChosen)

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QPushButton,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -19,6 +18,7 @@ from visualizer.features.lessons.model import LESSON, TickState
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import PlainLabel, RichLabel
+from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.theme import LIGHT, Theme, text_scale
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ class TickRow(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(8)
+        row = row_layout(self, (0, 0, 0, 0), spacing=8)
         self.mark, self.words = PlainLabel(), _label()
         row.addWidget(self.mark, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(self.words, 1)
@@ -75,9 +73,7 @@ class LessonPane(QWidget):
         super().__init__()
         self.setAccessibleName("Lesson")
         self.setMinimumWidth(round(WIDTH * text_scale()))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 8, 12, 12)
-        column.setSpacing(8)
+        column = column_layout(self, (12, 8, 12, 12), spacing=8)
         column.addLayout(self._head())
         column.addWidget(self._body(), 1)
         column.addWidget(self._foot())
@@ -102,9 +98,7 @@ class LessonPane(QWidget):
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setAccessibleName("Page of the lesson")
         inner = QWidget()
-        self.column = QVBoxLayout(inner)
-        self.column.setContentsMargins(0, 0, 0, 0)
-        self.column.setSpacing(8)
+        self.column = column_layout(inner, (0, 0, 0, 0), spacing=8)
         self.title, self.text = _label(), _label()
         self.column.addWidget(self.title)
         self.column.addWidget(self.text)
@@ -114,9 +108,7 @@ class LessonPane(QWidget):
 
     def _foot(self) -> QWidget:
         self.foot = QWidget()
-        column = QVBoxLayout(self.foot)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
+        column = column_layout(self.foot, (0, 0, 0, 0), spacing=8)
         self.return_button = _button("Back to this page", "Back to this page's settings")
         self.return_button.clicked.connect(self.returned)
         column.addWidget(self.return_button)

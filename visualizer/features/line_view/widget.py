@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtCore import QPointF, Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QColor, QPainter
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QSpinBox, QWidget
 
 from visualizer.features.line_view.layout import HEAD, LineLayout, lay_out
 from visualizer.features.line_view.model import LINES, LinePanel
@@ -30,6 +30,7 @@ from visualizer.session.view_options import (
 )
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.setting_controls import DecimalSpinBox, show_number
 from visualizer.widgets.theme import font, text_scale
 from visualizer.widgets.tooltips import plain_tooltip
@@ -73,9 +74,7 @@ class LinePane(QWidget):
         self.heads.setSizeAdjustPolicy(
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         )
-        row = QHBoxLayout()
-        row.setContentsMargins(12, 0, 12, 0)
-        row.setSpacing(8)
+        row = row_layout(margins=(12, 0, 12, 0), spacing=8)
         for widget, name, tip, stretch in (
             (self.heads, "Heads of the lines", "Heads in the picture", 1),
             (self.threshold, "Smallest weight with a line", "Smaller weights have no line", 0),
@@ -88,9 +87,7 @@ class LinePane(QWidget):
         self.notes.setProperty("role", "quiet")
         self.notes.setWordWrap(True)
         self.notes.setContentsMargins(12, 0, 12, 0)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 8, 0, 8)
-        column.setSpacing(8)
+        column = column_layout(self, (0, 8, 0, 8), spacing=8)
         column.addLayout(row)
         column.addWidget(self.view, 1)
         column.addWidget(self.notes)

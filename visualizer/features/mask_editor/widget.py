@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QAccessible, QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSpinBox, QToolButton, QWidget
+from PySide6.QtWidgets import QPushButton, QSpinBox, QToolButton, QWidget
 
 from visualizer.heatmap.cell_pointing_widget import STEPS
 from visualizer.heatmap.model import target_of
 from visualizer.session.view_options import MaskBrush
 from visualizer.widgets.input_filters import install_input_filters, is_command
 from visualizer.widgets.labels import ElidedLabel, PlainLabel
+from visualizer.widgets.layouts import row_layout
 from visualizer.widgets.scroll_strip import ScrollStrip
 from visualizer.widgets.setting_controls import show_number
 from visualizer.widgets.tooltips import plain_tooltip
@@ -52,9 +53,7 @@ class MaskEditBar(ScrollStrip):
         self.buttons: dict[MaskBrush, QToolButton] = {}
         self.boxes: dict[MaskBrush, QSpinBox] = {}
         inner = QWidget()
-        row = QHBoxLayout(inner)
-        row.setContentsMargins(12, 0, 12, 0)
-        row.setSpacing(4)
+        row = row_layout(inner, (12, 0, 12, 0), spacing=4)
         caption = PlainLabel("Mask")
         caption.setProperty("role", "quiet")
         row.addWidget(caption)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QPainter
-from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 
 from visualizer.features.playback.model import PlaybackBarState
 from visualizer.features.playback.timeline_paint import (
@@ -23,6 +23,7 @@ from visualizer.widgets.buttons import choice
 from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.input_filters import is_command
 from visualizer.widgets.labels import AutoFitLabel, PlainLabel
+from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.theme import Theme, text_scale
 from visualizer.widgets.track_slider import TrackSlider
 
@@ -72,17 +73,13 @@ class PlaybackBar(QWidget):
         self.reveal = QToolButton()
         self.reveal.setDefaultAction(actions["player.reveal"])
         self.reveal.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 2, 12, 2)
-        column.setSpacing(4)
+        column = column_layout(self, (12, 2, 12, 2), spacing=4)
         column.addLayout(self._telling())
         column.addLayout(self._controls(actions))
 
     def _telling(self) -> QHBoxLayout:
         """Build the row of the caption and the equation."""
-        words = QVBoxLayout()
-        words.setSpacing(0)
-        words.setContentsMargins(0, 4, 0, 2)
+        words = column_layout(margins=(0, 4, 0, 2), spacing=0)
         for label in (self.caption, self.equation):
             words.addWidget(label)
         row = QHBoxLayout()
@@ -92,8 +89,7 @@ class PlaybackBar(QWidget):
         return row
 
     def _controls(self, actions: Mapping[str, QAction]) -> QHBoxLayout:
-        row = QHBoxLayout()
-        row.setSpacing(4)
+        row = row_layout(spacing=4)
         for key in BEFORE:
             row.addWidget(_button(actions[key]))
         row.addSpacing(8)

@@ -12,7 +12,6 @@ from PySide6.QtCore import QMimeData, QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QTextCursor
 from PySide6.QtWidgets import (
     QComboBox,
-    QHBoxLayout,
     QPlainTextEdit,
     QPushButton,
     QScrollArea,
@@ -36,6 +35,7 @@ from visualizer.widgets.focus_ring import SHOWS_OWN_FOCUS
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.setting_controls import CONTROLS, SettingControl, SettingRow
 from visualizer.widgets.theme import LIGHT
 from visualizer.widgets.tooltips import plain_tooltip
@@ -133,9 +133,7 @@ class SetupPane(QScrollArea):
         self._setup: SetupPanel | None = None
         self.rows = {setting.name: self._row(setting) for setting in SETTINGS}
         inner = QWidget()
-        column = QVBoxLayout(inner)
-        column.setContentsMargins(16, 8, 16, 16)
-        column.setSpacing(10)
+        column = column_layout(inner, (16, 8, 16, 16), spacing=10)
         self._add_sentence(column)
         self.captured = CapturedNotice()
         column.addWidget(self.captured)
@@ -168,8 +166,7 @@ class SetupPane(QScrollArea):
             "Whether lines are one text or a batch of texts",
             ((LineSplit.TOGETHER, "One text"), (LineSplit.APART, "One text per line")),
         )
-        choices = QHBoxLayout()
-        choices.setSpacing(8)
+        choices = row_layout(spacing=8)
         choices.addWidget(self.tokenizer)
         choices.addWidget(self.lines)
         for widget in (self.sentence, self.problem):
@@ -181,8 +178,7 @@ class SetupPane(QScrollArea):
 
     def _text_chooser(self) -> QWidget:
         self.texts = QWidget()
-        row = QHBoxLayout(self.texts)
-        row.setContentsMargins(0, 0, 0, 0)
+        row = row_layout(self.texts, (0, 0, 0, 0))
         self.text_number = PlainLabel()
         self.text_steps = {-1: QToolButton(), 1: QToolButton()}
         for step, button in self.text_steps.items():
@@ -217,9 +213,7 @@ class SetupPane(QScrollArea):
         self.more_button.toggled.connect(self._show_more)
         self.more = QWidget()
         self.more.hide()
-        rest = QVBoxLayout(self.more)
-        rest.setContentsMargins(0, 0, 0, 0)
-        rest.setSpacing(10)
+        rest = column_layout(self.more, (0, 0, 0, 0), spacing=10)
         for setting in SETTINGS:
             if not setting.common:
                 rest.addWidget(self.rows[setting.name])
@@ -407,9 +401,7 @@ class CapturedNotice(QWidget):
         self.back.setToolTip("Compute attention of a text again, with the settings there were")
         self.back.clicked.connect(self._leave)
         install_input_filters(self.back)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 4, 0, 0)
-        column.setSpacing(8)
+        column = column_layout(self, (0, 4, 0, 0), spacing=8)
         column.addWidget(self.says)
         column.addWidget(self.back, 0, Qt.AlignmentFlag.AlignLeft)
         self.hide()

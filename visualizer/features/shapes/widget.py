@@ -8,17 +8,16 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QFont, QPainter, QPen
 from PySide6.QtWidgets import (
     QAbstractButton,
-    QHBoxLayout,
     QPushButton,
     QScrollArea,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
 from visualizer.features.shapes.head_split_widget import HeadSplitView
 from visualizer.features.shapes.model import SHAPES, ShapesPanel
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
 
 if TYPE_CHECKING:
@@ -89,11 +88,8 @@ class ShapesPane(QWidget):
 
     def _build(self) -> None:
         inner = QWidget()
-        self._column = QVBoxLayout(inner)
-        self._column.setContentsMargins(0, 0, 0, 8)
-        self._column.setSpacing(0)
-        said = QHBoxLayout()
-        said.setContentsMargins(12, 0, 12, 0)
+        self._column = column_layout(inner, (0, 0, 0, 8), spacing=0)
+        said = row_layout(margins=(12, 0, 12, 0))
         said.addWidget(self.says, 1)
         said.addWidget(self.turn, 0, Qt.AlignmentFlag.AlignTop)
         self._column.addLayout(said)
@@ -107,12 +103,9 @@ class ShapesPane(QWidget):
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its rows take the focus
         self._scroll.setWidget(inner)
         self._scroll.setAccessibleName("Shapes of the stages")
-        top = QVBoxLayout()
-        top.setContentsMargins(12, 4, 12, 4)
+        top = column_layout(margins=(12, 4, 12, 4))
         top.addWidget(self.drawing)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        column = column_layout(self, (0, 0, 0, 0), spacing=0)
         column.addLayout(top)
         column.addWidget(self._scroll, 1)
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QAccessible
-from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
+from PySide6.QtWidgets import QToolButton, QWidget
 
 from visualizer.attention.stages import TABLE
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.buttons import SoloToggleButton
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import row_layout
 from visualizer.widgets.scroll_strip import ScrollStrip
 from visualizer.widgets.tooltips import plain_tooltip
 
@@ -77,9 +78,7 @@ class StageBar(ScrollStrip):
     def _build(self) -> QWidget:
         """Create a button for every possible stage, as showing and hiding is cheap."""
         inner = QWidget()
-        row = QHBoxLayout(inner)
-        row.setContentsMargins(12, 4, 12, 2)
-        row.setSpacing(1)
+        row = row_layout(inner, (12, 4, 12, 2), spacing=1)
         for stage in dict.fromkeys(row.name for row in TABLE):
             if self._buttons and stage not in BESIDE:
                 self._arrows[stage] = PlainLabel("▸")

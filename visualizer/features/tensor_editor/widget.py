@@ -25,7 +25,6 @@ from PySide6.QtWidgets import (
     QHeaderView,
     QPushButton,
     QTableView,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -34,6 +33,7 @@ from visualizer.number_format import format_count, format_number
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
 from visualizer.widgets.tooltips import plain_tooltip
 
@@ -94,9 +94,7 @@ class NumberTablePane(QWidget):
     # ------------------------------------------------------------------ building
 
     def _build(self) -> None:
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 8, 12, 8)
-        column.setSpacing(8)
+        column = column_layout(self, (12, 8, 12, 8), spacing=8)
         chosen, foot = QHBoxLayout(), QHBoxLayout()
         for row in (chosen, foot):
             row.setSpacing(8)

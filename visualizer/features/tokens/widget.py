@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QSizePolicy,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -28,6 +27,7 @@ from visualizer.session.token_selection import TokenRole, span
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.input_filters import install_input_filters, is_command
 from visualizer.widgets.labels import PlainLabel, RichLabel
+from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
 
 if TYPE_CHECKING:
@@ -71,9 +71,7 @@ class TokenPane(QWidget):
         self.says.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
         self.roles: dict[TokenRole, QToolButton] = {}
         self._theme: Theme | None = None
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(4)
+        column = column_layout(self, (0, 0, 0, 0), spacing=4)
         column.addLayout(self._head())
         column.addWidget(self._search())
         for widget in (self.strip, self.says):
@@ -132,8 +130,7 @@ class TokenPane(QWidget):
     def _search(self) -> QWidget:
         self.finder, self.search, self.found = QWidget(), TokenSearchEdit(), PlainLabel()
         self.found.setProperty("role", "quiet")
-        row = QHBoxLayout(self.finder)
-        row.setContentsMargins(0, 0, 0, 0)
+        row = row_layout(self.finder, (0, 0, 0, 0))
         row.addWidget(self.search, 1)
         row.addWidget(self.found)
         self.search.textEdited.connect(self.sought)

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QLineEdit,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -21,6 +20,7 @@ from visualizer.features.view_controls.model import LOOKS, ViewControlsPanel
 from visualizer.session.colour_maps import MapKind, maps_of
 from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -65,9 +65,7 @@ class ColoursPane(QScrollArea):
         self.setAccessibleName("Colours")
         self._looks, self._theme = ViewControlsPanel(), LIGHT
         inner = QWidget()
-        self._column = QVBoxLayout(inner)
-        self._column.setContentsMargins(12, 8, 12, 16)
-        self._column.setSpacing(6)
+        self._column = column_layout(inner, (12, 8, 12, 16), spacing=6)
         self.lens = self._choice("Weights are shown", LENSES)
         self.curve = self._choice("Numbers become colours", CURVES)
         self.limits = self._choice("The ends of the colours are", LIMITS)

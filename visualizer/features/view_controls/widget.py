@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QAction, QColor, QIcon, QPainter, QPixmap
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import QComboBox, QMenu, QToolButton, QWidget
 
 from visualizer.attention.weight_transforms import HeadAggregate
 from visualizer.features.view_controls.model import LOOKS, BoardArrangement, ViewControlsPanel
 from visualizer.widgets.buttons import SoloToggleButton
 from visualizer.widgets.labels import ElidedLabel
+from visualizer.widgets.layouts import row_layout
 from visualizer.widgets.scroll_strip import ScrollStrip
 from visualizer.widgets.theme import LIGHT, Theme, head_colour, text_scale
 from visualizer.widgets.tooltips import plain_tooltip
@@ -48,9 +49,7 @@ class ViewBar(ScrollStrip):
         self._looks, self._theme = ViewControlsPanel(), LIGHT
         self.buttons: dict[str, QToolButton] = {}
         inner = QWidget()
-        self.row = QHBoxLayout(inner)
-        self.row.setContentsMargins(12, 0, 12, 0)
-        self.row.setSpacing(4)
+        self.row = row_layout(inner, (12, 0, 12, 0), spacing=4)
         self.box = QComboBox()
         self.box.setAccessibleName("How the panels are arranged")
         # Screen readers take a combo box's text as its name.
@@ -59,9 +58,7 @@ class ViewBar(ScrollStrip):
             self.box.addItem(words, layout)
         self.box.activated.connect(self._choose)
         self.chips = QWidget()
-        self._chips = QHBoxLayout(self.chips)
-        self._chips.setContentsMargins(8, 0, 0, 0)
-        self._chips.setSpacing(1)
+        self._chips = row_layout(self.chips, (8, 0, 0, 0), spacing=1)
         self.heads: list[SoloToggleButton] = []
         self.many = QToolButton()
         self.menu = QMenu(self.many)

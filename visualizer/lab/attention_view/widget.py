@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, Qt, Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from visualizer.heatmap.step_highlights import Highlights
 from visualizer.heatmap.widget import BoardView
@@ -14,6 +14,7 @@ from visualizer.lab.attention_view.model import place_of
 from visualizer.widgets.accessibility import Politeness, announce, install, set_accessible_value
 from visualizer.widgets.input_filters import is_command
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QKeyEvent, QMouseEvent
@@ -52,9 +53,7 @@ class LabAttentionView(QWidget):
         self.board.setAccessibleDescription(
             "Arrow keys walk from cell to cell; Enter opens its layer; Escape lets go."
         )
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        column = column_layout(self, (0, 0, 0, 0), spacing=0)
         for widget, stretch in ((self.notices, 0), (self.board, 1), (self.said, 0)):
             column.addWidget(widget, stretch)
         for name in ("cellHovered", "cellClicked", "walked", "roomChanged"):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QBrush, QColor, QFont, QHelpEvent, QPainter, QPen
-from PySide6.QtWidgets import QFormLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFormLayout, QSizePolicy, QWidget
 
 from visualizer.errors import InputError
 from visualizer.lab.generation.next_tokens import MOST, NextTokenBar, NextTokensPanel
@@ -18,6 +18,7 @@ from visualizer.session.settings_table import Setting, SettingKind
 from visualizer.widgets.accessibility import Politeness, announce, set_accessible_value
 from visualizer.widgets.input_filters import is_command
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.setting_controls import CONTROLS, CountControl
 from visualizer.widgets.theme import LIGHT, Theme, font, metrics, text_scale
 from visualizer.widgets.tooltips import plain_tooltip, show_tooltip
@@ -59,9 +60,7 @@ class NextTokensPane(QWidget):
         self.bars = NextTokenBarView()
         self.bars.tokenPicked.connect(self.tokenPicked)
         self.controls = {setting.name: CONTROLS[setting.kind](setting) for setting in SETTINGS}
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 8)
-        column.setSpacing(6)
+        column = column_layout(self, (0, 0, 0, 8), spacing=6)
         column.addWidget(self.heading)
         column.addWidget(self.bars)
         column.addLayout(self._form())
@@ -71,8 +70,7 @@ class NextTokensPane(QWidget):
     def _notes(self) -> QWidget:
         """Make the place of legend and problems, of fixed height so that nothing moves."""
         place = QWidget()
-        column = QVBoxLayout(place)
-        column.setContentsMargins(12, 0, 12, 0)
+        column = column_layout(place, (12, 0, 12, 0))
         for label in (self.problem, self.legend):
             label.setWordWrap(True)
             column.addWidget(label)

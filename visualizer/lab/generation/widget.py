@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QPushButton,
     QSpinBox,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -26,6 +25,7 @@ from visualizer.widgets.buttons import FixedWidthButton
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters, is_command
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.setting_controls import show_number
 from visualizer.widgets.theme import Theme, font, metrics, text_scale
 from visualizer.widgets.tooltips import plain_tooltip
@@ -68,9 +68,7 @@ class GenerationPane(QWidget):
         self.seed.setRange(0, LARGEST_SEED)
         self.seed.setAccessibleName("Seed of what is drawn")
         install_input_filters(self.seed)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(12, 4, 12, 8)
-        column.setSpacing(6)
+        column = column_layout(self, (12, 4, 12, 8), spacing=6)
         column.addLayout(self._drawing())
         column.addWidget(self.strip, 1)
         column.addWidget(self.said)
@@ -80,8 +78,7 @@ class GenerationPane(QWidget):
 
     def _drawing(self) -> QHBoxLayout:
         """Make the row of sampling controls."""
-        row = QHBoxLayout()
-        row.setSpacing(4)
+        row = row_layout(spacing=4)
         for widget in (self.sample, self.run):
             row.addWidget(widget)
         row.addStretch(1)
@@ -89,8 +86,7 @@ class GenerationPane(QWidget):
 
     def _moving(self) -> QHBoxLayout:
         """Make the row of controls that navigate the tree."""
-        row = QHBoxLayout()
-        row.setSpacing(4)
+        row = row_layout(spacing=4)
         for button, words in ((self.back, "Step back"), (self.on, "Step on")):
             button.setToolTip(plain_tooltip(words))
             button.setAccessibleName(words)

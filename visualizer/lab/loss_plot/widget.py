@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtCore import QEvent, QPointF, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QPainter, QPen
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from visualizer.heatmap.cell_pointing_widget import BY_KEYS
 from visualizer.lab.loss_plot.chart_widget import LossChart
@@ -20,6 +20,7 @@ from visualizer.lab.training.widget import text_button
 from visualizer.widgets.accessibility import Politeness, announce, set_accessible_value
 from visualizer.widgets.input_filters import is_command
 from visualizer.widgets.labels import PlainLabel, RichLabel
+from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.setting_controls import TypedSlider
 from visualizer.widgets.theme import LIGHT, Theme, font
 
@@ -76,9 +77,7 @@ class LossPlotView(QWidget):
         self._legend.setWordWrap(True)
         self._legend.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self._legend.setContentsMargins(10, 4, 10, 0)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(2, 2, 2, 2)  # for the focus frame
-        self._column.setSpacing(0)
+        self._column = column_layout(self, (2, 2, 2, 2), spacing=0)  # for the focus frame
         self._column.addWidget(self._legend)
         self._pointed: QPointF | None = None
         self._is_marked = self._is_held = self._is_walked = False
@@ -263,9 +262,7 @@ class PlotPane(QWidget):
         self.smoothing.setMaximumWidth(120)
         self.smoothing.setAccessibleName("Smoothing of the training losses")
         self.smoothing.valueChanged.connect(self._smooth)
-        row = QHBoxLayout()
-        row.setContentsMargins(16, 4, 16, 0)
-        row.setSpacing(8)
+        row = row_layout(margins=(16, 4, 16, 0), spacing=8)
         label = PlainLabel("Smoothing")
         label.setProperty("role", "quiet")
         label.setBuddy(self.smoothing)
@@ -274,9 +271,7 @@ class PlotPane(QWidget):
         row.addStretch(1)
         for name, words in AXES.items():
             row.addWidget(text_button(actions[name], words), 0, Qt.AlignmentFlag.AlignRight)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(2)
+        column = column_layout(self, (0, 0, 0, 0), spacing=2)
         column.addLayout(row)
         column.addWidget(self.view, 1)
         column.addWidget(self.notices)

@@ -16,13 +16,13 @@ from PySide6.QtWidgets import (
     QMessageBox,
     QTreeWidget,
     QTreeWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
 from visualizer.lab.training.widget import text_button
 from visualizer.widgets.dialogs import message_box
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.tooltips import plain_tooltip
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ class RunsPane(QWidget):
         for name, words in BUTTONS.items():
             row.addWidget(text_button(actions[name], words))
         row.addStretch(1)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 8, 16, 16)
+        column = column_layout(self, (16, 8, 16, 16))
         column.addWidget(self.hint)
         column.addWidget(self.list, 1)
         column.addLayout(row)

@@ -24,12 +24,12 @@ from visualizer.lab.settings.model import LAB_SETTINGS, RANGES
 from visualizer.session.settings_table import Setting, SettingKind
 from visualizer.widgets.dialogs import ask_open_path
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.setting_controls import (
     CONTROLS,
     SettingControl,
     SettingRow,
     TypedControl,
-    show_number,
 )
 
 if TYPE_CHECKING:
@@ -70,9 +70,7 @@ class SettingsPane(QScrollArea):
             label.setProperty("role", "quiet")
         self.another.clicked.connect(self.anotherWanted)
         inner = QWidget()
-        column = QVBoxLayout(inner)
-        column.setContentsMargins(16, 8, 16, 16)
-        column.setSpacing(8)
+        column = column_layout(inner, (16, 8, 16, 16), spacing=8)
         for widget in (self.locked, self.another):
             column.addWidget(widget)
         for names in LINES:
@@ -163,9 +161,6 @@ class WholeNumberControl(TypedControl):
         self.box.setMinimumWidth(NARROW)
         self.take(self.box, "QSpinBox", 1)
 
-    def show_value(self, value: Any) -> None:
-        show_number(self.box, value)
-
 
 class ScientificSpinBox(QDoubleSpinBox):
     """A spin box for small numbers, which shows as many decimals as needed."""
@@ -188,9 +183,6 @@ class SmallNumberControl(TypedControl):
         self.box.setRange(*RANGES[setting.name])
         self.box.setMinimumWidth(NARROW)
         self.take(self.box, "Tiny", 1)
-
-    def show_value(self, value: Any) -> None:
-        show_number(self.box, value)
 
     def _type(self, value: float) -> None:
         self.emit_chosen(value, True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QPainter
-from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
+from PySide6.QtWidgets import QToolButton, QWidget
 
 from visualizer.lab.snapshot_bar.model import SnapshotTimeline
 from visualizer.lab.snapshot_bar.paint import SnapshotAxis, axis_height
@@ -15,6 +15,7 @@ from visualizer.widgets.buttons import choice
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import is_command
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import row_layout
 from visualizer.widgets.theme import LIGHT, Theme, text_scale
 from visualizer.widgets.tooltips import plain_tooltip
 from visualizer.widgets.track_slider import TrackSlider
@@ -54,9 +55,7 @@ class SnapshotBar(QWidget):
         self.said.setMinimumWidth(1)  # elided rather than widening the window
         self.said.setMaximumHeight(2 * self.said.fontMetrics().lineSpacing())
         self.track.sought.connect(self._seek)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(8, 4, 8, 4)
-        row.setSpacing(2)
+        row = row_layout(self, (8, 4, 8, 4), spacing=2)
         self.back = self._button("step-back", "The kept moment before", self.step_back)
         self.play = self._button("play", "Play the training", self.toggle)
         self.on = self._button("step-on", "The next kept moment", self.step_on)

@@ -9,12 +9,10 @@ from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QApplication,
-    QHBoxLayout,
     QProgressBar,
     QPushButton,
     QSpinBox,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -23,6 +21,7 @@ from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.buttons import FixedWidthToolButton
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.theme import text_scale
 from visualizer.widgets.tooltips import plain_tooltip
 
@@ -59,9 +58,7 @@ class TrainingBar(QWidget):
         self.more.setAccessibleName("How many more steps")
         self.more.setSuffix(" steps")
         install_input_filters(self.more)
-        row = QHBoxLayout()
-        row.setContentsMargins(16, 4, 16, 4)
-        row.setSpacing(6)
+        row = row_layout(margins=(16, 4, 16, 4), spacing=6)
         self.buttons = {name: _button(actions[name]) for name in ("step", "stop", "more")}
         self.buttons["toggle"] = _button(actions["toggle"], FixedWidthToolButton(BUTTONS))
         self.buttons["toggle"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
@@ -72,9 +69,7 @@ class TrainingBar(QWidget):
         row.addWidget(self.line, 1)
         row.addWidget(self.more)
         row.addWidget(self.buttons["more"])
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
+        column = column_layout(self, (0, 0, 0, 0), spacing=0)
         column.addWidget(self.bar)
         column.addLayout(row)
 
@@ -114,8 +109,7 @@ class RunNotices(QWidget):
         self.said.setWordWrap(True)
         self.copy.clicked.connect(self._copy)
         self._details = ""
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 16, 0)
+        row = row_layout(self, (0, 0, 16, 0))
         row.addWidget(self.said, 1)
         row.addWidget(self.copy)
 
