@@ -33,7 +33,6 @@ from visualizer.features.shapes.widget import ShapesPane
 from visualizer.session.document import Document
 from visualizer.session.worker import Worker
 from visualizer.shell.autosave_controller import AutosaveController
-from visualizer.widgets.buttons import SoloToggleButton
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +54,7 @@ ASIDE = (AutosaveController, PreviewController)
 VIEWPORT = "qt_scrollarea_viewport"
 CACHES = ("_picture", "_page")
 """Attributes that cache the last drawing."""
-SHOWN_ANEW = (MaskEditBar, ShapesPane, SoloToggleButton)
+SHOWN_ANEW = (MaskEditBar, ShapesPane)
 """Widgets that set all they hold whenever they are opened: of a hidden one, nothing stays."""
 MODES = (bool, Enum, type(None))
 """Types compared in hidden widgets, whose sizes and texts date from when they were visible."""
@@ -211,8 +210,6 @@ def traits(window: MainWindow) -> Traits:
 def _parts(thing: QObject, name: str, window: MainWindow) -> Iterator[tuple[str, object]]:
     """Yield the traits of an object and its children, by their path."""
     is_hidden = isinstance(thing, QWidget) and not thing.isVisibleTo(window)
-    if is_hidden and isinstance(thing, SHOWN_ANEW):
-        return
     look = {} if is_hidden else dict(_look(thing))
     plain = MODES if is_hidden else PLAIN
     if isinstance(thing, QAbstractButton):
@@ -222,6 +219,8 @@ def _parts(thing: QObject, name: str, window: MainWindow) -> Iterator[tuple[str,
     }
     if look:
         yield name, look
+    if is_hidden and isinstance(thing, SHOWN_ANEW):
+        return
     counts: dict[str, int] = {}
     for part in thing.children():
         own_name = part.objectName()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
@@ -86,7 +85,7 @@ class NextTokensPane(QWidget):
             label.setToolTip(plain_tooltip(control.setting.help))
             label.setBuddy(control)
             form.addRow(label, control)
-            control.chosen.connect(partial(self.take, name))
+            control.chosen.connect(self.take)
         return form
 
     def show_bars(self, bars: NextTokensPanel, theme: Theme) -> None:
