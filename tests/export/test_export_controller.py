@@ -14,6 +14,7 @@ import pytest
 from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import PATIENCE_MS
 from visualizer.export import export_controller, writers
@@ -95,6 +96,7 @@ def press_save(hand: Hand, suffix: str = ".png") -> None:
     """Press the keys, choose the format, and press the button that asks for a name."""
     hand.activate()
     hand.press(Qt.Key.Key_E)
+    hand.until(lambda: hand.window.publisher.dialog is not None)
     dialog = hand.window.publisher.dialog
     assert dialog
     hand.until(dialog.isActiveWindow)
@@ -409,3 +411,14 @@ def test_a_format_is_found_by_a_name(name: str, suffix: str) -> None:
 def test_a_name_without_a_format_has_none() -> None:
     assert format_of("a.bmp") is None
     assert format_of("png") is None
+
+
+def test_a_window_that_closes_opens_no_dialog(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    publisher, loaded = hand.window.publisher, threading.Event()
+    monkeypatch.setattr(export_controller, "DIALOG", ("not loaded yet",))
+    monkeypatch.setattr(export_controller, "_load_dialog", loaded.set)
+    publisher.export()
+    assert loaded.wait(PATIENCE_MS / 1000)
+    publisher.close()  # while the answer is on its way
+    QApplication.processEvents()
+    assert publisher.dialog is None

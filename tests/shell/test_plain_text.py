@@ -283,6 +283,7 @@ def test_what_boxes_say_is_plain(captured: Hand) -> None:
 def test_the_export_dialog_says_what_is_typed_as_it_is(captured: Hand) -> None:
     hand = captured
     hand.press(Qt.Key.Key_E)
+    hand.until(lambda: hand.window.publisher.dialog is not None)
     dialog = hand.window.publisher.dialog
     assert dialog
     title = dialog.figure.title

@@ -191,6 +191,7 @@ class ExportController(QObject):
         self.wish = load_wish()
         self.folder = Path.home()
         self.dialog: ExportDialog | None = None
+        self._is_closed = False
         self._loader = Worker(self)
         self._loader.answered.connect(self._open_dialog)
         self._loader.failed.connect(self._tell_failure)
@@ -223,7 +224,7 @@ class ExportController(QObject):
 
     def _open_dialog(self) -> None:
         shot = self._workspace.shot
-        if shot is None or self.dialog is not None:
+        if shot is None or self.dialog is not None or self._is_closed:
             return
         from visualizer.export.dialog.dialog import ExportDialog
 
@@ -275,6 +276,7 @@ class ExportController(QObject):
         """Finish what was requested, and end the threads."""
         if self.dialog:
             self.dialog.stop()
+        self._is_closed = True
         self._loader.stop()
         self.exporter.close()
         if "previewer" in vars(self):

@@ -80,7 +80,7 @@ class NextTokensPane(QWidget):
     def _form(self) -> QFormLayout:
         form = QFormLayout()
         form.setContentsMargins(12, 0, 12, 0)
-        for name, control in self.controls.items():
+        for control in self.controls.values():
             label = PlainLabel(control.setting.label)
             label.setToolTip(plain_tooltip(control.setting.help))
             label.setBuddy(control)
